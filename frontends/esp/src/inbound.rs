@@ -46,7 +46,7 @@ struct ReceivedPacket {
     from: SocketAddr,
     /// The traffic class of the outer header.
     class: u8,
-    /// Its place in the buffer.
+    /// The range of the packet in the buffer.
     range: Range<usize>,
     /// The protocol of the content.
     next: u8,
@@ -54,8 +54,8 @@ struct ReceivedPacket {
 }
 
 impl ReceivedPacket {
-    /// Puts the content behind an IP header again. Its addresses are those of the SA, which the peer has authenticated, as opposed to those of
-    /// the outer header: they differ only while a NAT moves the peer.
+    /// Puts the content behind an IP header again. The header gets the addresses of the SA, which the peer has authenticated. The addresses
+    /// of the outer header are not authenticated; they differ only while a NAT moves the peer.
     fn restore(&mut self, buffer: &mut Vec<u8>) {
         let sa = &self.sa;
         let ends = (sa.info.source, sa.id.destination);
@@ -126,12 +126,12 @@ impl InboundPath {
                 self.open(buffer, burst_packets, datagrams);
                 self.deliver(buffer, burst_packets);
                 burst_packets.clear();
-                // Behind the received datagrams were the packets of transport mode.
+                // Removes the packets of transport mode, which lie behind the received datagrams.
                 buffer.truncate(LARGEST * RECEIVES);
             }
         }
-        let now = self.shared.view.generation();
-        if std::mem::replace(generation, now) != now {
+        let current = self.shared.view.generation();
+        if std::mem::replace(generation, current) != current {
             // The pass may have held the last references to SAs, and so to their keys.
             overwrite_stack();
         }
@@ -164,7 +164,8 @@ impl InboundPath {
                 if *spi == IKE
                     && let Some(port) = socket.port
                 {
-                    // A single datagram arrives here only while no daemon runs, or if it is longer than its message: passed on, it would come back.
+                    // A datagram that was not merged arrives here only while no daemon runs, or if it is longer than its message. It is
+                    // dropped, because the kernel would deliver it to this socket again.
                     if received.bytes > received.stride {
                         self.pass_on(packet, received.from, receiver.destination(at), port);
                     }
@@ -202,7 +203,8 @@ impl InboundPath {
         }
     }
 
-    /// Opens the packets in the buffer, and removes those that are refused. Those of transport mode move behind the others, with their IP headers.
+    /// Opens the packets in the buffer, and removes refused packets. Packets of transport mode move behind the others, with their IP
+    /// headers.
     fn open(&self, buffer: &mut Vec<u8>, burst_packets: &mut Vec<ReceivedPacket>, datagrams: &mut Datagrams) {
         if burst_packets.is_empty() {
             return;
@@ -246,9 +248,9 @@ impl InboundPath {
         }
     }
 
-    fn count_refusal(&self, sa: &IncomingSa, why: &PacketError) {
+    fn count_refusal(&self, sa: &IncomingSa, error: &PacketError) {
         let counters = &self.shared.counters;
-        let count = match why {
+        let count = match error {
             PacketError::Replayed => {
                 sa.replayed.fetch_add(1, Ordering::Relaxed);
                 &counters.replayed
@@ -278,7 +280,7 @@ impl InboundPath {
         last: &mut Option<(Flow, u32, Option<&'a InstalledPolicy>)>,
     ) -> Option<Header> {
         let (sa, counters) = (&received.sa, &self.shared.counters);
-        // Without UDP there is no NAT that could move the peer, and Linux does not compare its address either.
+        // Without UDP there is no NAT that could move the peer, and Linux does not compare the peer's address either.
         if sa.info.is_in_udp && received.from != sa.peer() && !sa.move_notified.swap(true, Ordering::Relaxed) {
             self.shared.notify(Event::PeerMoved(sa.id, sa.serial, received.from));
         }

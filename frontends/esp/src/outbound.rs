@@ -45,7 +45,7 @@ const NOTICES: u32 = 8;
 pub(crate) struct OutboundPath {
     pub(crate) tun: Arc<Queue>,
     pub(crate) sockets: [Option<Arc<Socket>>; 2],
-    /// Those for SAs without UDP.
+    /// The raw sockets, for SAs without UDP.
     pub(crate) raw: [Option<Arc<Socket>>; 2],
     pub(crate) shared: Arc<Shared>,
     pub(crate) waker: Arc<EventFd>,
@@ -54,7 +54,7 @@ pub(crate) struct OutboundPath {
 /// A packet in the arena.
 struct StagedPacket {
     sa: Arc<OutgoingSa>,
-    /// Its place in the arena, with room for the growth by ESP.
+    /// The range of the packet in the arena, with room for the growth by ESP.
     slot: Range<usize>,
     /// The payload of ESP within the slot.
     payload: Range<usize>,
@@ -177,9 +177,9 @@ impl OutboundPath {
             }
             return;
         }
-        // A packet that every IPv6 link takes is fragmented behind ESP if the path is too narrow for it (RFC 8200, 5). In transport mode all
-        // packets are (RFC 4303, 3.3.4), even those with the DF flag. A notice would lower the path MTU to the peer, which the kernel knows
-        // for ESP as well, again and again.
+        // A packet that every IPv6 link takes is fragmented behind ESP if the path is too narrow for it (RFC 8200, 5). In transport mode
+        // all packets are (RFC 4303, 3.3.4), even those with the DF flag. A notice would lower the path MTU to the peer, which the kernel
+        // knows for ESP as well, again and again.
         let may_exceed = is_transport || header.is_v6() && split.bytes(0) <= icmp::V6_LEAST;
         if split.bytes(0) <= most || may_exceed {
             for segment in 0..split.segments() {
@@ -200,9 +200,9 @@ impl OutboundPath {
     }
 
     /// Tells the sender of a packet why it was dropped.
-    fn notify(&self, pass: &mut Pass, split: &Split<'_>, why: Notice) {
+    fn notify(&self, pass: &mut Pass, split: &Split<'_>, reason: Notice) {
         if pass.notices < NOTICES
-            && let Some(notice) = icmp::notice(split.packet(), split.header(), why)
+            && let Some(notice) = icmp::notice(split.packet(), split.header(), reason)
         {
             pass.notices += 1;
             // A lost notice does no harm.
@@ -244,7 +244,7 @@ impl OutboundPath {
         }
     }
 
-    /// Sends the sealed packets, several to one peer in one call if the kernel accepts them so.
+    /// Sends the sealed packets: several packets to one peer in one call, if the kernel accepts that.
     fn send(&self, pass: &Pass) {
         let mut rest = &pass.staged[..];
         while let Some(first) = rest.first() {
@@ -293,7 +293,7 @@ impl OutboundPath {
                             }
                             return counters.too_long.add(run.len() as u64);
                         }
-                        // Such an error may stem from an earlier packet; this one was not tried yet.
+                        // Such an error may stem from an earlier packet; the kernel has not tried to send this packet.
                         Some(
                             libc::ECONNREFUSED
                             | libc::EHOSTUNREACH
@@ -303,7 +303,7 @@ impl OutboundPath {
                         ) if tries < 3 => {}
                         // A queue behind the socket is full.
                         Some(libc::ENOBUFS | libc::ENOMEM) if tries < 100 => wait_until_writable(socket),
-                        // A device that cannot compute checksums takes no segments, and no device those beyond its MTU.
+                        // A device that cannot compute checksums takes no segments, and no device takes segments beyond its MTU.
                         Some(libc::EIO | libc::EINVAL | libc::EMSGSIZE) if run.len() > 1 => {
                             return run.iter().for_each(|staged| self.send_run(std::slice::from_ref(staged), arena));
                         }
@@ -348,7 +348,8 @@ impl Pass {
         rule
     }
 
-    /// Puts a packet of `bytes` bytes, which `write` writes, behind the others, without the headers that stay outside ESP.
+    /// Appends a packet of `bytes` bytes to the arena, without the headers that stay outside ESP. `write` writes the packet with the
+    /// headers.
     fn stage(
         &mut self,
         sa: &Arc<OutgoingSa>,

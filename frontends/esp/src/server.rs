@@ -46,7 +46,7 @@ fn context<E: Into<io::Error>>(what: impl Into<String>) -> impl FnOnce(E) -> Ser
     move |error| ServerError { what: what.into(), error: error.into() }
 }
 
-/// Maximum number of connections at once. Others wait until one ends.
+/// Maximum number of connections at once. Further connections wait until one ends.
 const CONNECTIONS: usize = 256;
 /// Maximum number of datagrams that are read from one program before the next one gets its turn.
 const REQUESTS: usize = 64;
@@ -84,9 +84,9 @@ impl Server {
         let folder = &options.folder;
         socket::create_folder(folder).map_err(context(folder.display().to_string()))?;
         let path = |name: &str| folder.join(name);
-        let shown = |name: &str| path(name).display().to_string();
-        let daemons = socket::listen_to_daemons(&path("xfrm")).map_err(context(shown("xfrm")))?;
-        let viewers = socket::listen_to_viewers(&path("status")).map_err(context(shown("status")))?;
+        let display = |name: &str| path(name).display().to_string();
+        let daemons = socket::listen_to_daemons(&path("xfrm")).map_err(context(display("xfrm")))?;
+        let viewers = socket::listen_to_viewers(&path("status")).map_err(context(display("status")))?;
 
         let ports = Ports::new(options.port, options.queues).map_err(context(format!("UDP port {}", options.port)))?;
         let (name, queues) = tun::open(&options.device, options.queues).map_err(context("/dev/net/tun"))?;
@@ -177,8 +177,8 @@ impl Server {
         }
     }
 
-    /// Accepts connections. Returns `false` if the system has no descriptors left. This is no error, because any user can cause it;
-    /// new connections wait.
+    /// Accepts connections. Returns `false` if the system has no descriptors left. Any user can cause this, so the server continues,
+    /// and new connections wait.
     fn accept(&mut self) -> bool {
         while self.has_room() {
             match connection::accept(&self.daemons) {
@@ -213,8 +213,8 @@ impl Server {
         for frame in frames(datagram) {
             let Connection { port, texts, .. } = self.connections[at];
             match Private::parse(&frame) {
-                // The library reports that its program's request was lost with an earlier server. The program waits for an answer, so
-                // this server sends one.
+                // An earlier server ended before it had answered a request of this program. The program still waits for the answer,
+                // so this server answers with an error.
                 Ok(Private::Lost) => {
                     let mut answer = Datagram::new();
                     answer.acknowledge(&frame, port, libc::ECONNREFUSED, None);
@@ -251,7 +251,7 @@ impl Server {
         self.connections[at].send(answer);
     }
 
-    /// Prepares for a daemon's socket at our port. Returns whether the daemon shares the port with us.
+    /// Prepares for a daemon's socket at the data path's port. Returns whether the daemon shares the port.
     fn share_port(&mut self, address: SocketAddr) -> bool {
         if address.port() != self.ports.number() {
             return false;
@@ -272,7 +272,7 @@ impl Server {
     }
 }
 
-/// Opens the raw sockets of a queue, for IPv4 and IPv6. Without CAP_NET_RAW there are none, and SAs without UDP are refused.
+/// Opens the raw sockets of a queue, for IPv4 and IPv6. Without CAP_NET_RAW a queue has no raw socket, and SAs without UDP are refused.
 fn raw_sockets(queue: u32, queues: u32) -> Result<[Option<Arc<Socket>>; 2], ServerError> {
     let open = |is_v6| match Socket::raw(is_v6, queue, queues) {
         Ok(socket) => Ok(Some(Arc::new(socket))),
@@ -282,16 +282,16 @@ fn raw_sockets(queue: u32, queues: u32) -> Result<[Option<Arc<Socket>>; 2], Serv
     Ok([open(false)?, open(true)?])
 }
 
-/// Starts a thread. When it ends, the process exits, so that only the unreachable routes remain and block the packets.
+/// Starts a thread. When the thread ends, the process exits. Only routes of type `unreachable` then remain, and block the packets.
 fn start_thread(name: &str, run: impl FnOnce() -> io::Result<()> + Send + 'static) -> Result<(), ServerError> {
     let guarded = move || {
         let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run));
-        let why = match ended {
+        let reason = match ended {
             Ok(Ok(())) => "it returned".to_owned(),
             Ok(Err(error)) => error.to_string(),
             Err(_) => "it panicked".to_owned(),
         };
-        eprintln!("gantry esp: a thread of the data path ended: {why}");
+        eprintln!("gantry esp: a thread of the data path ended: {reason}");
         std::process::exit(1);
     };
     Builder::new().name(name.to_owned()).spawn(guarded).map(drop).map_err(context("a thread"))

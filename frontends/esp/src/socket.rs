@@ -10,7 +10,7 @@ use std::path::Path;
 use nix::sys::socket::{self, AddressFamily, Backlog, SockFlag, SockType, UnixAddr};
 use nix::sys::stat::{Mode, umask};
 
-/// Creates the folder of the sockets. Fails if another user could put sockets there.
+/// Creates the folder of the sockets. Fails if another user could put sockets into the folder.
 pub(crate) fn create_folder(folder: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o755).create(folder)?;
     gantry_rights::check_trusted(&fs::metadata(folder)?)
@@ -30,7 +30,7 @@ pub(crate) fn listen_to_daemons(path: &Path) -> io::Result<OwnedFd> {
     Ok(fd)
 }
 
-/// Listens for viewers of all users. The status looks up the user of each.
+/// Listens for viewers of all users. The status thread looks up the user of each viewer.
 pub(crate) fn listen_to_viewers(path: &Path) -> io::Result<UnixListener> {
     remove_old(path)?;
     let listener = UnixListener::bind(path)?;

@@ -1,7 +1,7 @@
 //! The status of the data path as JSON: counters for every user, SAs and policies for root and for the data path's own user.
 //!
-//! A separate thread serves it, so that viewers delay nothing else. Other users get a single write with a report that may be 0.1 s old.
-//! Root and the own user get a fresh one; the number of these viewers and their time are bounded.
+//! A separate thread serves viewers, so that they delay nothing else. Root and the data path's own user get a fresh report; the number of
+//! these viewers and their time are bounded. Other users get a single write with a report that may be 0.1 s old.
 
 use std::io::{self, Write as _};
 use std::net::SocketAddr;
@@ -27,7 +27,7 @@ use crate::table::{IncomingSa, InstalledPolicy, OutgoingSa, SaInfo, SharedView, 
 
 /// The time that a viewer has to read its report.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Maximum number of viewers that read at once. Others wait until one is done.
+/// Maximum number of viewers that read at once. Further viewers wait until one is done.
 const VIEWERS: usize = 16;
 /// The time for which other users get a cached report.
 const FRESH: Duration = Duration::from_millis(100);
@@ -47,7 +47,7 @@ struct Viewer {
     text: Vec<u8>,
     /// Bytes sent so far.
     sent: usize,
-    until: Instant,
+    deadline: Instant,
 }
 
 impl Status {
@@ -65,13 +65,13 @@ impl Status {
             if has_room {
                 fds.push(PollFd::new(self.listener.as_fd(), PollFlags::POLLIN));
             }
-            let next = viewers.iter().map(|viewer| viewer.until.saturating_duration_since(Instant::now())).min();
+            let next = viewers.iter().map(|viewer| viewer.deadline.saturating_duration_since(Instant::now())).min();
             let timeout = next.map_or(PollTimeout::NONE, |next| PollTimeout::from(next.as_millis() as u16 + 1));
             match poll(&mut fds, timeout) {
                 Ok(_) | Err(Errno::EINTR) => {}
                 Err(error) => return Err(error.into()),
             }
-            viewers.retain_mut(|viewer| !viewer.write() && Instant::now() < viewer.until);
+            viewers.retain_mut(|viewer| !viewer.write() && Instant::now() < viewer.deadline);
             if has_room {
                 match self.listener.accept() {
                     Ok((stream, _)) => viewers.extend(self.send_report(stream, &mut public)),
@@ -90,7 +90,7 @@ impl Status {
         if may_see {
             let mut report = self.public();
             report.extend(private(&self.shared.view));
-            let mut viewer = Viewer { stream, text: text(report), sent: 0, until: Instant::now() + PATIENCE };
+            let mut viewer = Viewer { stream, text: text(report), sent: 0, deadline: Instant::now() + PATIENCE };
             return if viewer.write() { None } else { Some(viewer) };
         }
         let (built, text) = public.get_or_insert_with(|| (Instant::now(), text(self.public())));

@@ -25,8 +25,8 @@ pub(crate) const LARGEST: usize = 65_535;
 pub(crate) const RECEIVES: usize = 8;
 /// Bytes that the kernel may buffer for a socket: some thousand packets.
 const BUFFER: usize = 8 << 20;
-/// Path MTU discovery modes of the kernel (ip(7)): fragment packets that exceed the known path MTU, or refuse them; fragment to the MTU of the
-/// device, and let routers fragment further.
+/// Path MTU discovery modes of the kernel (ip(7)): fragment packets that exceed the known path MTU, or refuse them; fragment to the MTU of
+/// the device, and let routers fragment further.
 const PMTUDISC_DONT: c_int = 0;
 const PMTUDISC_DO: c_int = 2;
 const PMTUDISC_OMIT: c_int = 5;
@@ -45,7 +45,7 @@ pub(crate) struct Socket {
 pub(crate) struct Received {
     /// Bytes before the first packet: the outer header, which raw sockets of IPv4 deliver (raw(7)).
     pub(crate) start: usize,
-    /// Bytes of all packets and those before them.
+    /// Bytes of all packets, and the `start` bytes before them.
     pub(crate) bytes: usize,
     /// Bytes of each packet but the last.
     pub(crate) stride: usize,
@@ -117,13 +117,13 @@ impl Socket {
         Ok(socket)
     }
 
-    fn discover(&self, how: c_int) -> io::Result<()> {
+    fn discover(&self, mode: c_int) -> io::Result<()> {
         let (level, option) = if self.is_v6 {
             (libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER)
         } else {
             (libc::IPPROTO_IP, libc::IP_MTU_DISCOVER)
         };
-        sys::set_option(&self.fd, level, option, how)
+        sys::set_option(&self.fd, level, option, mode)
     }
 
     /// Sends packets like [`send`](Self::send), which this host or a router may fragment. This host then knows the path MTU, or
@@ -184,11 +184,11 @@ impl Socket {
         };
         let Receiver { messages, received } = into;
         received.clear();
-        let got = match messages.receive(&self.fd, buffer.chunks_exact_mut(LARGEST)) {
+        let count = match messages.receive(&self.fd, buffer.chunks_exact_mut(LARGEST)) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0,
             other => other?,
         };
-        for at in 0..got {
+        for at in 0..count {
             let [class, stride] = controls.map(|(level, kind)| messages.control(at, level, kind));
             let bytes = messages.bytes(at);
             let class = class.and_then(|class| u8::try_from(class & 0xFF).ok()).unwrap_or(0);
@@ -242,8 +242,8 @@ impl AsFd for Socket {
     }
 }
 
-/// Builds the filter of a raw socket. The kernel hands each packet to all raw sockets; by its SPI, one of ours takes it. The packets of an
-/// SA stay in order.
+/// Builds the filter of a raw socket. The kernel hands each packet to all raw sockets; the filters let one of them take it by its SPI. So
+/// the packets of an SA stay in order.
 fn own_spis(is_v6: bool, queue: u32, queues: u32) -> [Step; 6] {
     // In IPv4 the packet begins with its IP header.
     let to_esp = if is_v6 { LOAD_INDEX } else { LOAD_IPV4_LENGTH };

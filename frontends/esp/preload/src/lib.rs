@@ -26,7 +26,7 @@
 //!
 //! | file | content |
 //! |---|---|
-//! | `real.rs` | the functions of the C library behind these |
+//! | `real.rs` | the functions of the C library that this library overrides |
 //! | `sockets.rs` | the table of descriptors that lead to the server |
 //! | `server.rs` | connections to the server: opening, renewing, notifying |
 //! | `netlink.rs` | sending and receiving |

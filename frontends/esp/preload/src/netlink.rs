@@ -38,10 +38,10 @@ pub(crate) unsafe fn send(socket: &Socket, message: &msghdr, flags: c_int) -> is
         if sent >= 0 {
             return sent;
         }
-        let why = errno();
+        let code = errno();
         // SAFETY: as above.
         unsafe { each_header(message, usize::MAX, |header| socket.forget(header.sequence)) };
-        let (again, otherwise) = match why {
+        let (again, otherwise) = match code {
             // On a real netlink socket a request to the kernel never finds a full queue.
             libc::EAGAIN => (server::wait(socket.descriptor(), libc::POLLOUT, PATIENCE_MS) > 0, libc::ENOBUFS),
             libc::EPIPE | libc::ECONNRESET | libc::ENOTCONN => (server::renew(socket), libc::ECONNREFUSED),
@@ -65,7 +65,7 @@ pub(crate) unsafe fn receive(socket: &Socket, message: &mut msghdr, flags: c_int
     let nonblocking =
         flags & libc::MSG_DONTWAIT != 0 || unsafe { libc::fcntl(descriptor, libc::F_GETFL) } & libc::O_NONBLOCK != 0;
     while !nonblocking && socket.is_silent.load(Ordering::Acquire) && !server::renew(socket) {
-        // No message arrives here, but a signal may.
+        // This wait takes no message, but a signal may interrupt it.
         if server::wait(descriptor, libc::POLLIN, PATIENCE_MS) < 0 {
             return -1;
         }

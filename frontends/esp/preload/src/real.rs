@@ -1,5 +1,5 @@
 //! The C library's functions that this library overrides, as the next library in symbol order defines them. Each address is
-//! looked up at the first call. The ABI is "C-unwind", because the cancellation of a thread unwinds through them.
+//! looked up at the first call. The ABI is "C-unwind", because the cancellation of a thread unwinds through the functions.
 
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering};

@@ -49,9 +49,9 @@ pub(crate) fn connect(flags: c_int) -> Option<c_int> {
         && set_send_timeout(descriptor, 0)
         && (flags & libc::SOCK_NONBLOCK == 0 || set_nonblocking(descriptor));
     if !connected {
-        let why = errno();
+        let code = errno();
         close(descriptor);
-        fail(why);
+        fail(code);
         return None;
     }
     Some(descriptor)

@@ -6,8 +6,8 @@
 //! number, which the system gives to no other socket meanwhile. Rows of closed sockets are reused. `close` and `dup2` thus
 //! need no interception, and `fork` copies the table with the descriptors.
 //!
-//! A descriptor made by `dup` is in no row: it sends and receives, but has the addresses and options of a Unix socket.
-//! No `dup` is used here by iproute2, strongSwan and libreswan. The table has no locks: in a child of `fork` any field
+//! A descriptor made by `dup` is in no row: it sends and receives, with the addresses and options of a Unix socket.
+//! iproute2, strongSwan and libreswan do not duplicate XFRM sockets. The table has no locks: in a child of `fork` any field
 //! may be as another thread of the parent left it.
 
 use std::ffi::c_int;
@@ -24,13 +24,13 @@ pub(crate) struct Socket {
     descriptor: AtomicI32,
     /// Inode of the socket, 0 for a free row.
     inode: AtomicU64,
-    /// Inode of the socket that is about to replace it.
+    /// Inode of the socket that is about to replace the row's socket.
     next: AtomicU64,
     /// Port that the program sees, its `nl_pid`.
     pub(crate) port: AtomicU32,
     /// Groups that the program has joined: bit n - 1 is group n.
     pub(crate) groups: AtomicU32,
-    /// NETLINK_EXT_ACK.
+    /// The program has set NETLINK_EXT_ACK: refusals come with a text.
     pub(crate) texts: AtomicBool,
     /// There is no server: the descriptor is a silent socket.
     pub(crate) is_silent: AtomicBool,
@@ -102,12 +102,12 @@ impl Socket {
 
     /// Returns whether the descriptor is still the socket of this row.
     pub(crate) fn is_valid(&self) -> bool {
-        let known = self.inode.load(Ordering::Acquire);
-        if known == 0 {
+        let row_inode = self.inode.load(Ordering::Acquire);
+        if row_inode == 0 {
             return false;
         }
         let inode = inode(self.descriptor());
-        inode == known || (inode != 0 && inode == self.next.load(Ordering::Acquire))
+        inode == row_inode || (inode != 0 && inode == self.next.load(Ordering::Acquire))
     }
 
     /// Replaces the socket by `other` through `replace`. Other threads find the row at all times.

@@ -1,12 +1,13 @@
-//! UDP sockets of the program, which are those of IKE.
+//! The program's UDP sockets, which carry IKE.
 //!
-//! The data path uses the daemon's port for ESP in UDP (RFC 3948). So both bind it with SO_REUSEPORT, and a filter of the
-//! server assigns the datagrams. SO_REUSEPORT works only if set before `bind`, and the filter numbers sockets in the order
-//! of binding. So the library notifies the server before and after each `bind`. The server must run with the program's user ID.
+//! The data path uses the daemon's port for ESP in UDP (RFC 3948). So data path and daemon both bind the port with SO_REUSEPORT,
+//! and a filter of the server assigns each datagram to a socket. SO_REUSEPORT works only if set before `bind`, and the filter
+//! numbers sockets in the order of binding. So the library notifies the server before and after each `bind`. The server must run
+//! with the program's user ID.
 //!
 //! The options by which a daemon sets up the kernel's ESP on such a socket are intercepted. UDP_ENCAP would let the kernel
-//! consume ESP packets. UDP_GRO, which strongSwan sets with it for ESP, would merge IKE datagrams. A socket policy exempts the
-//! daemon's own datagrams; the server does that by a mark.
+//! consume ESP packets. UDP_GRO, which strongSwan sets together with UDP_ENCAP, would merge IKE datagrams. Instead of a socket
+//! policy that exempts the daemon's own datagrams, the library sets a mark, which the server's routing rules exempt.
 
 use std::ffi::{c_int, c_void};
 
@@ -26,7 +27,7 @@ const IPV6_XFRM_POLICY: c_int = 35;
 const POLICY: usize = 168;
 const POLICY_ACTION: usize = 161;
 
-/// Binds a socket of the program. A UDP socket shares its port if the server says so.
+/// Binds a socket of the program. A UDP socket shares its port if the server requests that.
 ///
 /// # Safety
 ///
@@ -50,22 +51,22 @@ pub(crate) unsafe fn bind(descriptor: c_int, address: *const sockaddr, length: s
         unsafe { real::setsockopt(descriptor, libc::SOL_SOCKET, libc::SO_REUSEPORT, value, size) };
     }
     // SAFETY: the caller guarantees the address.
-    let bound = unsafe { real::bind(descriptor, address, length) };
+    let result = unsafe { real::bind(descriptor, address, length) };
     if let Some((connection, place)) = connection {
-        let why = if bound == 0 { 0 } else { errno() };
+        let code = if result == 0 { 0 } else { errno() };
         let mut report = Message::<44>::new(private::BOUND, 0);
         report.put(16, &place);
-        report.put(40, &why.to_ne_bytes());
+        report.put(40, &code.to_ne_bytes());
         if report.send(connection) {
             // The filter is in force once the server has answered.
             await_answer(connection);
         }
         server::close(connection);
-        if bound != 0 {
-            fail(why);
+        if result != 0 {
+            fail(code);
         }
     }
-    bound
+    result
 }
 
 /// Handles the options that concern the kernel's IPsec. `None`: the C library is to handle the option.
@@ -170,8 +171,9 @@ fn option(descriptor: c_int, name: c_int) -> c_int {
     let mut size = size_of_val(&value) as socklen_t;
     let before = errno();
     // SAFETY: the value is an integer of this size.
-    let got = unsafe { libc::getsockopt(descriptor, libc::SOL_SOCKET, name, (&raw mut value).cast(), &raw mut size) };
-    if got != 0 {
+    let result =
+        unsafe { libc::getsockopt(descriptor, libc::SOL_SOCKET, name, (&raw mut value).cast(), &raw mut size) };
+    if result != 0 {
         fail(before);
         return -1;
     }

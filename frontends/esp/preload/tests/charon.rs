@@ -53,19 +53,19 @@ fn charon_works_with_the_server_instead_of_the_kernel() {
     server.state.lock().unwrap().shared = vec![4500];
     let daemon = Daemon::new(&lab);
     let wanted = 1 << (group::ACQUIRE - 1) | 1 << (group::EXPIRE - 1) | 1 << (group::MAPPING - 1);
-    wait_until("it joins its groups", || server.groups() & wanted == wanted);
+    wait_until("the daemon joins its groups", || server.groups() & wanted == wanted);
     let bound = |address: &str, shared| {
         let address = address.parse().unwrap();
         let state = server.state.lock().unwrap();
         state.private.contains(&Private::Binding(address))
             && state.private.contains(&Private::Bound(address, 0)) == shared
     };
-    wait_until("it binds its ports", || bound("0.0.0.0:4500", true) && bound("[::]:4500", true));
+    wait_until("the daemon binds its ports", || bound("0.0.0.0:4500", true) && bound("[::]:4500", true));
     assert!(bound("0.0.0.0:500", false) && bound("[::]:500", false));
 
     // The daemon has installed the policies of the trap.
     daemon.swanctl("--load-all");
-    wait_until("it installs its policies", || server.state.lock().unwrap().policies.len() >= 3);
+    wait_until("the daemon installs its policies", || server.state.lock().unwrap().policies.len() >= 3);
     let policies = server.state.lock().unwrap().policies.clone();
     for direction in [Direction::In, Direction::Out, Direction::Forward] {
         let policy = policies.iter().find(|policy| policy.direction == direction).unwrap();
@@ -74,7 +74,7 @@ fn charon_works_with_the_server_instead_of_the_kernel() {
         assert_eq!((policy.action, policy.selector.destination.length), (Action::Allow, 16));
     }
 
-    // Simulates a packet that matches them.
+    // Simulates a packet that matches these policies.
     let policy = policies.iter().find(|policy| policy.direction == Direction::Out).unwrap().clone();
     let template = policy.templates[0];
     server.send_event(&Message::Acquire(
@@ -101,7 +101,7 @@ fn charon_works_with_the_server_instead_of_the_kernel() {
     let spent = daemon.time() - begin;
     let since = daemon.log()[before.len()..].to_owned();
     assert!(spent < 50, "{spent} ticks of 200: {since}");
-    // Its event socket reports once that events may be lost.
+    // The daemon's event socket reports once that events may be lost.
     assert_eq!(since.matches("No buffer space available").count(), 1, "{since}");
 
     // Another server starts, and gets the daemon's next requests and groups.
@@ -110,10 +110,10 @@ fn charon_works_with_the_server_instead_of_the_kernel() {
     fs::write(lab.path("swanctl.conf"), CONNECTION.replace("10.2.0.0/16", "10.3.0.0/16")).unwrap();
     daemon.swanctl("--load-all");
     let third = Prefix { address: [10, 3, 0, 0].into(), length: 16 };
-    wait_until("it installs its policies again", || {
+    wait_until("the daemon installs its policies again", || {
         server.state.lock().unwrap().policies.iter().any(|policy| policy.selector.destination == third)
     });
-    wait_until("it joins its groups", || server.groups() & wanted == wanted);
+    wait_until("the daemon joins its groups", || server.groups() & wanted == wanted);
     for received in &server.state.lock().unwrap().received {
         assert!(received.is_ok(), "{received:?}");
     }
@@ -142,9 +142,9 @@ impl<'a> Daemon<'a> {
         fs::read_to_string(self.lab.path("log")).unwrap_or_default()
     }
 
-    fn swanctl(&self, what: &str) {
+    fn swanctl(&self, command: &str) {
         let output = Command::new("swanctl")
-            .args([what, "--file", "swanctl.conf", "--uri", &format!("unix://{}", self.lab.path("vici").display())])
+            .args([command, "--file", "swanctl.conf", "--uri", &format!("unix://{}", self.lab.path("vici").display())])
             .env("STRONGSWAN_CONF", self.lab.path("strongswan.conf"))
             .current_dir(self.lab.path(""))
             .output()

@@ -1,4 +1,4 @@
-//! Linux' ESP at the other end, in a guest, under charon at both: each end opens the other's packets.
+//! charon over the data path at one end and over Linux' ESP at the other, in a guest: each end opens the other's packets.
 
 #[path = "daemons/data_path.rs"]
 mod data_path;

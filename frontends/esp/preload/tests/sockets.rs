@@ -219,9 +219,9 @@ fn without_the_variable_udp_sockets_are_unchanged() {
     }
     let lab = lab();
     let line = "unshare -n sh -c 'ip link set lo up; ./udp 4 4500'";
-    let under = text(&lab.command(line).output().unwrap());
-    assert_eq!(under, text(&lab.command(line).env_remove("LD_PRELOAD").output().unwrap()));
-    assert!(under.contains("reuseport 0") && under.contains("gro done 1"), "{under}");
+    let output = text(&lab.command(line).output().unwrap());
+    assert_eq!(output, text(&lab.command(line).env_remove("LD_PRELOAD").output().unwrap()));
+    assert!(output.contains("reuseport 0") && output.contains("gro done 1"), "{output}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The thread of the daemon: answers its messages, and notifies it of events.
+//! The thread for the daemon: answers the daemon's messages, and notifies the daemon of events.
 //!
 //! | file | content |
 //! |---|---|

@@ -29,7 +29,7 @@ pub(crate) struct State {
     pub(crate) last_acquire: u32,
 }
 
-/// Datagrams for the program, and events for the others.
+/// The datagrams for a program that sent a message, and the events for other programs.
 #[derive(Default)]
 pub(crate) struct Answer {
     pub(crate) datagrams: Vec<Datagram>,
@@ -157,8 +157,8 @@ impl State {
                     "a default of `block` is not supported: packets without a policy bypass this data path",
                 ))
             }
-            // Both are accepted without effect: the default verdict, which is fixed here, and the prefix lengths from
-            // which Linux hashes policies.
+            // The default verdict, which is fixed, and the prefix lengths from which Linux hashes policies are accepted
+            // without effect.
             Message::SetDefault(_) | Message::NewSpdInfo(_) => Ok(Vec::new()),
             _ => Err(Refusal::new(libc::EOPNOTSUPP, "this message is not supported")),
         }
@@ -166,7 +166,7 @@ impl State {
 
     fn add_sa(&mut self, sa: Sa, update: bool, shared: &Shared, events: &mut Vec<Message>) -> Response {
         let (id, source) = (sa.id, sa.source);
-        // An SA from one of this host's addresses is for outgoing packets, unless both ends are here.
+        // An SA from one of this host's addresses is for outgoing packets, unless both addresses are this host's.
         self.associations.add(sa, update, |address| is_own(address, || !is_known(source, shared), shared))?;
         if let Some(entry) = self.associations.get(&id) {
             let sa = entry.snapshot().into();
@@ -194,7 +194,7 @@ impl State {
         Ok(Vec::new())
     }
 
-    /// Steers or admits the packets of a new policy, and no longer those of an old one.
+    /// Steers or admits the packets of a new policy, and stops doing so for the packets of an old policy.
     fn steer(
         &mut self,
         old: Option<&InstalledPolicy>,
@@ -230,8 +230,8 @@ impl State {
             shared.view.change(|view| view.replace_policy(Some(policy), None));
         }
         let mut routes = lock(&self.routes);
-        let left: Vec<_> = self.policies.all().map(|policy| steering::steered(policy)).collect();
-        let mut done = routes.steer_all(&left);
+        let remaining: Vec<_> = self.policies.all().map(|policy| steering::steered(policy)).collect();
+        let mut done = routes.steer_all(&remaining);
         for policy in removed {
             done = done.and(routes.replace_policy_route(policy.policy.index, None));
         }
@@ -290,7 +290,7 @@ impl State {
         let template = crate::table::template(&policy.policy)?;
         let exact = |address: IpAddr| Prefix { address, length: Family::of(address).bits() };
         // The packet fills in fields that the template leaves open (`xfrm_tmpl_resolve_one` of Linux).
-        let closed = |address: IpAddr, own| if address.is_unspecified() { own } else { address };
+        let resolve = |address: IpAddr, own| if address.is_unspecified() { own } else { address };
         let (source, destination) = crate::table::ends(template, flow);
         let port = |value| Port { value, mask: u16::MAX };
         let selector = Selector {
@@ -303,8 +303,8 @@ impl State {
         };
         Some(Message::Acquire(
             Acquire {
-                id: SaId { destination: closed(destination, flow.destination), spi: 0, ..template.id },
-                source: closed(source, flow.source),
+                id: SaId { destination: resolve(destination, flow.destination), spi: 0, ..template.id },
+                source: resolve(source, flow.source),
                 selector,
                 policy: policy.policy.clone(),
                 authentications: template.authentications,
@@ -365,8 +365,8 @@ fn no_policy() -> Refusal {
     Refusal::new(libc::ENOENT, "there is no such policy")
 }
 
-/// Returns a policy in its current state. As on Linux, its use time is that of the last use, whereas an SA has that of the first. Daemons
-/// take a recent use as a sign that the peer is alive (`__xfrm_policy_check`).
+/// Returns a policy in its current state. As on Linux, the use time of a policy is the time of the last use, and that of an SA the time of
+/// the first use. Daemons take a recent use as a sign that the peer is alive (`__xfrm_policy_check`).
 fn current(policy: &InstalledPolicy) -> Policy {
     let use_time = policy.usage.last.load(Ordering::Relaxed);
     let counters = Counters { use_time, ..policy.usage.counters(policy.added) };

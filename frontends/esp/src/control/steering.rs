@@ -95,8 +95,8 @@ pub(crate) fn compute<'p>(
             if steers && !is_protected(&selector.destination, protect) {
                 continue;
             }
-            // A rule would also let packets pass that an earlier policy protects or blocks. So this policy gets no rule, and its packets
-            // are refused.
+            // A rule would also let packets pass that an earlier policy protects or blocks. So this policy gets no rule, and packets of
+            // this policy are refused.
             let is_after = outbound[..at].iter().any(|other| {
                 let blocks = other.action == Action::Block || needs_sa(other);
                 blocks && share_packets(&other.selector, selector)
@@ -186,8 +186,8 @@ pub(crate) mod tests {
             false,
         );
         let tunnel: Vec<_> = steering.tunnel.into_iter().collect();
-        let of = |address: [u8; 4], source: Option<[u8; 4]>| ((IpAddr::from(address), 16), source.map(IpAddr::from));
-        assert_eq!(tunnel, [of([10, 2, 0, 0], Some([10, 1, 0, 7])), of([10, 9, 0, 0], None)]);
+        let route = |address: [u8; 4], source: Option<[u8; 4]>| ((IpAddr::from(address), 16), source.map(IpAddr::from));
+        assert_eq!(tunnel, [route([10, 2, 0, 0], Some([10, 1, 0, 7])), route([10, 9, 0, 0], None)]);
         assert!(steering.pass.is_empty());
     }
 

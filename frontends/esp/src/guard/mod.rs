@@ -145,7 +145,7 @@ impl Guard {
         self.filters.install(|guard| guard.steer_all(outgoing))
     }
 
-    /// Returns whether the filters of the devices do not know all policies yet.
+    /// Returns whether the filters of the devices lack a policy.
     pub(crate) fn is_behind(&self) -> bool {
         self.filters.guard.as_ref().is_ok_and(Filters::is_behind)
     }

@@ -51,7 +51,8 @@ impl Policies {
     /// Blocks packets to these destinations that bypass the tunnel, except packets of a `pass` selector.
     pub(super) fn install(&mut self, protected: &[Prefix], pass: &[Selector]) -> io::Result<()> {
         let desired = desired(self.device, protected, pass);
-        let obsolete = |action| self.installed.iter().filter(move |(_, known)| **known == action).map(|(key, _)| *key);
+        let obsolete =
+            |action| self.installed.iter().filter(move |(_, installed)| **installed == action).map(|(key, _)| *key);
         let obsolete = obsolete(Action::Allow).chain(obsolete(Action::Block)).filter(|key| !desired.contains_key(key));
         let obsolete: Vec<PolicyKey> = obsolete.collect();
         // Policies that let packets pass come first, so that these packets are not blocked in between.

@@ -18,7 +18,7 @@ const LARGEST: usize = 65_535;
 /// Maximum number of flows that are open at once. Each packet is compared with all of them.
 const OPEN: usize = 16;
 
-/// Packets that go to the stack as one, by their index in a burst.
+/// Packets that go to the stack as one packet, by their index in a burst.
 #[derive(Debug)]
 pub(crate) struct Group {
     /// The first packet, and those whose payload follows.
@@ -36,7 +36,7 @@ pub(crate) struct Group {
 }
 
 impl Group {
-    fn alone(at: usize, packet: &[u8], header: &Header) -> Self {
+    fn single(at: usize, packet: &[u8], header: &Header) -> Self {
         Self {
             members: vec![at],
             bytes: header.total,
@@ -68,7 +68,7 @@ impl Group {
     fn accepts(&self, first: &[u8], packet: &[u8], header: &Header) -> bool {
         let layer = self.header.length;
         let payload = header.total.saturating_sub(self.headers);
-        let same = |range: std::ops::Range<usize>| first[layer..][range.clone()] == packet[layer..][range];
+        let is_equal = |range: std::ops::Range<usize>| first[layer..][range.clone()] == packet[layer..][range];
         !self.closed
             && self.members.len() < MOST
             && header.length == layer
@@ -77,10 +77,10 @@ impl Group {
             && sequence_number(packet, header) == self.next
             // The IP header except for length, identification and checksum.
             && network(first, layer) == network(packet, layer)
-            && same(8..FLAGS)
+            && is_equal(8..FLAGS)
             && packet[layer + FLAGS] & !PUSH == ACK
-            && same(WINDOW)
-            && same(20..self.headers - layer)
+            && is_equal(WINDOW)
+            && is_equal(20..self.headers - layer)
             && is_intact(packet, header)
     }
 
@@ -139,7 +139,7 @@ pub(crate) fn coalesce<'p>(burst: impl Iterator<Item = Option<(&'p [u8], Header)
                 continue;
             }
         }
-        groups.push(Group::alone(at, packet, &header));
+        groups.push(Group::single(at, packet, &header));
     }
     groups
 }
@@ -168,7 +168,7 @@ fn network(packet: &[u8], layer: usize) -> [&[u8]; 3] {
     }
 }
 
-/// Returns whether a TCP packet has the PSH flag. A group takes it from its last packet.
+/// Returns whether a TCP packet has the PSH flag. A group takes the flag from its last packet.
 pub(crate) fn pushes(packet: &[u8], header: &Header) -> bool {
     header.flow.protocol == TCP && packet.get(header.length + FLAGS).is_some_and(|flags| flags & PUSH != 0)
 }
@@ -234,25 +234,26 @@ mod tests {
         let next = |flags, payload: &[u8]| tcp(false, 10, flags, payload);
         assert_eq!(groups(&[first.clone(), next(ACK, &[1; 10])]), [[0, 1]]);
         assert_eq!(groups(&[first.clone(), next(ACK, &[1; 4])]), [[0, 1]], "a shorter one is the last");
-        let apart = |second: Vec<u8>, why: &str| assert_eq!(groups(&[first.clone(), second]), [[0], [1]], "{why}");
-        apart(tcp(false, 11, ACK, &[1; 10]), "a gap");
-        apart(tcp(false, 0, ACK, &[1; 10]), "the same again");
-        apart(next(ACK, &[1; 11]), "a longer one");
-        apart(next(ACK, &[]), "an acknowledgement");
-        apart(next(ACK | 1, &[1; 10]), "the end");
-        apart(next(ACK | 0x20, &[1; 10]), "urgent data");
+        let assert_separate =
+            |second: Vec<u8>, reason: &str| assert_eq!(groups(&[first.clone(), second]), [[0], [1]], "{reason}");
+        assert_separate(tcp(false, 11, ACK, &[1; 10]), "a gap");
+        assert_separate(tcp(false, 0, ACK, &[1; 10]), "the same again");
+        assert_separate(next(ACK, &[1; 11]), "a longer one");
+        assert_separate(next(ACK, &[]), "an acknowledgement");
+        assert_separate(next(ACK | 1, &[1; 10]), "the end");
+        assert_separate(next(ACK | 0x20, &[1; 10]), "urgent data");
         let mut damaged = next(ACK, &[1; 10]);
         *damaged.last_mut().unwrap() ^= 1;
-        apart(damaged, "a wrong checksum");
+        assert_separate(damaged, "a wrong checksum");
         let change = |at: usize, to: u8| {
             let mut other = next(ACK, &[1; 10]);
             other[at] = to;
             // The TCP checksum does not cover these fields; the IP checksum is not verified here.
             other
         };
-        apart(change(1, 3), "another congestion mark");
-        apart(change(8, 63), "another number of hops");
-        apart(change(6, 0), "another flag");
+        assert_separate(change(1, 3), "another congestion mark");
+        assert_separate(change(8, 63), "another number of hops");
+        assert_separate(change(6, 0), "another flag");
     }
 
     #[test]

@@ -1,11 +1,11 @@
-//! The flows of fragments. Later fragments have no ports: they belong to the flow of the first one (RFC 4301, 7.3).
+//! The flows of fragments. Fragments after the first have no ports: they belong to the flow of the first fragment (RFC 4301, 7.3).
 
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 
 use super::ip::{Flow, Header};
 
-/// Maximum number of datagrams that are known at once. A further one evicts the oldest.
+/// Maximum number of datagrams in the table. A further datagram evicts the oldest.
 const MOST: usize = 1024;
 /// Seconds after which another datagram may have the same number (`ipfrag_time` of Linux).
 const SECONDS: u64 = 30;
@@ -16,7 +16,7 @@ type Datagram = (IpAddr, IpAddr, u8, u32, u32);
 /// The ports of fragmented datagrams whose first fragment has passed.
 #[derive(Debug, Default)]
 pub(crate) struct Datagrams {
-    known: HashMap<Datagram, Ports>,
+    table: HashMap<Datagram, Ports>,
     /// Datagrams in the order of arrival, each with its time.
     order: VecDeque<(Datagram, u64)>,
 }
@@ -26,7 +26,7 @@ struct Ports {
     source: u16,
     destination: u16,
     /// Time of the first fragment, in seconds.
-    since: u64,
+    first_seen: u64,
 }
 
 impl Datagrams {
@@ -38,20 +38,20 @@ impl Datagrams {
         let now = now();
         if !fragment.is_later() {
             let Flow { source_port, destination_port, .. } = header.flow;
-            self.known.insert(datagram, Ports { source: source_port, destination: destination_port, since: now });
+            self.table.insert(datagram, Ports { source: source_port, destination: destination_port, first_seen: now });
             self.order.push_back((datagram, now));
             self.forget(now);
-        } else if let Some(ports) = self.known.get(&datagram).filter(|ports| now < ports.since + SECONDS) {
+        } else if let Some(ports) = self.table.get(&datagram).filter(|ports| now < ports.first_seen + SECONDS) {
             (header.flow.source_port, header.flow.destination_port) = (ports.source, ports.destination);
         }
     }
 
     fn forget(&mut self, now: u64) {
-        while self.order.len() > MOST || self.order.front().is_some_and(|(_, since)| now >= since + SECONDS) {
-            let Some((datagram, since)) = self.order.pop_front() else { return };
-            // Another first fragment may have come since.
-            if self.known.get(&datagram).is_some_and(|ports| ports.since <= since) {
-                self.known.remove(&datagram);
+        while self.order.len() > MOST || self.order.front().is_some_and(|(_, seen)| now >= seen + SECONDS) {
+            let Some((datagram, seen)) = self.order.pop_front() else { return };
+            // A later first fragment with the same number may have replaced the ports.
+            if self.table.get(&datagram).is_some_and(|ports| ports.first_seen <= seen) {
+                self.table.remove(&datagram);
             }
         }
     }
@@ -89,10 +89,10 @@ mod tests {
             ports(&mut datagrams, number, 0, 1, 0);
             ports(&mut datagrams, 5, 0, 1, 0);
         }
-        assert!(datagrams.known.len() <= MOST && datagrams.order.len() <= MOST);
+        assert!(datagrams.table.len() <= MOST && datagrams.order.len() <= MOST);
         assert_eq!(ports(&mut datagrams, 1999, 3, 1, 0), (40_000, 5060));
         ports(&mut datagrams, 1, 0, 1, 40);
-        assert_eq!((datagrams.known.len(), datagrams.order.len()), (1, 1));
+        assert_eq!((datagrams.table.len(), datagrams.order.len()), (1, 1));
     }
 
     #[test]
@@ -100,6 +100,6 @@ mod tests {
         let mut datagrams = Datagrams::default();
         let mut header = Header::read(&v4([1; 4], [2; 4], (3, 4), b"")).unwrap();
         datagrams.complete(&mut header, 0, || unreachable!());
-        assert!(datagrams.known.is_empty());
+        assert!(datagrams.table.is_empty());
     }
 }

@@ -6,14 +6,14 @@ const NOT_ECT: u8 = 0b00;
 const ECT_1: u8 = 0b01;
 const CE: u8 = 0b11;
 
-/// Returns the traffic class of the outer header: the inner one if the DSCP is copied, otherwise the ECN field alone (normal
+/// Returns the traffic class of the outer header: the inner class if the DSCP is copied, otherwise the ECN field alone (normal
 /// mode of RFC 6040, 4.1).
 pub(crate) fn outer(inner: u8, copies_dscp: bool) -> u8 {
     if copies_dscp { inner } else { inner & MASK }
 }
 
-/// Returns the traffic class of a decapsulated packet, from its own and that of the outer header (RFC 6040, 4.2). Returns `None` if
-/// the packet must be dropped, because congestion was marked on the way and its endpoints do not support ECN.
+/// Returns the traffic class of a decapsulated packet, from the classes of the inner and the outer header (RFC 6040, 4.2). Returns
+/// `None` if the packet must be dropped, because congestion was marked on the way and the endpoints do not support ECN.
 pub(crate) fn inner(inner: u8, outer: u8) -> Option<u8> {
     let mark = match (inner & MASK, outer & MASK) {
         (NOT_ECT, CE) => return None,

@@ -65,8 +65,8 @@ mod tests {
     use crate::packet::ip::UDP;
     use crate::packet::ip::tests::{v4, v6};
 
-    fn notice_for(packet: &[u8], what: Notice) -> Option<Vec<u8>> {
-        notice(packet, &Header::read(packet).unwrap(), what)
+    fn notice_for(packet: &[u8], kind: Notice) -> Option<Vec<u8>> {
+        notice(packet, &Header::read(packet).unwrap(), kind)
     }
 
     #[test]

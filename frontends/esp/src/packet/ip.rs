@@ -46,18 +46,18 @@ pub(crate) struct Header {
     pub(crate) fragment: Option<Fragment>,
 }
 
-/// The place of a fragment.
+/// The place of a fragment in its datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Fragment {
     /// The number of the datagram, which is unique among datagrams between the same addresses.
     pub(crate) datagram: u32,
-    /// Bytes of the datagram's payload before it.
+    /// Bytes of the datagram's payload before the fragment.
     pub(crate) offset: usize,
     pub(crate) is_last: bool,
 }
 
 impl Fragment {
-    /// Returns whether it is not the first one, and has no header of the protocol.
+    /// Returns whether the fragment is not the first one, and so has no header of the protocol.
     pub(crate) fn is_later(&self) -> bool {
         self.offset > 0
     }

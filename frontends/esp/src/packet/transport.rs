@@ -1,6 +1,6 @@
 //! Transport mode (RFC 4303, 3.1.1): ESP carries the payload of a packet without its IP header.
 //!
-//! The sockets write the IP headers of ESP packets, with the addresses and the traffic class of the packet. So a packet whose header has more
+//! The sockets write the IP headers of ESP packets, with the addresses and the traffic class of the packet. So a packet with further fields
 //! for routers, such as options of IPv4, cannot be carried.
 
 use std::net::IpAddr;
@@ -16,15 +16,15 @@ const HOPS: u8 = 64;
 /// The headers of a packet that stay outside ESP.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Outside {
-    /// Their bytes; 0 in tunnel mode.
+    /// The length of the headers in bytes; 0 in tunnel mode.
     pub(crate) length: usize,
-    /// The protocol behind them.
+    /// The protocol after the headers.
     pub(crate) next: u8,
 }
 
 impl Outside {
-    /// Returns the headers that stay outside in transport mode: the IP header, and the one that makes the packet a fragment. `None` if there
-    /// are further ones that routers read. The caller has [read](Header::read) the packet.
+    /// Returns the headers that stay outside in transport mode: the IP header, and IPv6's fragment header. Returns `None` if the packet has
+    /// further headers that routers read. The caller has [read](Header::read) the packet.
     pub(crate) fn of(packet: &[u8]) -> Option<Self> {
         const HOP_BY_HOP: u8 = 0;
         const ROUTING: u8 = 43;
@@ -47,7 +47,8 @@ impl Outside {
     }
 }
 
-/// Appends a received packet to the buffer: the payload of an ESP packet, which lies at `payload`, behind an IP header. Returns its place.
+/// Appends a received packet to the buffer: the payload of an ESP packet, which lies at `payload`, behind an IP header. Returns the range
+/// of the packet.
 pub(crate) fn rebuild(
     buffer: &mut Vec<u8>,
     payload: Range<usize>,
@@ -76,9 +77,9 @@ pub(crate) fn rebuild(
     start..buffer.len()
 }
 
-/// Recomputes a checksum that covers the addresses, because a NAT may have changed them (RFC 3948, 3.1.2). A correction would need the original
-/// addresses, which are not known. Linux skips the check (`esp_input_done2`), for which a TUN device has no flag. The integrity check value has
-/// protected the packet.
+/// Recomputes a checksum that covers the addresses, because a NAT may have changed them (RFC 3948, 3.1.2). A correction would need the
+/// original addresses, which are not known. Linux skips the check (`esp_input_done2`), for which a TUN device has no flag. The integrity
+/// check value has protected the packet.
 pub(crate) fn correct_checksum(packet: &mut [u8]) {
     // The checksum of a datagram in fragments is not that of one fragment.
     let Some(Header { flow, length, total, fragment: None, .. }) = Header::read(packet) else { return };
@@ -164,7 +165,7 @@ mod tests {
             assert!(Header::read(&packet).is_some());
             assert_eq!(Outside::of(&packet), None, "{packet:02x?}");
         }
-        // A fragment's own header is known apart: the datagram is carried as a whole.
+        // A fragment header is no obstacle, because the datagram is carried as a whole.
         let fragment = v6(&[UDP, 0, 0, 9, 0, 0, 0, 7], 44, b"");
         assert_eq!(Outside::of(&fragment), Some(Outside { length: 48, next: UDP }));
     }

@@ -50,7 +50,7 @@ const STEER: u32 = 196;
 const PASS: u32 = 197;
 const SOURCES: u32 = 198;
 const TUNNEL: u32 = 199;
-/// The position after the tables.
+/// The priority at which the look-up goes on after the tables.
 const BEHIND: u32 = 200;
 /// The priority after those of the main and the default table.
 const LAST_RESORT: u32 = 32768;
@@ -246,7 +246,7 @@ impl Routes {
         self.guard.steer_all(policies)
     }
 
-    /// Returns whether a guard does not know all policies yet.
+    /// Returns whether a guard lacks a policy.
     pub(crate) fn is_behind(&self) -> bool {
         self.guard.is_behind() || self.needs_filters
     }

@@ -38,7 +38,7 @@ impl PolicyRoutes {
     pub(super) fn replace(&mut self, policy: u32, new: Option<PolicyRoute>) -> Vec<Place> {
         let old = self.by_policy.remove(&policy);
         let places = [new, old].map(|route| route.map(|route| route.place()));
-        let before = places.map(|place| place.and_then(|place| self.route(place).copied()));
+        let old_routes = places.map(|place| place.and_then(|place| self.route(place).copied()));
         if let Some((old, routes)) = old.and_then(|old| Some((old.place(), self.by_place.get_mut(&old.place())?))) {
             routes.remove(&policy);
             if routes.is_empty() {
@@ -49,9 +49,9 @@ impl PolicyRoutes {
             self.by_policy.insert(policy, new);
             self.by_place.entry(new.place()).or_default().insert(policy, new);
         }
-        let changed = places.into_iter().zip(before).filter_map(|(place, before)| {
+        let changed = places.into_iter().zip(old_routes).filter_map(|(place, old_route)| {
             let place = place?;
-            (self.route(place).copied() != before).then_some(place)
+            (self.route(place).copied() != old_route).then_some(place)
         });
         let mut changed: Vec<Place> = changed.collect();
         changed.dedup();

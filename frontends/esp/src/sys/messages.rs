@@ -66,7 +66,7 @@ impl Messages {
         }
         // SAFETY: the first `count` headers were written above. Each points to an address, a control buffer and one of the caller's
         // buffers, with their lengths; all are borrowed for the duration of the call.
-        let got = unsafe {
+        let received = unsafe {
             libc::recvmmsg(
                 socket.as_fd().as_raw_fd(),
                 headers.as_mut_ptr(),
@@ -75,7 +75,7 @@ impl Messages {
                 ptr::null_mut(),
             )
         };
-        usize::try_from(got).map_err(|_| io::Error::last_os_error())
+        usize::try_from(received).map_err(|_| io::Error::last_os_error())
     }
 
     /// Returns the length in bytes of a datagram of the last call.

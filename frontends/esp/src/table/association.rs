@@ -61,8 +61,8 @@ pub(crate) fn seconds() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
-/// Volume limits of an SA: the soft ones ask for a rekey, the hard ones end the SA. The thread of the daemon changes them; the
-/// others read them.
+/// Volume limits of an SA: the soft ones ask for a rekey, the hard ones end the SA. The thread of the daemon changes the limits;
+/// the other threads read them.
 #[derive(Debug, Default)]
 pub(crate) struct Volume {
     soft_bytes: AtomicU64,
@@ -157,7 +157,7 @@ pub(crate) struct SaInfo {
     pub(crate) reqid: u32,
     /// Tunnel or transport mode.
     pub(crate) mode: Mode,
-    /// Its packets are in UDP.
+    /// The SA's packets are in UDP.
     pub(crate) is_in_udp: bool,
     /// The algorithms and their key sizes in bits.
     pub(crate) algorithm: String,
@@ -201,7 +201,7 @@ pub(crate) struct OutgoingSa {
     pub(crate) copies_dscp: bool,
     /// The ECN field is copied to the outer header.
     pub(crate) copies_ecn: bool,
-    /// Routers may fragment its packets: the outer header has no DF flag.
+    /// Routers may fragment the SA's packets: the outer header has no DF flag.
     pub(crate) may_fragment: bool,
     /// MTU of the path in bytes, IP headers included.
     pub(crate) mtu: AtomicUsize,
@@ -229,7 +229,7 @@ impl OutgoingSa {
         if self.info.is_transport() { Outside::of(packet) } else { Some(Outside::default()) }
     }
 
-    /// Returns source and destination of its ESP packets.
+    /// Returns source and destination of the SA's ESP packets.
     pub(crate) fn endpoints(&self) -> Endpoints {
         Endpoints { from: self.info.source, to: (self.id.destination, self.peer_port.load(Ordering::Relaxed)).into() }
     }

@@ -3,7 +3,7 @@
 //! | file | content |
 //! |---|---|
 //! | `association.rs` | SAs of the data path |
-//! | `suite.rs` | their algorithms |
+//! | `suite.rs` | algorithms of SAs |
 //! | `sequences.rs` | sequence numbers used under keys of removed SAs |
 //! | `update.rs` | updates of SAs that have keys |
 //! | `selector.rs` | finds policies by selectors |
@@ -56,8 +56,8 @@ impl Refusal {
     }
 }
 
-/// Refuses marks and XFRM interfaces. Packets of a policy with a mark need the SA with the same mark, and a TUN device hands over packets without
-/// their marks. XFRM interfaces hand their packets to the kernel's own XFRM.
+/// Refuses marks and XFRM interfaces. Packets of a policy with a mark need the SA with the same mark, and a TUN device hands over packets
+/// without their marks. XFRM interfaces hand their packets to the kernel's own XFRM.
 fn check_marks(marks: &[Option<Mark>], interface_id: u32) -> Result<(), Refusal> {
     let text = if marks.iter().any(|mark| is_mark(*mark)) {
         "marks are not supported: the data path does not see those of packets"
@@ -208,8 +208,8 @@ impl Associations {
     /// EEXIST and ESRCH as on Linux, EEXIST for a key that is in use, and those of [`Checked`].
     pub(crate) fn add(&mut self, mut sa: Sa, update: bool, is_ours: impl Fn(IpAddr) -> bool) -> Result<(), Refusal> {
         suite::complete(&mut sa);
-        let known = self.entries.get(&sa.id);
-        match known {
+        let existing = self.entries.get(&sa.id);
+        match existing {
             None if update => return Err(Refusal::new(libc::ESRCH, "there is no such SA")),
             Some(_) if !update => return Err(Refusal::new(libc::EEXIST, "the SA exists already")),
             Some(Entry { active: Some(_), .. }) => return self.change(&sa),

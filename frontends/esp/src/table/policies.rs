@@ -19,10 +19,10 @@ const DIRECTION: u32 = 3;
 /// All policies.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Policies {
-    /// Their indexes ascend in the order of arrival.
+    /// All policies by index. Indexes ascend in the order of arrival.
     by_index: BTreeMap<u32, Arc<InstalledPolicy>>,
     indexes: HashMap<(Selector, Direction), u32>,
-    /// The indexes of those that let outgoing packets pass unprotected.
+    /// The indexes of the policies that let outgoing packets pass unprotected.
     passing: BTreeSet<u32>,
     next: u32,
 }
@@ -34,15 +34,15 @@ impl Policies {
     /// EEXIST if a policy exists and `update` is false; EOPNOTSUPP for unsupported features.
     pub(crate) fn add(&mut self, mut policy: Policy, update: bool) -> Result<Arc<InstalledPolicy>, Refusal> {
         check(&policy)?;
-        let known = self.indexes.get(&(policy.selector, policy.direction)).copied();
-        match known {
+        let existing = self.indexes.get(&(policy.selector, policy.direction)).copied();
+        match existing {
             Some(_) if !update => return Err(Refusal::new(libc::EEXIST, "a policy with this selector exists already")),
             None if self.by_index.len() >= MOST || self.next == u32::MAX >> DIRECTION => {
                 return Err(Refusal::new(libc::ENOBUFS, "too many policies"));
             }
             _ => {}
         }
-        policy.index = known.unwrap_or_else(|| {
+        policy.index = existing.unwrap_or_else(|| {
             self.next += 1;
             self.next << DIRECTION | policy.direction as u32
         });
@@ -79,8 +79,8 @@ impl Policies {
         Some(taken)
     }
 
-    /// Returns a policy by its name. Mark, XFRM interface and kind belong to the name (`xfrm_policy_bysel_ctx` of Linux), and no policy here has
-    /// them.
+    /// Returns a policy by its name. Mark, XFRM interface and kind belong to the name (`xfrm_policy_bysel_ctx` of Linux), and no policy
+    /// here has them.
     pub(crate) fn get(&self, named: &PolicyRef) -> Option<&Arc<InstalledPolicy>> {
         if is_mark(named.mark) || named.interface_id != 0 || named.kind != 0 {
             return None;
@@ -88,7 +88,7 @@ impl Policies {
         if named.index == 0 {
             return self.find(&named.selector, named.direction);
         }
-        self.by_index.get(&named.index).filter(|known| known.policy.direction == named.direction)
+        self.by_index.get(&named.index).filter(|installed| installed.policy.direction == named.direction)
     }
 
     /// Returns the policy of a selector.

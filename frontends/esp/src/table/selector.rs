@@ -106,7 +106,7 @@ impl Shape {
     }
 }
 
-/// Clears the address bits behind the prefix, as routes require.
+/// Clears the address bits after the prefix, as routes require.
 pub(crate) fn masked(prefix: Prefix) -> Prefix {
     let address = match prefix.address {
         IpAddr::V4(address) => {

@@ -76,8 +76,8 @@ impl Numbers {
     pub(super) fn record(&mut self, key: Fingerprint, last: u64) {
         // A key without used numbers is as good as a fresh one.
         if last > 0 {
-            let known = self.last.entry(key).or_default();
-            *known = last.max(*known);
+            let recorded = self.last.entry(key).or_default();
+            *recorded = last.max(*recorded);
         }
         if self.last.len() > MOST {
             let mut all: Vec<u64> = self.last.values().copied().collect();

@@ -9,11 +9,11 @@ use super::View;
 
 #[derive(Debug, Default)]
 pub(crate) struct SharedView {
-    /// Locked for a few look-ups at a time.
+    /// The view. A reader holds the lock for a few look-ups only.
     view: RwLock<View>,
-    /// Counts the changes.
+    /// The number of changes of the view.
     generation: AtomicU64,
-    /// Wake the threads of the data path, one descriptor each.
+    /// Descriptors that wake the threads of the data path, one for each thread.
     wakers: Mutex<Vec<Arc<EventFd>>>,
 }
 

@@ -10,7 +10,7 @@ use super::association::{ActiveSa, IN, check, numbers, replay_window};
 ///
 /// # Errors
 /// EOPNOTSUPP, and those of [`check`].
-pub(super) fn check_update(known: &Sa, active: &ActiveSa, update: &Sa) -> Result<(), Refusal> {
+pub(super) fn check_update(current: &Sa, active: &ActiveSa, update: &Sa) -> Result<(), Refusal> {
     check(update)?;
     let is_incoming = matches!(active, ActiveSa::In(_));
     let keys = |sa: &Sa| (sa.aead.clone(), sa.cipher.clone(), sa.authentication.clone());
@@ -23,21 +23,21 @@ pub(super) fn check_update(known: &Sa, active: &ActiveSa, update: &Sa) -> Result
     };
     let (output, input) = numbers(update);
     let same = [
-        (fixed(known) == fixed(update), "of the ports of an SA only the peer's can change: add a new SA"),
-        (keys(known) == keys(update), "the keys of an SA cannot change: add a new SA"),
-        (known.source == update.source, "the source of an SA cannot change: add a new SA"),
-        (known.mode == update.mode, "the mode of an SA cannot change: add a new SA"),
-        (known.tfc_padding == update.tfc_padding, "the padding of an SA cannot change: add a new SA"),
-        (known.reqid == update.reqid, "the reqid of an SA cannot change: add a new SA"),
+        (fixed(current) == fixed(update), "of the ports of an SA only the peer's can change: add a new SA"),
+        (keys(current) == keys(update), "the keys of an SA cannot change: add a new SA"),
+        (current.source == update.source, "the source of an SA cannot change: add a new SA"),
+        (current.mode == update.mode, "the mode of an SA cannot change: add a new SA"),
+        (current.tfc_padding == update.tfc_padding, "the padding of an SA cannot change: add a new SA"),
+        (current.reqid == update.reqid, "the reqid of an SA cannot change: add a new SA"),
         (
-            (known.flags, known.extra_flags) == (update.flags, update.extra_flags),
+            (current.flags, current.extra_flags) == (update.flags, update.extra_flags),
             "the flags of an SA cannot change: add a new SA",
         ),
         (
             update.direction.is_none_or(|direction| (direction == IN) == is_incoming),
             "the direction of an SA cannot change",
         ),
-        (replay_window(known) == replay_window(update), "the replay window of an SA cannot change: add a new SA"),
+        (replay_window(current) == replay_window(update), "the replay window of an SA cannot change: add a new SA"),
         // A program that sends back an SA may have read earlier sequence numbers.
         (
             if is_incoming { input } else { output } <= active.last_number(),

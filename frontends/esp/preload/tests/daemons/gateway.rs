@@ -43,7 +43,7 @@ pub(crate) const GANTRY_13: Kind = Kind { esp: Esp::Gantry, debian: 13 };
 pub(crate) const LIBIPSEC_12: Kind = Kind { esp: Esp::Libipsec, debian: 12 };
 pub(crate) const LIBIPSEC_13: Kind = Kind { esp: Esp::Libipsec, debian: 13 };
 
-/// Returns whether the prerequisites of `kinds` are there. Reports and counts missing ones.
+/// Returns whether the prerequisites of `kinds` are installed. Reports and counts missing ones.
 pub(crate) fn is_possible(kinds: &[Kind]) -> bool {
     let programs = [(CHARON, "charon"), ("/usr/sbin/swanctl", "swanctl"), ("/usr/bin/tcpdump", "tcpdump")];
     let missing = programs.iter().find(|(path, _)| !Path::new(path).exists()).map(|(_, name)| *name);
@@ -70,16 +70,16 @@ pub(crate) fn fresh_debian(debian: u8, with: &str) -> Option<PathBuf> {
     let _guard = LOCK.lock().unwrap_or_else(PoisonError::into_inner);
     let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..");
     let script = repository.join("scripts/fresh-debian");
-    let made = Command::new(script).args([&debian.to_string(), with]).output().unwrap();
-    let output = String::from_utf8_lossy(&made.stderr);
-    assert!(made.status.success() || made.status.code() == Some(3), "{output}");
-    made.status.success().then(|| String::from_utf8(made.stdout).unwrap().trim().into())
+    let output = Command::new(script).args([&debian.to_string(), with]).output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() || output.status.code() == Some(3), "{errors}");
+    output.status.success().then(|| String::from_utf8(output.stdout).unwrap().trim().into())
 }
 
 /// The setup of a test's daemons. Strings are lines of their configuration files.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
-    /// The outer addresses are IPv6; the inner addresses are IPv6.
+    /// True if the outer addresses are IPv6; true if the inner addresses are IPv6.
     pub(crate) v6: [bool; 2],
     /// Names and proposals of the first gateway's children, all for the same addresses. The second gateway has the first child with
     /// all proposals, because a responder selects by address.
@@ -91,7 +91,7 @@ pub(crate) struct Plan {
     pub(crate) second: [&'static str; 2],
     /// Lines at the end of the file.
     pub(crate) sections: &'static str,
-    /// Traffic selectors of the first gateway and of the second, if not their own inner addresses.
+    /// Traffic selectors of the first gateway and of the second; `None`: their own inner addresses.
     pub(crate) inside: Option<[&'static str; 2]>,
     /// Destinations that the data paths protect in any case.
     pub(crate) protect: Vec<&'static str>,
@@ -116,7 +116,7 @@ impl Default for Plan {
 #[derive(Debug)]
 pub(crate) struct Gateway {
     pub(crate) kind: Kind,
-    /// 1 is the second gateway, which uses the second part of a plan; 0 and higher numbers use the first part.
+    /// The number of the gateway. 1 is the second gateway, which uses the second part of a plan; 0 and higher numbers use the first part.
     place: usize,
     pub(crate) namespace: Namespace,
     pub(crate) folder: PathBuf,
@@ -142,7 +142,7 @@ impl Gateway {
         self.namespace.ip(&format!("address add {}/64 dev wire nodad", outer(self.place, true)));
     }
 
-    /// Returns its address inside the tunnel.
+    /// Returns the gateway's address inside the tunnel.
     pub(crate) fn inner(&self, is_v6: bool) -> IpAddr {
         inner(self.place, is_v6)
     }
@@ -339,7 +339,7 @@ pub(crate) fn configure(gateway: &Gateway, plan: &Plan, peer: &str) {
     let folder = folder.display();
     // The kernel consults policies only for packets that have a route.
     let charon = if kind.esp == Esp::Kernel { "install_routes = yes" } else { plan.charon };
-    // The peer of the second gateway is the first one; that of all others is the second.
+    // The peer of the second gateway is the first one; the peer of every other gateway is the second one.
     let (is_second, other) = (*place == 1, usize::from(*place != 1));
     let [own_connection, own_child] = if is_second { plan.second } else { plan.first };
     let esp = if kind.esp == Esp::Libipsec { "kernel-libipsec" } else { "" };

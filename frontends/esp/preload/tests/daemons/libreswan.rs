@@ -97,16 +97,17 @@ fn libreswan_makes_a_tunnel_and_rekeys_it_under_traffic() {
     libreswan.initiate();
     let streams = libreswan.pair.streams();
     let mut losses = Vec::new();
-    for (gateway, what) in [(&libreswan.pair.a, "ipsec"), (&libreswan.pair.b, "ipsec"), (&libreswan.pair.a, "ike")] {
+    for (gateway, protocol) in [(&libreswan.pair.a, "ipsec"), (&libreswan.pair.b, "ipsec"), (&libreswan.pair.a, "ike")]
+    {
         await_packets(&streams, 50);
         let before = libreswan.pair.a.spis("out");
         // Unlike charon, the responder sends on a new SA before the initiator has installed it.
         losses.push(while_losing(&streams, || {
-            let text = libreswan.whack(gateway, &format!("--name net --rekey-{what}"));
-            if what == "ipsec" {
+            let text = libreswan.whack(gateway, &format!("--name net --rekey-{protocol}"));
+            if protocol == "ipsec" {
                 wait_until(&format!("there is a new SA: {text}"), || {
-                    let now = libreswan.pair.a.spis("out");
-                    !now.is_empty() && before.iter().all(|spi| !now.contains(spi))
+                    let current = libreswan.pair.a.spis("out");
+                    !current.is_empty() && before.iter().all(|spi| !current.contains(spi))
                 });
             }
         }));

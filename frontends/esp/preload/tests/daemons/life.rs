@@ -32,7 +32,7 @@ fn a_trap_brings_the_tunnel_up_at_the_first_packet() {
     }
 }
 
-/// Rekeys the ESP SAs, then those of IKE, then both again: no packet is lost.
+/// Rekeys the ESP SAs, then the IKE SAs, then both again: no packet is lost.
 #[test]
 #[ignore = "as root, in network namespaces"]
 fn rekeying_under_traffic_loses_no_packet() {
@@ -52,8 +52,8 @@ fn rekeying_under_traffic_loses_no_packet() {
             [&pair.a, &pair.b][side].swanctl(&format!("--rekey {what}"));
             if what.starts_with("--child") {
                 wait_until("there is a new SA", || {
-                    let now = pair.a.spis("out");
-                    !now.is_empty() && before.iter().all(|spi| !now.contains(spi))
+                    let current = pair.a.spis("out");
+                    !current.is_empty() && before.iter().all(|spi| !current.contains(spi))
                 });
             }
         }
@@ -103,8 +103,9 @@ fn an_sa_is_rekeyed_at_its_time_limit() {
     assert_limits_rekey([GANTRY_12, GANTRY_13], "rekey_time = 2s\nlife_time = 1h\nrand_time = 0s");
 }
 
-/// charon's log lines for a query of a policy's packets, which each check makes twice, and for a message to a silent peer.
+/// charon's log line for a query of a policy's packets. Each check makes two queries.
 const QUESTION: &str = "querying policy";
+/// charon's log line for a message to a silent peer.
 const PROBE: &str = "sending DPD request";
 
 /// Dead peer detection starts when no packets arrive. The daemon asks the data path whether packets have arrived.

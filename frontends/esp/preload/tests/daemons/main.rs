@@ -1,4 +1,4 @@
-//! Debian's charon, unmodified, over the data path: of Debian 12 and 13, at one end or both, and strongSwan's own ESP at the other.
+//! The unmodified charon of Debian 12 and 13 over the data path, at one end or both. Some tests have strongSwan's own ESP at the other end.
 //! `tests/guest` has the tests with Linux' ESP.
 //!
 //! | file | content |
@@ -17,7 +17,7 @@
 //! | `routes.rs` | routes of charon's own, virtual addresses, and a tunnel for everything |
 //! | `nat.rs` | clients behind a NAT |
 //! | `transport.rs` | transport mode |
-//! | `padding.rs` | padding against an analysis of traffic |
+//! | `padding.rs` | padding that hides the lengths of packets |
 
 mod data_path;
 mod death;

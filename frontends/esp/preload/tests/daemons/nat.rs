@@ -1,4 +1,4 @@
-//! Clients behind Linux' NAT, which maps each to a port of its own on its address (`masquerade` of nf_tables).
+//! Clients behind Linux' NAT, which maps each client to another port of the NAT's address (`masquerade` of nf_tables).
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -49,8 +49,10 @@ fn two_clients_keep_their_tunnels_when_their_nat_loses_its_state() {
             losses.push(while_losing(&streams, || {
                 change(&nat);
                 wait_until("the SAs follow", || {
-                    let now = peers(&pair.b);
-                    now.len() == 2 && now.is_disjoint(&before) && now.iter().all(|peer| peer.ip() == address)
+                    let current = peers(&pair.b);
+                    current.len() == 2
+                        && current.is_disjoint(&before)
+                        && current.iter().all(|peer| peer.ip() == address)
                 });
             }));
             before = peers(&pair.b);
@@ -73,11 +75,11 @@ fn peers(gateway: &Gateway) -> BTreeSet<SocketAddr> {
 }
 
 /// A router between clients and their peer. It answers for the peer's address on the clients' side (proxy ARP), and has an address only on
-/// the peer's side. Client ports are random: by default the NAT would keep that of the first client.
+/// the peer's side. Client ports are random: by default the NAT would keep the first client's port.
 struct Nat(Namespace);
 
 impl Nat {
-    /// Replaces the link between the first client and the peer.
+    /// Puts the router in the place of the link between the first client and the peer.
     fn between(clients: [&Gateway; 2], peer: &Gateway) -> Self {
         let nat = Self(Namespace::new());
         peer.namespace.ip("link delete wire");

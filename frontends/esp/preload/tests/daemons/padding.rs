@@ -1,4 +1,4 @@
-//! Padding against an analysis of traffic (RFC 4303, 2.7).
+//! Padding that hides the lengths of packets (RFC 4303, 2.7).
 
 use std::net::UdpSocket;
 use std::time::Duration;

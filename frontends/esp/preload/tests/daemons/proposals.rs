@@ -1,4 +1,4 @@
-//! Every suite that charon proposes, daemon, peer and address family.
+//! Tests every suite that charon proposes, every daemon and peer, and every address family.
 
 use crate::gateway::{GANTRY_12, GANTRY_13, LIBIPSEC_12, LIBIPSEC_13, Plan, is_possible};
 use crate::suites::{SUITES, every_child_passes_packets, suite_plan};
@@ -27,7 +27,7 @@ fn charon_5_9_and_6_0_interoperate_in_either_role() {
 #[test]
 #[ignore = "as root, in network namespaces"]
 fn strongswans_own_esp_interoperates_in_either_role() {
-    let known: Vec<_> =
+    let supported: Vec<_> =
         SUITES.into_iter().filter(|(proposal, _)| !proposal.contains("ctr") && !proposal.contains("gmac")).collect();
     for kinds in [
         [GANTRY_12, LIBIPSEC_12],
@@ -37,7 +37,7 @@ fn strongswans_own_esp_interoperates_in_either_role() {
         [GANTRY_12, LIBIPSEC_13],
     ] {
         if is_possible(&kinds) {
-            let (plan, algorithms) = suite_plan(&known, &["-noesn"]);
+            let (plan, algorithms) = suite_plan(&supported, &["-noesn"]);
             every_child_passes_packets(kinds, &plan, &algorithms);
         }
     }

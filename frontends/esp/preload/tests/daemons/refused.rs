@@ -4,12 +4,12 @@ use gantry_lab::wait_until;
 
 use crate::gateway::{GANTRY_12, Pair, Plan, charons};
 
-/// There is no tunnel, rather than one whose marks have no effect.
+/// The daemon gets no tunnel, because the marks or the interface of the tunnel would have no effect.
 #[test]
 #[ignore = "as root, in network namespaces"]
 fn a_child_with_a_mark_or_an_interface_is_refused() {
     for kind in charons() {
-        for (option, why) in [
+        for (option, refusal) in [
             ("mark_in = 42", "marks are not supported"),
             ("mark_out = 42", "marks are not supported"),
             ("set_mark_in = 42", "marks are not supported"),
@@ -18,9 +18,9 @@ fn a_child_with_a_mark_or_an_interface_is_refused() {
         ] {
             let pair = Pair::new([kind, GANTRY_12], &Plan { first: ["", option], ..Plan::default() });
             // strongSwan 5.9 does not show the text of a refusal.
-            let why = if kind.debian == 13 { why } else { "Operation not supported" };
+            let refusal = if kind.debian == 13 { refusal } else { "Operation not supported" };
             let (succeeds, text) = pair.a.try_swanctl("--initiate --timeout 60 --child net");
-            assert!(!succeeds && text.contains(why), "{option}: {text}");
+            assert!(!succeeds && text.contains(refusal), "{option}: {text}");
             wait_until("the daemon removes its SAs and policies", || {
                 let status = pair.a.status();
                 status["sas"].as_array().unwrap().is_empty() && status["policies"] == 0

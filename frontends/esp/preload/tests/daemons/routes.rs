@@ -28,18 +28,18 @@ fn charons_own_routes_do_not_bypass_the_tunnel() {
     }
 }
 
-/// Plans a client that gets its address from the peer, and a tunnel to `there`.
-pub(crate) fn client_plan(there: &'static str) -> Plan {
+/// Plans a client that gets its address from the peer, and a tunnel to `network`.
+pub(crate) fn client_plan(network: &'static str) -> Plan {
     Plan {
         first: ["vips = 0.0.0.0", ""],
         second: ["pools = clients", ""],
         sections: "pools { clients { addrs = 10.3.0.0/28 } }",
-        inside: Some(["dynamic", there]),
+        inside: Some(["dynamic", network]),
         ..Plan::default()
     }
 }
 
-/// The client uses the address that the peer assigned, also for sockets without one.
+/// The client uses the address that the peer assigned, also for unbound sockets.
 #[test]
 #[ignore = "as root, in network namespaces"]
 fn a_client_with_a_virtual_address_sends_from_it() {
@@ -81,7 +81,7 @@ fn a_tunnel_for_all_traffic_gets_all_packets() {
         let received = || pair.b.status()["counters"]["received_packets"].as_u64().unwrap();
         let before = received();
         socket.send_to(b"to nobody", "198.51.100.1:9").unwrap();
-        wait_until("the peer gets it", || received() > before);
+        wait_until("the peer gets the datagram", || received() > before);
         wire.end();
     }
 }

@@ -198,9 +198,9 @@ pub(crate) fn transfer((from, source): (&Namespace, IpAddr), (to, destination): 
 }
 
 /// Waits until a count has grown by `more`.
-fn await_more(what: &str, count: &AtomicU64, more: u64) {
+fn await_more(name: &str, count: &AtomicU64, more: u64) {
     let begin = count.load(Ordering::Relaxed);
-    wait_until(what, || count.load(Ordering::Relaxed) >= begin + more);
+    wait_until(name, || count.load(Ordering::Relaxed) >= begin + more);
 }
 
 fn send(socket: &UdpSocket, to: SocketAddr, progress: &Progress) -> BTreeSet<u64> {

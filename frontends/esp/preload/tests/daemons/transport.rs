@@ -4,8 +4,8 @@ use crate::gateway::{GANTRY_12, Pair, Plan, charons, outer};
 use crate::suites::transport_plan;
 use crate::traffic::{Stream, assert_all_arrived, await_packets, transfer};
 
-/// The daemons agree on keys, exchange them under traffic, and a trap makes them agree anew. Their own messages pass under a policy for all packets
-/// between the hosts.
+/// The daemons negotiate keys, rekey under traffic, and negotiate again when a packet meets the trap. Their own messages pass under a
+/// policy for all packets between the hosts.
 #[test]
 #[ignore = "as root, in network namespaces"]
 fn hosts_agree_on_transport_mode_and_exchange_keys_under_traffic() {

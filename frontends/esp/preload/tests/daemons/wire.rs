@@ -1,4 +1,4 @@
-//! The view of a listener on the wire.
+//! Packets in clear, as a listener on the wire sees them.
 
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::net::UdpSocket;
@@ -63,12 +63,12 @@ impl Wire {
         kill(Pid::from_raw(self.tcpdump.id().cast_signed()), Signal::SIGINT).unwrap();
         self.lines.read_to_string(&mut text).unwrap();
         self.tcpdump.stderr.take().unwrap().read_to_string(&mut counts).unwrap();
-        let count = |what| {
-            let line = counts.lines().find(|line| line.ends_with(what)).expect("tcpdump counts");
+        let count = |counter| {
+            let line = counts.lines().find(|line| line.ends_with(counter)).expect("tcpdump counts");
             line.split_whitespace().next().unwrap().to_owned()
         };
         let is_all = count("captured") == count("received by filter") && count("dropped by kernel") == "0";
-        assert!(is_all, "the listener has not seen all: {counts}");
+        assert!(is_all, "the listener has not seen all packets: {counts}");
         // tcpdump ends the line in which a terminal would show the interrupt key.
         text.trim().to_owned()
     }

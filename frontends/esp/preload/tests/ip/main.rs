@@ -338,10 +338,10 @@ fn without_the_variable_requests_go_to_the_kernel() {
     }
     let lab = Lab::new();
     let line = "unshare -n sh -c 'ip xfrm policy add dir out; ip xfrm policy; ip link'";
-    let under = lab.command(line).output().unwrap();
+    let output = lab.command(line).output().unwrap();
     let without = lab.command(line).env_remove("LD_PRELOAD").output().unwrap();
-    assert!(under.status.success() && text(&under).contains("dir out"), "{}", text(&under));
-    assert_eq!(text(&under), text(&without));
+    assert!(output.status.success() && text(&output).contains("dir out"), "{}", text(&output));
+    assert_eq!(text(&output), text(&without));
     // An empty variable counts as unset.
     let empty = lab.command(line).env("GANTRY_XFRM", "").output().unwrap();
     assert_eq!(text(&empty), text(&without));

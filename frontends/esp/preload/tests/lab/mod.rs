@@ -98,11 +98,11 @@ pub(crate) fn installed(program: &str) -> bool {
         .any(|folder| Path::new(folder).join(program).exists())
 }
 
-/// Returns whether all of `needs`, programs or "root", are there. Reports and counts a missing one.
+/// Returns whether all of `needs`, programs or "root", are available. Reports and counts a missing one.
 pub(crate) fn is_possible(needs: &[&str]) -> bool {
     for need in needs {
-        let there = if *need == "root" { nix::unistd::geteuid().is_root() } else { installed(need) };
-        if !there {
+        let is_available = if *need == "root" { nix::unistd::geteuid().is_root() } else { installed(need) };
+        if !is_available {
             gantry_lab::skip(need);
             return false;
         }
@@ -232,8 +232,8 @@ fn answers(frame: &Frame<'_>, connection: &Arc<OwnedFd>, state: &mut State) -> V
         state.private.push(private);
         match private {
             Private::Socket { port, groups, texts } => {
-                for known in state.connections.iter_mut().filter(|(other, ..)| Arc::ptr_eq(other, connection)) {
-                    *known = (Arc::clone(connection), port, groups, texts);
+                for entry in state.connections.iter_mut().filter(|(other, ..)| Arc::ptr_eq(other, connection)) {
+                    *entry = (Arc::clone(connection), port, groups, texts);
                 }
                 return Vec::new();
             }
@@ -249,8 +249,8 @@ fn answers(frame: &Frame<'_>, connection: &Arc<OwnedFd>, state: &mut State) -> V
     if state.is_silent {
         return Vec::new();
     }
-    let known = state.connections.iter().find(|(other, ..)| Arc::ptr_eq(other, connection));
-    let Some(&(_, port, _, texts)) = known else { return Vec::new() };
+    let entry = state.connections.iter().find(|(other, ..)| Arc::ptr_eq(other, connection));
+    let Some(&(_, port, _, texts)) = entry else { return Vec::new() };
     if let Some((errno, why)) = state.refuse {
         answer.acknowledge(frame, port, errno, texts.then_some(why));
         return vec![answer];

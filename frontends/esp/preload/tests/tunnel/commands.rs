@@ -105,8 +105,8 @@ fn an_spi_is_reserved_and_then_gets_its_keys() {
     let spi = shown.split("spi ").nth(1).unwrap().split(' ').next().unwrap().to_owned();
     assert!(["0x00001000", "0x00001001"].contains(&&*spi), "{shown}");
     pair.a.xfrm(&format!("state allocspi {between} mode tunnel min 0x1000 max 0x1001"));
-    let none = pair.a.refused(&format!("state allocspi {between} mode tunnel min 0x1000 max 0x1001"));
-    assert!(none.contains("no SPI is free in the range"), "{none}");
+    let refusal = pair.a.refused(&format!("state allocspi {between} mode tunnel min 0x1000 max 0x1001"));
+    assert!(refusal.contains("no SPI is free in the range"), "{refusal}");
     assert_eq!(pair.a.status()["associations"]["in"], 0);
     let keys = Keys::gcm().text();
     let more = format!("reqid 3 mode tunnel {keys} encap espinudp 4500 4500 0.0.0.0");
@@ -123,13 +123,13 @@ fn unsupported_features_are_refused_with_a_text() {
     let gcm = Keys::gcm().text();
     let encap = "encap espinudp 4500 4500 0.0.0.0";
     let sha256 = hex(&[7; 32]);
-    let refused = |command: &str, why: &str| {
+    let refused = |command: &str, reason: &str| {
         let text = pair.a.refused(command);
-        assert!(text.contains(why), "{command}: {text}");
+        assert!(text.contains(reason), "{command}: {text}");
     };
     let marks = "marks are not supported: the data path does not see those of packets";
     let interfaces = "XFRM interfaces are not supported: their packets go to the kernel's own XFRM";
-    for (sa, why) in [
+    for (sa, reason) in [
         (format!("{id} mode beet {gcm} {encap}"), "only tunnel mode and transport mode are supported"),
         (
             format!("{id} mode transport {gcm} {encap} sel src 10.1.0.9 dst 10.2.0.2"),
@@ -198,10 +198,10 @@ fn unsupported_features_are_refused_with_a_text() {
         (format!("{id} mode tunnel enc cbc(aes) {} {encap}", hex(&[7; 16])), "an SA without authentication"),
         (format!("{id} mode tunnel aead rfc4106(gcm(aes)) {} 128 {encap}", hex(&[7; 21])), "it takes 24"),
     ] {
-        refused(&format!("state add {sa}"), why);
+        refused(&format!("state add {sa}"), reason);
     }
     let selector = "src 10.11.0.0/16 dst 10.12.0.0/16";
-    for (policy, why) in [
+    for (policy, reason) in [
         (
             format!("{selector} dir out tmpl src 10.1.0.1 dst 10.2.0.2 proto esp mode beet"),
             "only tunnel mode and transport mode are supported",
@@ -230,7 +230,7 @@ fn unsupported_features_are_refused_with_a_text() {
             "only one SA for each packet is supported",
         ),
     ] {
-        refused(&format!("policy add {policy}"), why);
+        refused(&format!("policy add {policy}"), reason);
     }
     for protocol in ["ah", "comp"] {
         refused(
@@ -240,7 +240,7 @@ fn unsupported_features_are_refused_with_a_text() {
     }
     let spi = "state allocspi src 10.2.0.2 dst 10.1.0.1 proto esp mode tunnel min 0x100 max 0xffff";
     refused(&format!("{spi} mark 7"), marks);
-    // A policy with a mark is another one.
+    // A mark, an interface or a type makes a selector that of another policy.
     pair.a.xfrm(&format!("policy add {selector} dir out action block"));
     for other in ["mark 7", "if_id 7", "ptype sub"] {
         for command in ["get", "delete"] {
@@ -266,11 +266,11 @@ fn sas_count_passed_packets_and_bytes() {
     assert!(pair.b.xfrm("state list src 10.1.0.1").contains("seq 0x3"));
     assert!(pair.a.statistics("policy list dir out").contains(&counted));
     let rules = pair.a.status()["rules"].clone();
-    let of = |direction: &str| {
+    let counter = |direction: &str| {
         let rules = rules.as_array().unwrap().iter().filter(|rule| rule["direction"] == direction);
         rules.map(|rule| rule["packets"].as_u64().unwrap()).sum::<u64>()
     };
-    assert_eq!((of("out"), of("in")), (3, 3));
+    assert_eq!((counter("out"), counter("in")), (3, 3));
 }
 
 #[test]
@@ -280,8 +280,8 @@ fn policies_count_each_packet_of_a_stream() {
     stream(&pair.b, &pair.a, V4, 1 << 20);
     let sum = |host: &Host, list: &str, direction: &str| {
         let all = host.status()[list].as_array().unwrap().clone();
-        let of_it = all.iter().filter(|one| one["direction"] == direction);
-        of_it.map(|one| one["packets"].as_u64().unwrap()).sum::<u64>()
+        let matching = all.iter().filter(|row| row["direction"] == direction);
+        matching.map(|row| row["packets"].as_u64().unwrap()).sum::<u64>()
     };
     for (host, direction) in [(&pair.a, "in"), (&pair.a, "out"), (&pair.b, "in"), (&pair.b, "out")] {
         wait_until("a policy has as many packets as its SA", || {

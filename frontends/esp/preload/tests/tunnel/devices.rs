@@ -48,7 +48,7 @@ fn a_failing_device_loses_no_packet() {
 #[ignore = "as root, in network namespaces"]
 fn a_full_socket_delays_packets_and_loses_none() {
     let pair = Pair::with_tunnel(&Plan::default());
-    // The queue of the shaped device holds more than the socket buffer, and that of the tunnel holds all packets.
+    // The queue of the shaped device holds more than the socket buffer, and the queue of the tunnel holds all packets.
     pair.a.namespace.ip("link set gantry0 txqueuelen 30000");
     let shaped = pair.a.run("tc", "qdisc add dev va root tbf rate 200mbit burst 128kb limit 64mb");
     if !shaped.status.success() {
@@ -60,7 +60,7 @@ fn a_full_socket_delays_packets_and_loses_none() {
         near.send_to(&payload, (pair.b.inner[V4], 9)).unwrap();
     }
     stream(&pair.a, &pair.b, V6, 1 << 20);
-    wait_until("all arrive", || {
+    wait_until("all datagrams arrive", || {
         let sent = pair.a.counter("sent_packets");
         sent > 20_000 && pair.b.counter("received_packets") == sent
     });
@@ -83,14 +83,14 @@ fn keys_are_zeroized_when_their_sa_is_deleted() {
         Keys::new(Suite::AesCtr(Integrity::HmacSha512), 36),
     ];
     for keys in suites {
-        let there = Sa::new(&pair.a, &pair.b, 0x1001, &keys);
-        let back = Sa::new(&pair.b, &pair.a, 0x1002, &keys.with_other_keys());
-        install(&[&there, &back]);
-        policies(&there, &back);
-        policies(&back, &there);
+        let a_to_b = Sa::new(&pair.a, &pair.b, 0x1001, &keys);
+        let b_to_a = Sa::new(&pair.b, &pair.a, 0x1002, &keys.with_other_keys());
+        install(&[&a_to_b, &b_to_a]);
+        policies(&a_to_b, &b_to_a);
+        policies(&b_to_a, &a_to_b);
         stream(&pair.a, &pair.b, V4, 1 << 18);
         // Devices store keys without the salt.
-        let secrets: Vec<&[u8]> = [&there, &back]
+        let secrets: Vec<&[u8]> = [&a_to_b, &b_to_a]
             .into_iter()
             .flat_map(|sa| [&sa.keys.key[..16], &sa.keys.integrity_key[..]])
             .filter(|secret| !secret.is_empty())

@@ -139,8 +139,8 @@ fn only_an_authentic_packet_moves_its_peer() {
     send_from(4503, &new);
     assert_eq!(victim.receive_number(), 2);
     // Only the last packet causes a message.
-    let moved = monitor.await_lines(&["Mapping"]);
-    assert!(moved.contains("4503"), "{moved}");
+    let mapping = monitor.await_lines(&["Mapping"]);
+    assert!(mapping.contains("4503"), "{mapping}");
 }
 
 #[test]
@@ -154,10 +154,10 @@ fn a_truncated_packet_is_refused() {
         }
         victim.peer.send(&[&packet[..], &[0]].concat());
         let counted = victim.counters_after_good_packet();
-        let of = |name: &str| counted.iter().find(|(known, _)| known == name).map_or(0, |(_, value)| *value);
+        let count = |name: &str| counted.iter().find(|(counter, _)| counter == name).map_or(0, |(_, value)| *value);
         // One byte is a NAT keep-alive, regardless of its value, and no byte at all is ignored.
-        assert_eq!(of("short"), 6);
-        assert_eq!(of("malformed") + of("forged"), packet.len() as u64 + 1 - 8, "{counted:?}");
+        assert_eq!(count("short"), 6);
+        assert_eq!(count("malformed") + count("forged"), packet.len() as u64 + 1 - 8, "{counted:?}");
         victim.peer.send(&packet);
     }
 }
@@ -207,14 +207,14 @@ fn an_authentic_packet_is_admitted_only_by_a_policy() {
     victim.peer.send(&victim.peer.seal(&udp((near_v6, victim.peer.inner(V6).1), port, 0, MARKER)));
     victim.assert_counters(&[("unadmitted", 8)]);
     // An SA with another reqid than the policy's admits no packet.
-    let there = format!("src {near}/32 dst {far}/32 dir in");
-    victim.peer.pair.b.xfrm(&format!("policy update {there} tmpl proto esp reqid 9 mode tunnel"));
+    let selector = format!("src {near}/32 dst {far}/32 dir in");
+    victim.peer.pair.b.xfrm(&format!("policy update {selector} tmpl proto esp reqid 9 mode tunnel"));
     victim.peer.send(&victim.packet(1));
     victim.peer.pair.b.await_counter("unadmitted", 9);
-    victim.peer.pair.b.xfrm(&format!("policy update {there} action block tmpl proto esp reqid 1 mode tunnel"));
+    victim.peer.pair.b.xfrm(&format!("policy update {selector} action block tmpl proto esp reqid 1 mode tunnel"));
     victim.peer.send(&victim.packet(1));
     victim.peer.pair.b.await_counter("unadmitted", 10);
-    victim.peer.pair.b.xfrm(&format!("policy update {there} tmpl proto esp reqid 1 mode tunnel"));
+    victim.peer.pair.b.xfrm(&format!("policy update {selector} tmpl proto esp reqid 1 mode tunnel"));
     victim.assert_counters(&[("unadmitted", 10)]);
 }
 
@@ -228,31 +228,31 @@ fn a_blocking_policy_applies_despite_one_of_the_other_direction() {
     let template = "tmpl proto esp reqid 1 mode tunnel";
     let all = "src 10.11.0.0/16 dst 10.12.0.0/16";
     host.xfrm(&format!("policy add {all} dir fwd priority 100 {template}"));
-    let own = format!("src {near}/32 dst {far}/32 dir in");
-    host.xfrm(&format!("policy update {own} action block {template}"));
+    let own_selector = format!("src {near}/32 dst {far}/32 dir in");
+    host.xfrm(&format!("policy update {own_selector} action block {template}"));
     victim.peer.send(&victim.packet(1));
     host.await_counter("unadmitted", 1);
-    host.xfrm(&format!("policy delete {own}"));
+    host.xfrm(&format!("policy delete {own_selector}"));
     victim.peer.send(&victim.packet(1));
     host.await_counter("unadmitted", 2);
     // A blocking policy has no effect behind one with a better priority.
     host.xfrm(&format!("policy add {all} dir in priority 9 {template}"));
-    host.xfrm(&format!("policy add {own} priority 10 action block"));
+    host.xfrm(&format!("policy add {own_selector} priority 10 action block"));
     victim.assert_counters(&[("unadmitted", 2)]);
-    // The reverse case: to a host behind this one.
-    let behind = "10.12.0.99".parse().unwrap();
-    host.xfrm(&format!("policy add src {near}/32 dst {behind}/32 dir fwd priority 1 action block"));
+    // The reverse case: packets to a host behind this host.
+    let host_behind = "10.12.0.99".parse().unwrap();
+    host.xfrm(&format!("policy add src {near}/32 dst {host_behind}/32 dir fwd priority 1 action block"));
     let packet = |to| victim.peer.seal(&udp((near, to), 9, 0, MARKER));
-    victim.peer.send(&packet(behind));
+    victim.peer.send(&packet(host_behind));
     host.await_counter("unadmitted", 3);
     // A new address becomes the host's own at once, and ceases to be so when it is deleted.
     let blocks = |count: u64| {
         let mut before = host.counter("unadmitted");
         wait_until("packets are refused", || {
-            victim.peer.send(&packet(behind));
-            let now = host.counter("unadmitted");
-            let is_so = now - before == count;
-            before = now;
+            victim.peer.send(&packet(host_behind));
+            let current = host.counter("unadmitted");
+            let is_so = current - before == count;
+            before = current;
             is_so
         });
     };

@@ -184,8 +184,8 @@ fn filters_let_packets_without_a_policy_pass() {
     if !pair.a.run("ip", "link add bridge0 type bridge").status.success() {
         return gantry_lab::skip("kernel with bridges");
     }
-    let behind = Namespace::new();
-    pair.a.namespace.join("vq", &behind, "qp");
+    let bridged_host = Namespace::new();
+    pair.a.namespace.join("vq", &bridged_host, "qp");
     // Excludes the frames of bridges from the firewall. Some kernels have no such variable.
     let _ = pair.a.namespace.enter(|| std::fs::write("/proc/sys/net/bridge/bridge-nf-call-iptables", "0"));
     for change in ["link set va master bridge0", "link set vq master bridge0"] {
@@ -193,9 +193,9 @@ fn filters_let_packets_without_a_policy_pass() {
     }
     pair.a.namespace.ip("link set bridge0 up");
     await_filters(&pair.a);
-    behind.ip("address add 10.2.0.9/24 dev qp");
+    bridged_host.ip("address add 10.2.0.9/24 dev qp");
     let far = pair.b.udp(pair.b.outer[V4], 9);
-    let socket = behind.enter(|| UdpSocket::bind("10.2.0.9:0")).unwrap();
+    let socket = bridged_host.enter(|| UdpSocket::bind("10.2.0.9:0")).unwrap();
     let arrived = || {
         socket.send_to(MARKER, far.local_addr().unwrap()).unwrap();
         far.set_read_timeout(Some(std::time::Duration::from_millis(200))).unwrap();
@@ -219,7 +219,7 @@ fn filters_follow_policies_and_devices() {
     wait_until("the filter is back", || filter("va").contains("bpf"));
     assert!(!filter("gantry0").contains("bpf") && !filter("lo").contains("bpf"));
     pair.a.xfrm("policy flush");
-    wait_until("without policies there is none", || !filter("va").contains("bpf"));
+    wait_until("without policies no filter is left", || !filter("va").contains("bpf"));
 }
 
 #[test]
@@ -227,7 +227,7 @@ fn filters_follow_policies_and_devices() {
 fn reloading_the_firewall_keeps_the_guard() {
     let mut pair = Pair::with_tunnel(&Plan { protect: PROTECTED.to_vec(), ..Plan::default() });
     let nft = |arguments: &str| pair.a.run("nft", arguments);
-    let restored = || wait_until("the table is there", || nft("list table inet gantry_esp").status.success());
+    let restored = || wait_until("the table exists", || nft("list table inet gantry_esp").status.success());
     restored();
     let drops = || {
         let text = nft("list table inet gantry_esp").stdout;
@@ -313,9 +313,9 @@ fn removals_by_other_programs_are_restored() {
                 }
             }
         }
-        wait_until(&format!("all is there after {change}"), || {
-            let now = shown(&pair.a);
-            before.iter().all(|line| now.contains(line))
+        wait_until(&format!("everything is restored after {change}"), || {
+            let current = shown(&pair.a);
+            before.iter().all(|line| current.contains(line))
         });
     }
     try_everything(&pair.a, &pair.b);

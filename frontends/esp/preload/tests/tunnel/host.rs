@@ -55,7 +55,7 @@ pub(crate) struct Host {
 }
 
 impl Host {
-    /// Creates host 1 or 2, with its inner addresses. It has no link yet.
+    /// Creates host 1 or 2, with its inner addresses and without a link.
     fn new(number: u16) -> Self {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);

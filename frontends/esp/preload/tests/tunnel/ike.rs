@@ -12,7 +12,7 @@ use crate::keys::{Keys, V4};
 use crate::peer::{Peer, udp};
 use crate::traffic::{MARKER, Udp};
 
-/// The datagrams of a train, in order.
+/// The kind of a datagram in a train: datagrams of one length that are sent in one call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Esp,

@@ -151,8 +151,8 @@ pub(crate) fn install(sas: &[&Sa<'_>]) {
     }
 }
 
-/// Adds the policies of the host that sends through `out`: packets between the inner addresses use `out` and
-/// `arriving`.
+/// Adds policies at the host that sends through the SA `out` and receives through `arriving`: for all packets between the inner
+/// addresses.
 pub(crate) fn policies(out: &Sa<'_>, arriving: &Sa<'_>) {
     let all = [V4, V6].map(|inner| {
         let sent = format!("{} dir out priority 9 {}", out.selector(inner), out.template());
@@ -170,13 +170,13 @@ impl Pair {
 
     /// Adds a tunnel in UDP or without it.
     pub(crate) fn add_carried_tunnel(&self, keys: &Keys, outer: usize, more: &str, in_udp: bool) {
-        let there = Sa { outer, in_udp, more, ..Sa::new(&self.a, &self.b, 0x1001, keys) };
-        let back = Sa { outer, in_udp, more, ..Sa::new(&self.b, &self.a, 0x1002, &keys.with_other_keys()) };
+        let a_to_b = Sa { outer, in_udp, more, ..Sa::new(&self.a, &self.b, 0x1001, keys) };
+        let b_to_a = Sa { outer, in_udp, more, ..Sa::new(&self.b, &self.a, 0x1002, &keys.with_other_keys()) };
         for host in [&self.a, &self.b] {
-            host.xfrm_batch(&format!("xfrm {}\nxfrm {}\n", there.add(), back.add()));
+            host.xfrm_batch(&format!("xfrm {}\nxfrm {}\n", a_to_b.add(), b_to_a.add()));
         }
-        policies(&there, &back);
-        policies(&back, &there);
+        policies(&a_to_b, &b_to_a);
+        policies(&b_to_a, &a_to_b);
     }
 
     /// Creates a pair with a tunnel of AES-GCM in IPv4.
@@ -200,5 +200,5 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
 }
 
 fn hmac(integrity: Integrity) -> &'static (Integrity, &'static str, usize, u32) {
-    HMACS.iter().find(|(known, ..)| *known == integrity).unwrap()
+    HMACS.iter().find(|(candidate, ..)| *candidate == integrity).unwrap()
 }

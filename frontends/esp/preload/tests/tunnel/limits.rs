@@ -61,12 +61,12 @@ impl Drop for Monitor {
 
 /// Adds a tunnel from `a` to `b`, with further arguments of its SA at each end. Returns a program's sockets at both.
 fn one_way(pair: &Pair, [at_a, at_b]: [&str; 2]) -> [Udp; 2] {
-    let there = Sa::new(&pair.a, &pair.b, 0x1001, &Keys::gcm());
-    pair.b.xfrm(&Sa { more: at_b, ..there.clone() }.add());
-    pair.a.xfrm(&Sa { more: at_a, ..there.clone() }.add());
-    let back = Sa::new(&pair.b, &pair.a, 0x1002, &Keys::gcm());
-    policies(&there, &back);
-    policies(&back, &there);
+    let a_to_b = Sa::new(&pair.a, &pair.b, 0x1001, &Keys::gcm());
+    pair.b.xfrm(&Sa { more: at_b, ..a_to_b.clone() }.add());
+    pair.a.xfrm(&Sa { more: at_a, ..a_to_b.clone() }.add());
+    let b_to_a = Sa::new(&pair.b, &pair.a, 0x1002, &Keys::gcm());
+    policies(&a_to_b, &b_to_a);
+    policies(&b_to_a, &a_to_b);
     let [near, far] = [&pair.a, &pair.b].map(|host| host.udp(host.inner[V4], 0));
     near.connect(far.local_addr().unwrap()).unwrap();
     [near, far]
@@ -161,15 +161,15 @@ fn updated_limits_end_an_sa() {
     let pair = Pair::with_data_paths(&Plan::default());
     let monitor = Monitor::new(&pair.a);
     let keys = Keys::gcm();
-    let there = Sa::new(&pair.a, &pair.b, 0x1001, &keys);
-    there.install();
-    let back = Sa::new(&pair.b, &pair.a, 0x1002, &Keys::gcm());
-    policies(&there, &back);
-    policies(&back, &there);
+    let a_to_b = Sa::new(&pair.a, &pair.b, 0x1001, &keys);
+    a_to_b.install();
+    let b_to_a = Sa::new(&pair.b, &pair.a, 0x1002, &Keys::gcm());
+    policies(&a_to_b, &b_to_a);
+    policies(&b_to_a, &a_to_b);
     let sockets = [&pair.a, &pair.b].map(|host| host.udp(host.inner[V4], 0));
     sockets[0].connect(sockets[1].local_addr().unwrap()).unwrap();
     let update = |limits: &str| {
-        pair.a.xfrm(&format!("{} {limits}", there.add().replace("state add", "state update")));
+        pair.a.xfrm(&format!("{} {limits}", a_to_b.add().replace("state add", "state update")));
     };
     update("limit packet-soft 2 limit packet-hard 4");
     assert_eq!(count_passed(&pair, &sockets, 3), 3);
@@ -189,14 +189,14 @@ fn updated_limits_end_an_sa() {
 #[ignore = "as root, in network namespaces"]
 fn an_update_leads_packets_to_another_port_of_the_peer() {
     let pair = Pair::with_data_paths(&Plan::default());
-    let there = Sa::new(&pair.a, &pair.b, 0x1001, &Keys::gcm());
-    pair.a.xfrm(&there.add());
-    policies(&there, &Sa::new(&pair.b, &pair.a, 0x1002, &Keys::gcm()));
+    let a_to_b = Sa::new(&pair.a, &pair.b, 0x1001, &Keys::gcm());
+    pair.a.xfrm(&a_to_b.add());
+    policies(&a_to_b, &Sa::new(&pair.b, &pair.a, 0x1002, &Keys::gcm()));
     let near = pair.a.udp(pair.a.inner[V4], 0);
     for port in [1024, 1025] {
         let nat = pair.b.udp(pair.b.outer[V4], port);
         let ports = format!("4500 {port}");
-        pair.a.xfrm(&there.add().replace("state add", "state update").replace("4500 4500", &ports));
+        pair.a.xfrm(&a_to_b.add().replace("state add", "state update").replace("4500 4500", &ports));
         near.send_to(MARKER, (pair.b.inner[V4], 9)).unwrap();
         let mut packet = [0; 256];
         let (_, from) = nat.recv_from(&mut packet).unwrap();
@@ -216,8 +216,8 @@ fn time_is_reported_at_the_soft_limit_and_ends_an_sa_at_the_hard_one() {
     monitor.await_lines(&["Expired", "spi 0x00001001", "hard 1"]);
     assert_eq!(count_passed(&pair, &sockets, 1), 0);
     // With this limit, time counts from the first packet.
-    let there = Sa { more: "limit time-use-hard 1", ..Sa::new(&pair.a, &pair.b, 0x1003, &Keys::gcm()) };
-    pair.a.xfrm(&there.add());
+    let a_to_b = Sa { more: "limit time-use-hard 1", ..Sa::new(&pair.a, &pair.b, 0x1003, &Keys::gcm()) };
+    pair.a.xfrm(&a_to_b.add());
     let lasts = "src 198.51.100.1/32 dst 198.51.100.2/32 dir in action block limit time-hard 1";
     pair.a.xfrm(&format!("policy add {lasts}"));
     sockets[0].send(MARKER).unwrap();
@@ -230,8 +230,8 @@ fn time_is_reported_at_the_soft_limit_and_ends_an_sa_at_the_hard_one() {
 fn a_packet_without_an_sa_requests_one() {
     let pair = Pair::with_data_paths(&Plan::default());
     let monitor = Monitor::new(&pair.a);
-    let back = Sa::new(&pair.b, &pair.a, 1002, &Keys::gcm());
-    policies(&Sa::new(&pair.a, &pair.b, 1001, &Keys::gcm()), &back);
+    let b_to_a = Sa::new(&pair.b, &pair.a, 1002, &Keys::gcm());
+    policies(&Sa::new(&pair.a, &pair.b, 1001, &Keys::gcm()), &b_to_a);
     let near = pair.a.udp(pair.a.inner[V4], 4321);
     for _ in 0..20 {
         near.send_to(MARKER, (pair.b.inner[V4], 99)).unwrap();

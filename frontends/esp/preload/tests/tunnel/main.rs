@@ -2,7 +2,7 @@
 //!
 //! | file | content |
 //! |---|---|
-//! | `namespace.rs`, `host.rs` | network namespaces, hosts with data paths, pairs of them |
+//! | `namespace.rs`, `host.rs` | network namespaces, hosts with data paths, pairs of hosts |
 //! | `keys.rs` | suites, SAs and policies as `ip xfrm` takes them |
 //! | `traffic.rs`, `wire.rs` | packets between hosts, and frames seen on the wire |
 //! | `peer.rs` | the test as the other end |

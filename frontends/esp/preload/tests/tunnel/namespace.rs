@@ -24,7 +24,7 @@ impl Namespace {
         namespace
     }
 
-    /// Runs `work` in a thread within the namespace. Sockets and processes that it creates stay there.
+    /// Runs `work` in a thread within the namespace. Sockets and processes that it creates stay in the namespace.
     pub(crate) fn enter<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
         let inside = || {
             setns(&self.0, CloneFlags::CLONE_NEWNET).unwrap();

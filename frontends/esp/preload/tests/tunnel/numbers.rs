@@ -16,20 +16,20 @@ fn after<'t>(text: &'t str, word: &str) -> &'t str {
 #[ignore = "as root, in network namespaces"]
 fn an_sa_added_again_under_traffic_repeats_no_number() {
     let pair = Pair::with_data_paths(&Plan::default());
-    let there = Sa::new(&pair.a, &pair.b, 0x1001, &Keys::gcm());
-    there.install();
-    policies(&there, &Sa::new(&pair.b, &pair.a, 0x1002, &Keys::gcm()));
-    policies(&Sa::new(&pair.b, &pair.a, 0x1002, &Keys::gcm()), &there);
+    let a_to_b = Sa::new(&pair.a, &pair.b, 0x1001, &Keys::gcm());
+    a_to_b.install();
+    policies(&a_to_b, &Sa::new(&pair.b, &pair.a, 0x1002, &Keys::gcm()));
+    policies(&Sa::new(&pair.b, &pair.a, 0x1002, &Keys::gcm()), &a_to_b);
     let listener = Listener::start(&pair.a.namespace, "va");
     let flow = Flow::start(&pair.a, &pair.b, V4);
-    let get = there.delete().replace("state delete", "state get");
+    let get = a_to_b.delete().replace("state delete", "state get");
     for _ in 0..20 {
         let sent = pair.a.counter("sent_packets");
         wait_until("packets pass", || pair.a.counter("sent_packets") > sent + 5);
         let shown = pair.a.xfrm(&get);
         let more = format!("replay-window 32 replay-oseq {}", after(&shown, "oseq "));
-        pair.a.xfrm(&there.delete());
-        pair.a.xfrm(&Sa { more: &more, ..there.clone() }.add());
+        pair.a.xfrm(&a_to_b.delete());
+        pair.a.xfrm(&Sa { more: &more, ..a_to_b.clone() }.add());
     }
     let sent = pair.a.counter("sent_packets");
     wait_until("packets pass", || pair.a.counter("sent_packets") > sent + 5);

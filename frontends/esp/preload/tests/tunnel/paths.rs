@@ -109,7 +109,7 @@ fn a_stream_continues_when_its_path_mtu_falls() {
             stream(&pair.b, &pair.a, inner, 1 << 20);
             // The other end learns the MTU from its device, once it sends a packet that is too long.
             let (headers, to) = ([28, 48][inner], pair.a.inner[inner]);
-            wait_until("the path back is known", || {
+            wait_until("the other end knows the MTU", || {
                 pair.b.ping(&format!("-W 0.2 -M do -s {}", reported_mtu(&pair.b, to) - headers), to);
                 path_mtu(&pair.b) == u64::from(mtu)
             });

@@ -36,11 +36,11 @@ impl Peer {
         let socket = pair.a.udp(pair.a.outer[V4], 4500);
         socket.connect((pair.b.outer[V4], 4500)).unwrap();
         let others = keys.with_other_keys();
-        let there = Sa { more, ..Sa::new(&pair.a, &pair.b, OUTBOUND_SPI, keys) };
-        let back = Sa { more, ..Sa::new(&pair.b, &pair.a, INBOUND_SPI, &others) };
-        pair.b.xfrm(&there.add());
-        pair.b.xfrm(&back.add());
-        policies(&back, &there);
+        let a_to_b = Sa { more, ..Sa::new(&pair.a, &pair.b, OUTBOUND_SPI, keys) };
+        let b_to_a = Sa { more, ..Sa::new(&pair.b, &pair.a, INBOUND_SPI, &others) };
+        pair.b.xfrm(&a_to_b.add());
+        pair.b.xfrm(&b_to_a.add());
+        policies(&b_to_a, &a_to_b);
         let gantry = gantry_runtime::open(Config::default()).unwrap();
         let (out, arriving) = (outbound(&gantry, keys), inbound(&gantry, &others));
         Self { pair, socket, out, arriving }
@@ -51,7 +51,7 @@ impl Peer {
         (self.pair.a.inner[family], self.pair.b.inner[family])
     }
 
-    /// Seals an IP packet. Returns the ESP packet, as it is sent in UDP.
+    /// Seals an IP packet. Returns the ESP packet, to be sent in UDP.
     pub(crate) fn seal(&self, packet: &[u8]) -> Vec<u8> {
         let (head, tail) = self.out.overhead(packet.len());
         let mut buffer = vec![0; head + packet.len() + tail];
@@ -61,7 +61,7 @@ impl Peer {
         packet.data().to_vec()
     }
 
-    /// Sends a datagram from the ESP port to that of the other end.
+    /// Sends a datagram from the ESP port to the ESP port of the other end.
     pub(crate) fn send(&self, datagram: &[u8]) {
         self.socket.send(datagram).unwrap();
     }
@@ -126,7 +126,7 @@ pub(crate) fn udp((from, to): (IpAddr, IpAddr), port: u16, class: u8, payload: &
     }
 }
 
-/// RFC 1071.
+/// Returns the Internet checksum (RFC 1071).
 fn checksum(bytes: &[u8]) -> [u8; 2] {
     let words = bytes.chunks(2).map(|pair| u64::from(pair[0]) << 8 | pair.get(1).map_or(0, |low| u64::from(*low)));
     let sum: u64 = words.sum();

@@ -1,4 +1,4 @@
-//! Packets protected by a policy never leave in clear: before, while and after there are SAs, policies and a data path.
+//! Packets protected by a policy never leave in clear: not before SAs, policies and a data path exist, nor while or after they do.
 
 use std::io::IoSlice;
 use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
@@ -116,8 +116,8 @@ fn a_policy_without_an_sa_lets_no_packet_leave() {
     let pair = Pair::with_data_paths(&Plan { protect: PROTECTED.to_vec(), ..Plan::default() });
     let wire = Wire::new(&pair);
     let keys = Keys::gcm();
-    let (there, back) = (Sa::new(&pair.a, &pair.b, 1, &keys), Sa::new(&pair.b, &pair.a, 2, &keys));
-    policies(&there, &back);
+    let (a_to_b, b_to_a) = (Sa::new(&pair.a, &pair.b, 1, &keys), Sa::new(&pair.b, &pair.a, 2, &keys));
+    policies(&a_to_b, &b_to_a);
     try_everything(&pair.a, &pair.b);
     assert_eq!(wire.count_sealed(), 0);
     wait_until("packets wait for an SA", || pair.a.counter("without_sa") > 0);
@@ -149,8 +149,8 @@ fn a_rekey_under_traffic_loses_no_packet() {
         let wire = Wire::new(&pair);
         let sas = |round: u32| {
             let keys = Keys::gcm();
-            let there = Sa { outer, ..Sa::new(&pair.a, &pair.b, 0x3001 + 2 * round, &keys) };
-            [there, Sa { outer, ..Sa::new(&pair.b, &pair.a, 0x3002 + 2 * round, &keys.with_other_keys()) }]
+            let a_to_b = Sa { outer, ..Sa::new(&pair.a, &pair.b, 0x3001 + 2 * round, &keys) };
+            [a_to_b, Sa { outer, ..Sa::new(&pair.b, &pair.a, 0x3002 + 2 * round, &keys.with_other_keys()) }]
         };
         let mut current = sas(0);
         current.iter().for_each(Sa::install);
@@ -170,7 +170,7 @@ fn a_rekey_under_traffic_loses_no_packet() {
                     let status = sa.to.status();
                     let mut all = status["sas"].as_array().unwrap().iter();
                     let spi = format!("{:#010x}", sa.spi);
-                    all.any(|one| one["spi"] == *spi && one["packets"].as_u64() > Some(5))
+                    all.any(|row| row["spi"] == *spi && row["packets"].as_u64() > Some(5))
                 });
             }
             current.iter().for_each(Sa::remove);
@@ -196,12 +196,12 @@ fn a_killed_data_path_leaves_no_way_around_the_tunnel() {
     try_everything(&pair.a, &pair.b);
     pair.a.serve(&Plan { protect: PROTECTED.to_vec(), ..Plan::default() });
     try_everything(&pair.a, &pair.b);
-    let (there, back) =
+    let (a_to_b, b_to_a) =
         (Sa::new(&pair.a, &pair.b, 0x4001, &keys), Sa::new(&pair.b, &pair.a, 0x4002, &keys.with_other_keys()));
-    policies(&there, &back);
+    policies(&a_to_b, &b_to_a);
     try_everything(&pair.a, &pair.b);
     let before = pair.b.counter("received_packets");
-    install(&[&there, &back]);
+    install(&[&a_to_b, &b_to_a]);
     wait_until("packets pass again", || pair.b.counter("received_packets") > before + 20);
     datagrams(&pair.a, &pair.b, V6, [100].into_iter());
     flow.finish();
@@ -217,11 +217,11 @@ fn leftovers_of_a_data_path_are_cleared_on_request() {
     pair.a.namespace.ip("rule add priority 199 lookup 77");
     pair.a.namespace.ip("route add 10.99.0.0/16 dev va table 77");
     assert!(pair.a.namespace.enter(gantry_esp::clear).unwrap() > 0);
-    let left = ["rule", "-6 rule", "route show table all", "-6 route show table all"].map(|what| {
-        let text = pair.a.namespace.ip(what);
+    let leftovers = ["rule", "-6 rule", "route show table all", "-6 route show table all"].map(|arguments| {
+        let text = pair.a.namespace.ip(arguments);
         text.lines().filter(|line| line.contains("4500") || line.contains("gantry")).count()
     });
-    assert_eq!(left, [0; 4]);
+    assert_eq!(leftovers, [0; 4]);
     assert!(pair.a.namespace.ip("rule").contains("199:\tfrom all lookup 77"));
     assert!(pair.a.namespace.ip("route show table 77").contains("10.99.0.0/16"));
     assert!(!pair.a.run("nft", "list table inet gantry_esp").status.success());
@@ -237,10 +237,10 @@ fn routes_of_other_programs_do_not_bypass_the_tunnel() {
     let pair = Pair::with_data_paths(&Plan { protect: PROTECTED.to_vec(), ..Plan::default() });
     let wire = Wire::new(&pair);
     let keys = Keys::gcm();
-    let (there, back) =
+    let (a_to_b, b_to_a) =
         (Sa::new(&pair.a, &pair.b, 1001, &keys), Sa::new(&pair.b, &pair.a, 1002, &keys.with_other_keys()));
-    policies(&there, &back);
-    policies(&back, &there);
+    policies(&a_to_b, &b_to_a);
+    policies(&b_to_a, &a_to_b);
     let ip = |arguments: &str| pair.a.namespace.ip(arguments);
     for (family, far) in [("-4", pair.b.inner[V4]), ("-6", pair.b.inner[V6])] {
         // Routes that charon sets with install_routes, and routes that an operator may set.
@@ -249,13 +249,13 @@ fn routes_of_other_programs_do_not_bypass_the_tunnel() {
         ip(&format!("{family} route add {far} dev va metric 1"));
     }
     try_everything(&pair.a, &pair.b);
-    install(&[&there, &back]);
+    install(&[&a_to_b, &b_to_a]);
     datagrams(&pair.a, &pair.b, V4, [100].into_iter());
     datagrams(&pair.a, &pair.b, V6, [100].into_iter());
     assert!(wire.count_sealed() >= 4);
 }
 
-/// Adds a host behind another one. It has no data path, and the address 10.13.0.5.
+/// Adds a host behind `host`, without a data path and with the address 10.13.0.5.
 fn host_behind(host: &Host) -> Namespace {
     let other = Namespace::new();
     host.namespace.join("vh", &other, "vg");
@@ -272,12 +272,13 @@ fn forwarded_packets_take_the_tunnel_or_are_dropped() {
     let pair = Pair::with_data_paths(&Plan::default());
     let other = host_behind(&pair.a);
     let keys = Keys::gcm();
-    let (there, back) =
+    let (a_to_b, b_to_a) =
         (Sa::new(&pair.a, &pair.b, 1001, &keys), Sa::new(&pair.b, &pair.a, 1002, &keys.with_other_keys()));
     let far = pair.b.inner[V4];
     let (out, arriving) = (format!("src 10.13.0.0/24 dst {far}/32"), format!("src {far}/32 dst 10.13.0.0/24"));
     for host in [&pair.a, &pair.b] {
-        let (out_sa, in_sa) = if std::ptr::eq(host, &raw const pair.a) { (&there, &back) } else { (&back, &there) };
+        let (out_sa, in_sa) =
+            if std::ptr::eq(host, &raw const pair.a) { (&a_to_b, &b_to_a) } else { (&b_to_a, &a_to_b) };
         let (out, arriving) = if std::ptr::eq(host, &raw const pair.a) { (&out, &arriving) } else { (&arriving, &out) };
         host.xfrm(&format!("policy add {out} dir out {}", out_sa.template()));
         // Forwarded packets need a policy of their own.
@@ -290,7 +291,7 @@ fn forwarded_packets_take_the_tunnel_or_are_dropped() {
     program.connect(server.local_addr().unwrap()).unwrap();
     program.send(MARKER).unwrap();
     pair.a.await_counter("without_sa", 1);
-    install(&[&there, &back]);
+    install(&[&a_to_b, &b_to_a]);
     program.send(MARKER).unwrap();
     let mut buffer = [0; 64];
     let (length, from) = server.recv_from(&mut buffer).unwrap();
@@ -383,9 +384,9 @@ fn a_stream_continues_when_the_data_path_is_restarted() {
     assert_eq!(echo(1).unwrap(), [1; 100]);
     a.kill();
     a.serve(&Plan::default());
-    let (there, back) = (Sa::new(a, b, 0x5001, &keys), Sa::new(b, a, 0x5002, &keys.with_other_keys()));
-    policies(&there, &back);
-    install(&[&there, &back]);
+    let (a_to_b, b_to_a) = (Sa::new(a, b, 0x5001, &keys), Sa::new(b, a, 0x5002, &keys.with_other_keys()));
+    policies(&a_to_b, &b_to_a);
+    install(&[&a_to_b, &b_to_a]);
     assert_eq!(echo(2).unwrap(), [2; 100]);
     assert!(wire.count_sealed() > 4);
 }

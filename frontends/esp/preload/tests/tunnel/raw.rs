@@ -119,14 +119,14 @@ fn an_sa_admits_only_packets_of_its_own_encapsulation() {
         for in_udp in [true, false] {
             let pair = Pair::with_data_paths(&Plan::default());
             let keys = Keys::gcm();
-            let there = Sa { outer, in_udp, ..Sa::new(&pair.a, &pair.b, 0x1001, &keys) };
-            let back = Sa { outer, in_udp, ..Sa::new(&pair.b, &pair.a, 0x1002, &keys.with_other_keys()) };
-            for sa in [&there, &back] {
+            let a_to_b = Sa { outer, in_udp, ..Sa::new(&pair.a, &pair.b, 0x1001, &keys) };
+            let b_to_a = Sa { outer, in_udp, ..Sa::new(&pair.b, &pair.a, 0x1002, &keys.with_other_keys()) };
+            for sa in [&a_to_b, &b_to_a] {
                 sa.from.xfrm(&sa.add());
                 sa.to.xfrm(&Sa { in_udp: !in_udp, ..sa.clone() }.add());
             }
-            policies(&there, &back);
-            policies(&back, &there);
+            policies(&a_to_b, &b_to_a);
+            policies(&b_to_a, &a_to_b);
             let wire = Listener::start(&pair.a.namespace, pair.a.device);
             let from = pair.a.udp(pair.a.inner[V4], 0);
             for at in 1..4 {

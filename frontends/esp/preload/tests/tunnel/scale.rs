@@ -1,4 +1,4 @@
-//! Many SAs at once: batches over all of them, and several queues.
+//! Many SAs at once: batches over all SAs, and several queues.
 
 use gantry_lab::wait_until;
 use nix::sys::signal::{Signal, kill};
@@ -13,7 +13,7 @@ fn address(number: u32) -> String {
     format!("10.12.{}.{}", 1 + number / 256, number % 256)
 }
 
-/// Gives `b` all of these addresses, each reached through an SA of its own.
+/// Adds `count` SAs from `a` to `b`. Each carries the packets to one address of `b`.
 fn add_many_tunnels(pair: &Pair, count: u32) {
     pair.b.namespace.ip("route add local 10.12.0.0/16 dev lo");
     let (mut near, mut far) = (String::new(), String::new());
@@ -32,7 +32,7 @@ fn send_to_each(pair: &Pair, count: u32) {
     let near = pair.a.udp(pair.a.inner[V4], 0);
     let far = pair.b.udp([0; 4].into(), 0);
     let port = far.local_addr().unwrap().port();
-    let mut got = vec![false; count as usize];
+    let mut arrived = vec![false; count as usize];
     let mut buffer = [0; 8];
     // Each round fits the buffers of sockets and devices.
     for from in (0..count).step_by(100) {
@@ -43,7 +43,7 @@ fn send_to_each(pair: &Pair, count: u32) {
         for _ in round {
             far.recv(&mut buffer).unwrap();
             let number = u32::from_be_bytes(*buffer.first_chunk().unwrap());
-            assert!(!std::mem::replace(&mut got[number as usize], true), "{number} arrived twice");
+            assert!(!std::mem::replace(&mut arrived[number as usize], true), "{number} arrived twice");
         }
     }
 }
@@ -99,7 +99,7 @@ fn packets_of_many_sas_share_a_batch() {
             pair.a.await_counter("sent_packets", sent + 100);
         }
         signal(host, Signal::SIGCONT);
-        wait_until("all are counted", || batches(host, side).0 == before.0 + 100);
+        wait_until("all packets are counted", || batches(host, side).0 == before.0 + 100);
         let count = batches(host, side).1 - before.1;
         assert!(count <= most, "{side}: 100 packets in {count} batches");
         // Keeps packets of this round out of the next one's count.

@@ -10,25 +10,25 @@ use crate::namespace::Namespace;
 use crate::plaintext::Wire;
 use crate::traffic::{MARKER, Udp, datagrams, payload, stream};
 
-/// Both SAs of a pair.
+/// Returns both SAs of a pair.
 pub(crate) fn sas(pair: &Pair) -> [Sa<'_>; 2] {
     let keys = Keys::gcm();
     [Sa::new(&pair.a, &pair.b, 0x1001, &keys), Sa::new(&pair.b, &pair.a, 0x1002, &keys.with_other_keys())]
 }
 
-/// Adds the SAs of both directions, and on both hosts the policies for packets between two networks. `there` and `back` end the
-/// selectors of each direction.
-fn protect(pair: &Pair, near: &str, far: &str, [there, back]: [&str; 2]) {
+/// Adds the SAs of both directions, and on both hosts the policies for packets between two networks. `to_far` is appended to the
+/// selector of packets from `near` to `far`, and `to_near` to the selector of the other direction.
+fn protect(pair: &Pair, near: &str, far: &str, [to_far, to_near]: [&str; 2]) {
     install(&sas(pair).each_ref());
-    policies_between(pair, near, far, [there, back]);
+    policies_between(pair, near, far, [to_far, to_near]);
 }
 
 /// Adds the policies of [`protect`].
-pub(crate) fn policies_between(pair: &Pair, near: &str, far: &str, [there, back]: [&str; 2]) {
+pub(crate) fn policies_between(pair: &Pair, near: &str, far: &str, [to_far, to_near]: [&str; 2]) {
     let [out, arriving] = sas(pair);
-    let (there, back) = (format!("src {near} dst {far} {there}"), format!("src {far} dst {near} {back}"));
+    let (to_far, to_near) = (format!("src {near} dst {far} {to_far}"), format!("src {far} dst {near} {to_near}"));
     for (host, [sent, received], [out, arriving]) in
-        [(&pair.a, [&there, &back], [&out, &arriving]), (&pair.b, [&back, &there], [&arriving, &out])]
+        [(&pair.a, [&to_far, &to_near], [&out, &arriving]), (&pair.b, [&to_near, &to_far], [&arriving, &out])]
     {
         host.xfrm(&format!("policy add {sent} dir out priority 10 {}", out.template()));
         for direction in ["in", "fwd"] {
@@ -81,20 +81,20 @@ fn a_gateway_keeps_its_own_addresses_and_its_other_networks() {
     protect(&pair, "10.13.0.0/24", "0.0.0.0/0", ["", ""]);
     assert!(!is_clear(&pair, || exchange((&lan, "10.13.0.5"), (&pair.b.namespace, &far), 7)));
     assert!(is_clear(&pair, || exchange((&guests, "10.14.0.5"), (&pair.b.namespace, &far), 7)));
-    // The gateway's own packets stay in clear, from a socket with an address and from one without; so do packets to the gateway.
+    // Packets from and to the gateway itself stay in clear, whether or not the socket is bound to an address.
     let near = pair.a.outer[V4].to_string();
     assert!(is_clear(&pair, || exchange((&pair.a.namespace, &near), (&pair.b.namespace, &far), 7)));
     assert!(is_clear(&pair, || {
         assert_eq!(exchange((&pair.a.namespace, "0.0.0.0"), (&pair.b.namespace, &far), 7), pair.a.outer[V4]);
     }));
     assert!(is_clear(&pair, || exchange((&pair.b.namespace, &far), (&pair.a.namespace, &near), 7)));
-    // With a policy for packets within the network, the network reaches the gateway. The TUN device has seen none of these packets.
+    // With a policy for packets within the network, the network reaches the gateway. None of these packets enters the TUN device.
     for direction in ["in", "out"] {
         pair.a.xfrm(&format!("policy add src 10.13.0.0/24 dst 10.13.0.0/24 dir {direction} priority 5"));
     }
     exchange((&lan, "10.13.0.5"), (&pair.a.namespace, "10.13.0.1"), 7);
     assert_eq!((pair.a.counter("unprotected"), pair.a.counter("without_sa")), (0, 0));
-    // Without an SA the packets of the network are held back, and the others still pass.
+    // Without an SA the packets of the network are dropped, and packets of the guests still pass.
     pair.a.xfrm("state flush");
     let socket = lan.enter(|| UdpSocket::bind("10.13.0.5:0")).unwrap();
     assert!(!is_clear(&pair, || {
@@ -115,13 +115,13 @@ fn a_policy_for_one_port_leaves_pings_and_other_ports_alone() {
             protect(&pair, &near, &far, ["proto tcp dport 80", "proto tcp sport 80"]);
         } else {
             let [out, arriving] = sas(&pair);
-            for (host, sent, received, [there, back]) in [
+            for (host, sent, received, [outbound, inbound]) in [
                 (&pair.a, (&near, &far, "dport"), (&far, &near, "sport"), [&out, &arriving]),
                 (&pair.b, (&far, &near, "sport"), (&near, &far, "dport"), [&arriving, &out]),
             ] {
                 let text = |(source, destination, port)| format!("src {source} dst {destination} proto tcp {port} 80");
-                host.xfrm(&format!("policy add {} dir out priority 10 {}", text(sent), there.template()));
-                host.xfrm(&format!("policy add {} dir in {}", text(received), back.template()));
+                host.xfrm(&format!("policy add {} dir out priority 10 {}", text(sent), outbound.template()));
+                host.xfrm(&format!("policy add {} dir in {}", text(received), inbound.template()));
             }
         }
         let connect = |port: u16| {
@@ -157,16 +157,16 @@ fn policies_steer_by_icmp_type_and_gre_key() {
         [&flags[..], if checksum { &[0; 4] } else { &[] }, &key.to_be_bytes(), MARKER].concat()
     };
     let socket = pair.a.namespace.enter(|| raw(47));
-    for (key, checksum, held) in [(5, false, 2), (5, true, 3)] {
+    for (key, checksum, dropped) in [(5, false, 2), (5, true, 3)] {
         assert!(!is_clear(&pair, || {
             send_raw(&socket, &gre(key, checksum), pair.b.outer[V4]);
-            pair.a.await_counter("without_sa", held);
+            pair.a.await_counter("without_sa", dropped);
         }));
     }
     for checksum in [false, true] {
         let wire = Wire::new(&pair);
         send_raw(&socket, &gre(6, checksum), pair.b.outer[V4]);
-        wait_until("it is in clear", || wire.has_plaintext());
+        wait_until("the packet is in clear", || wire.has_plaintext());
     }
 }
 
@@ -188,7 +188,7 @@ fn send_raw(socket: &std::os::fd::OwnedFd, payload: &[u8], to: IpAddr) {
     sendto(socket.as_raw_fd(), payload, &to, MsgFlags::empty()).unwrap();
 }
 
-/// A policy for the local network beside one for everything, as strongSwan's plugin bypass-lan adds it.
+/// Tests a policy for the local network beside a policy for all packets, as strongSwan's plugin bypass-lan adds it.
 #[test]
 #[ignore = "as root, in network namespaces"]
 fn pass_and_block_policies_apply_by_their_priority() {
@@ -200,39 +200,39 @@ fn pass_and_block_policies_apply_by_their_priority() {
             host.xfrm(&format!("policy add src 10.0.0.0/14 dst 10.0.0.0/14 dir {direction} priority 5"));
         }
     }
-    // Sends from a socket with an address and from one without.
+    // The socket is bound to an address, or to none.
     for from in [&*near, "0.0.0.0"] {
         assert!(is_clear(&pair, || {
             assert_eq!(exchange((&pair.a.namespace, from), (&pair.b.namespace, &far), 7), pair.a.outer[V4]);
         }));
     }
     let inside = [&pair.a, &pair.b].map(|host| host.inner[V4].to_string());
-    let through = || exchange((&pair.a.namespace, &inside[0]), (&pair.b.namespace, &inside[1]), 7);
-    assert!(!is_clear(&pair, through));
-    // A block policy takes precedence over both.
+    let between_inner = || exchange((&pair.a.namespace, &inside[0]), (&pair.b.namespace, &inside[1]), 7);
+    assert!(!is_clear(&pair, between_inner));
+    // A block policy takes precedence over both policies.
     pair.a.xfrm(&format!("policy add src {near} dst {far} proto udp dport 9 dir out priority 1 action block"));
     let program = pair.a.udp(pair.a.outer[V4], 0);
     assert!(!is_clear(&pair, || {
         let _ = program.send_to(MARKER, (pair.b.outer[V4], 9));
-        wait_until("it is refused", || pair.a.counter("unprotected") > 0);
+        wait_until("the datagram is refused", || pair.a.counter("unprotected") > 0);
     }));
     assert!(is_clear(&pair, || exchange((&pair.a.namespace, &near), (&pair.b.namespace, &far), 7)));
-    // With a worse priority than the policy for everything, the policy for the local network has no effect.
+    // With a worse priority than the policy for all packets, the policy for the local network has no effect.
     for host in [&pair.a, &pair.b] {
         for direction in ["in", "out"] {
             host.xfrm(&format!("policy update src 10.0.0.0/14 dst 10.0.0.0/14 dir {direction} priority 50"));
         }
     }
-    let again = || exchange((&pair.a.namespace, &near), (&pair.b.namespace, &far), 7);
-    assert!(!is_clear(&pair, again));
-    assert!(!is_clear(&pair, through));
+    let direct = || exchange((&pair.a.namespace, &near), (&pair.b.namespace, &far), 7);
+    assert!(!is_clear(&pair, direct));
+    assert!(!is_clear(&pair, between_inner));
 }
 
 #[test]
 #[ignore = "as root, in network namespaces"]
 fn a_stream_between_protected_networks_finds_the_mtu_of_the_tunnel() {
     let pair = Pair::with_data_paths(&Plan::default());
-    // No route of ours leads to these networks, so a stream begins with the MTU of the link.
+    // The data path adds no route to these networks, so a stream begins with the MTU of the link.
     protect(&pair, "10.11.0.0/16", "10.12.0.0/16", ["", ""]);
     let [near, far] = [&pair.a, &pair.b].map(|host| host.inner[V4]);
     pair.a.namespace.ip(&format!("route add 10.12.0.0/16 via {} dev va onlink src {near}", pair.b.outer[V4]));
@@ -244,7 +244,7 @@ fn a_stream_between_protected_networks_finds_the_mtu_of_the_tunnel() {
     }));
 }
 
-/// The host looks a policy up before it fragments a datagram (RFC 4301, 7.3).
+/// Tests that the host looks up the policy before it fragments a datagram (RFC 4301, 7.3).
 #[test]
 #[ignore = "as root, in network namespaces"]
 fn datagrams_beyond_the_mtu_match_a_policy_with_ports() {
@@ -255,9 +255,9 @@ fn datagrams_beyond_the_mtu_match_a_policy_with_ports() {
         [(&pair.a, [&out, &arriving], ["dport", "sport"]), (&pair.b, [&arriving, &out], ["sport", "dport"])]
     {
         for family in [V4, V6] {
-            let [there, back] = sa.map(|sa| sa.selector(family));
-            host.xfrm(&format!("policy add {there} proto udp {sent} 5060 dir out {}", sa[0].template()));
-            host.xfrm(&format!("policy add {back} proto udp {received} 5060 dir in {}", sa[1].template()));
+            let [outbound, inbound] = sa.map(|sa| sa.selector(family));
+            host.xfrm(&format!("policy add {outbound} proto udp {sent} 5060 dir out {}", sa[0].template()));
+            host.xfrm(&format!("policy add {inbound} proto udp {received} 5060 dir in {}", sa[1].template()));
         }
     }
     for family in [V4, V6] {
@@ -304,7 +304,7 @@ fn forwarded_fragments_follow_their_first_fragment() {
         packet.extend(to.octets());
         packet.extend([*MARKER, *MARKER].concat());
         send_raw(&socket, &packet, pair.b.outer[V4]);
-        wait_until("it is refused", || pair.a.counter("unprotected") == 1);
+        wait_until("the fragment is refused", || pair.a.counter("unprotected") == 1);
     }));
 }
 
@@ -318,7 +318,7 @@ fn packets_marked_by_another_program_take_its_route() {
     other.ip("address add 10.15.0.5/24 dev op");
     other.ip(&format!("address add {}/32 dev lo", pair.b.outer[V4]));
     other.ip("route add default via 10.15.0.1");
-    // Another program routes packets with its mark to a host that has the same address.
+    // Another program routes packets with its mark to another host with the address of `pair.b`.
     pair.a.namespace.ip("rule add fwmark 7 priority 300 lookup 77");
     pair.a.namespace.ip("route add default via 10.15.0.5 table 77");
     let program = pair.a.udp(pair.a.outer[V4], 0);
@@ -326,14 +326,14 @@ fn packets_marked_by_another_program_take_its_route() {
     let far = Udp(other.enter(|| UdpSocket::bind((pair.b.outer[V4], 7))).unwrap());
     far.set_read_timeout(Some(PATIENCE)).unwrap();
     program.send_to(MARKER, (pair.b.outer[V4], 7)).unwrap();
-    assert_eq!(far.recv(&mut [0; 64]).expect("the mark leads it there"), MARKER.len());
+    assert_eq!(far.recv(&mut [0; 64]).expect("the mark routes the datagram to the other host"), MARKER.len());
     // A packet that matches a policy takes the tunnel, regardless of marks.
     let wire = Wire::new(&pair);
     let program = pair.a.udp(pair.a.inner[V4], 0);
     nix::sys::socket::setsockopt(&*program, nix::sys::socket::sockopt::Mark, &7).unwrap();
     let far = pair.b.udp(pair.b.inner[V4], 7);
     program.send_to(MARKER, (pair.b.inner[V4], 7)).unwrap();
-    assert_eq!(far.recv(&mut [0; 64]).expect("it arrives"), MARKER.len());
+    assert_eq!(far.recv(&mut [0; 64]).expect("the datagram arrives through the tunnel"), MARKER.len());
     assert_eq!(wire.count_sealed(), 1);
 }
 
@@ -373,11 +373,11 @@ fn strict_reverse_path_filters_change_nothing() {
     // Daemons at the ports of IKE.
     for port in [500, 4500] {
         let daemon = |host: &Host| host.namespace.enter(|| ike_socket((host.outer[V4], port)));
-        let (one, other) = (daemon(&pair.a), daemon(&pair.b));
+        let (near, far) = (daemon(&pair.a), daemon(&pair.b));
         let message = [&[0; 4][..], MARKER, &[0; 20]].concat();
         assert!(is_clear(&pair, || {
-            one.send_to(&message, (pair.b.outer[V4], port)).unwrap();
-            assert_eq!(other.recv(&mut [0; 64]).expect("IKE arrives"), message.len());
+            near.send_to(&message, (pair.b.outer[V4], port)).unwrap();
+            assert_eq!(far.recv(&mut [0; 64]).expect("IKE arrives"), message.len());
         }));
     }
     // A tunnel for everything, beside policies that exempt packets to the network behind the gateway, and those that arrive from it.
@@ -391,10 +391,10 @@ fn strict_reverse_path_filters_change_nothing() {
     // The filter still drops packets whose source is elsewhere.
     lan.ip("address add 10.99.0.1/32 dev lo");
     let _ = lan.enter(|| UdpSocket::bind("10.99.0.1:0")).unwrap().send_to(MARKER, "10.13.0.1:9");
-    wait_until("it is dropped", || filtered() == 1);
+    wait_until("the datagram is dropped", || filtered() == 1);
 }
 
-/// Opens a socket like that of an IKE daemon under `gantry esp exec`.
+/// Opens a socket with the mark and options of an IKE daemon's under `gantry esp exec`.
 fn ike_socket(address: (IpAddr, u16)) -> UdpSocket {
     use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrStorage, bind, setsockopt, socket, sockopt};
     use std::os::fd::AsRawFd as _;
@@ -415,24 +415,24 @@ fn policies_left_by_an_earlier_data_path_hold_packets_back() {
     let near = pair.a.inner[V4];
     let program = pair.a.udp(near, 0);
     let send = |to: u16| drop(program.send_to(MARKER, (pair.b.outer[V4], to)));
-    let held = |wire: Wire| {
+    let assert_blocked = |wire: Wire| {
         send(5060);
         send(5061);
         wait_until("the other port is in clear", || wire.has_plaintext_to(5061));
         assert!(!wire.has_plaintext_to(5060));
     };
-    held(Wire::new(&pair));
+    assert_blocked(Wire::new(&pair));
     pair.a.kill();
-    held(Wire::new(&pair));
+    assert_blocked(Wire::new(&pair));
     pair.a.serve(&Plan::default());
-    held(Wire::new(&pair));
-    // A new policy replaces the earlier one, so packets pass once it is removed.
+    assert_blocked(Wire::new(&pair));
+    // A new policy with the same selector replaces the leftover policy. Packets pass once the new policy is deleted.
     let [out, _] = sas(&pair);
     let selector = "src 10.11.0.0/16 dst 0.0.0.0/0 proto udp dport 5060 dir out";
     pair.a.xfrm(&format!("policy add {selector} {}", out.template()));
-    held(Wire::new(&pair));
+    assert_blocked(Wire::new(&pair));
     pair.a.xfrm(&format!("policy delete {selector}"));
     let wire = Wire::new(&pair);
     send(5060);
-    wait_until("it is in clear", || wire.has_plaintext_to(5060));
+    wait_until("the packet is in clear", || wire.has_plaintext_to(5060));
 }

@@ -22,8 +22,8 @@ pub(crate) fn payload(bytes: usize) -> Vec<u8> {
     blocks.take(bytes).collect()
 }
 
-/// A UDP socket with a timeout. A read with a timeout is interrupted when a stopped process continues (signal(7)); it
-/// is then repeated.
+/// A UDP socket with a timeout. A read with a timeout is interrupted when a stopped process continues (signal(7)); the
+/// read is then repeated.
 pub(crate) struct Udp(pub(crate) UdpSocket);
 
 impl Udp {
@@ -86,7 +86,7 @@ impl Host {
     }
 }
 
-/// Sends a datagram of each size there and back.
+/// Sends a datagram of each size in both directions.
 pub(crate) fn datagrams(from: &Host, to: &Host, inner: usize, sizes: impl Iterator<Item = usize>) {
     let (near, far) = (from.udp(from.inner[inner], 0), to.udp(to.inner[inner], 0));
     near.connect(far.local_addr().unwrap()).unwrap();
@@ -94,11 +94,11 @@ pub(crate) fn datagrams(from: &Host, to: &Host, inner: usize, sizes: impl Iterat
     for size in sizes {
         let sent = payload(size);
         near.send(&sent).unwrap();
-        let (got, sender) = far.recv_from(&mut buffer).unwrap_or_else(|error| panic!("{size} bytes there: {error}"));
-        assert!(buffer[..got] == sent, "{size} bytes there");
+        let (got, sender) = far.recv_from(&mut buffer).unwrap_or_else(|error| panic!("{size} bytes sent: {error}"));
+        assert!(buffer[..got] == sent, "{size} bytes sent");
         far.send_to(&buffer[..got], sender).unwrap();
-        let got = near.recv(&mut buffer).unwrap_or_else(|error| panic!("{size} bytes back: {error}"));
-        assert!(buffer[..got] == sent, "{size} bytes back");
+        let got = near.recv(&mut buffer).unwrap_or_else(|error| panic!("{size} bytes returned: {error}"));
+        assert!(buffer[..got] == sent, "{size} bytes returned");
     }
 }
 

@@ -19,7 +19,7 @@ use crate::wire::{self, Listener};
 
 const WINDOW: &str = "replay-window 128";
 
-/// Makes the traffic between the hosts that between their outer addresses.
+/// Sets the inner addresses of both hosts to their outer addresses, which transport mode protects.
 fn without_tunnel(mut pair: Pair) -> Pair {
     for host in [&mut pair.a, &mut pair.b] {
         host.inner = host.outer;
@@ -34,10 +34,11 @@ fn pair(plan: &Plan) -> Pair {
 /// Adds SAs of transport mode in both directions.
 fn install(pair: &Pair, family: usize, in_udp: bool) {
     let keys = Keys::gcm();
-    let there = Sa { outer: family, in_udp, more: WINDOW, ..Sa::new(&pair.a, &pair.b, 0x1001, &keys) };
-    let back = Sa { outer: family, in_udp, more: WINDOW, ..Sa::new(&pair.b, &pair.a, 0x1002, &keys.with_other_keys()) };
+    let a_to_b = Sa { outer: family, in_udp, more: WINDOW, ..Sa::new(&pair.a, &pair.b, 0x1001, &keys) };
+    let b_to_a =
+        Sa { outer: family, in_udp, more: WINDOW, ..Sa::new(&pair.b, &pair.a, 0x1002, &keys.with_other_keys()) };
     for host in [&pair.a, &pair.b] {
-        for sa in [&there, &back] {
+        for sa in [&a_to_b, &b_to_a] {
             host.xfrm(&sa.add().replace("mode tunnel flag af-unspec", "mode transport"));
         }
     }
@@ -51,7 +52,7 @@ fn protect(pair: &Pair, family: usize, in_udp: bool, further: &str) {
     }
 }
 
-/// Adds the policies of a host. Their templates have no addresses, like those of charon.
+/// Adds the policies of a host. The templates have no addresses, like charon's templates.
 fn policies(host: &Host, other: &Host, family: usize, further: &str) {
     let (near, far) = (host.outer[family], other.outer[family]);
     let template = "tmpl proto esp reqid 1 mode transport";
@@ -82,7 +83,7 @@ fn hosts_exchange_packets_of_every_size_and_family() {
         }
         let wire = [Listener::start(&pair.a.namespace, "va"), Listener::start(&pair.b.namespace, "vb")];
         protect(&pair, family, in_udp, "");
-        // Those beyond the MTU of the device arrive in fragments, and leave as a whole.
+        // The stack passes datagrams beyond the MTU of the device in fragments; the data path sends each datagram as a whole.
         let sizes = [0, 1, 500, 1300, 1352, 1372, 1373, 1440, 5000, 20_000, 60_000];
         datagrams(&pair.a, &pair.b, family, sizes.into_iter());
         for (from, to) in [(&pair.a, &pair.b), (&pair.b, &pair.a)] {
@@ -264,7 +265,7 @@ fn odd_payloads_are_counted_or_left_to_the_stack() {
     let delivered = Listener::start(&host.namespace, "gantry0");
     peer.send(NO_NEXT_HEADER, b"dummy");
     host.await_counter("dummies", 1);
-    // Nothing at all, less than the headers, and IP in IP (RFC 3884), which only a device for it would take.
+    // No payload, less than the headers, and IP in IP (RFC 3884), which only a device for IP in IP would take.
     let inner = crate::peer::udp((peer.pair.a.outer[V4], host.outer[V4]), 9, 0, b"within");
     for (at, (next, payload)) in (1..).zip([(17, &[][..]), (6, &[1, 2, 3]), (58, &[1]), (4, &inner)]) {
         peer.send(next, payload);

@@ -14,8 +14,8 @@ use crate::traffic::{Flow, MARKER, datagrams};
 
 const ANY: [&str; 2] = ["0.0.0.0/0", "::/0"];
 
-/// Creates a pair that knows no route but to each other's outer addresses. All packets between an address of the first host and all others
-/// take the tunnel.
+/// Creates two hosts whose only routes lead to each other's outer addresses. All packets between an address of the first host and all other
+/// addresses take the tunnel.
 fn client_and_gateway() -> Pair {
     let pair = Pair::with_data_paths(&Plan::default());
     for (host, other) in [(&pair.a, &pair.b), (&pair.b, &pair.a)] {
@@ -138,14 +138,14 @@ fn changes_of_other_policies_lose_no_packet() {
                     "va" => (client(&pair, family), ANY[family].to_owned()),
                     _ => (ANY[family].to_owned(), client(&pair, family)),
                 };
-                let own = format!("policy update src {from} dst {to} dir out priority");
+                let policy_update = format!("policy update src {from} dst {to} dir out priority");
                 // A further element, a further layer before the policy, another order of the policies, and another place in its layer.
                 host.xfrm(&format!("policy add {selector} priority 12 {template}"));
                 host.xfrm(&format!("policy update {selector} priority 5"));
-                host.xfrm(&format!("{own} 4 {template}"));
+                host.xfrm(&format!("{policy_update} 4 {template}"));
                 host.xfrm(&format!("policy update {selector} priority 4 action block"));
                 host.xfrm(&format!("policy delete {selector}"));
-                host.xfrm(&format!("{own} 10 {template}"));
+                host.xfrm(&format!("{policy_update} 10 {template}"));
             }
         }
     }

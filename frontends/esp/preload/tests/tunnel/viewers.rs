@@ -159,17 +159,17 @@ fn no_message_changes_the_sequence_numbers_of_an_sa() {
     let sa = Sa { more: "replay-window 32 replay-oseq 100", ..Sa::new(&pair.a, &pair.b, 0x1001, &keys) };
     pair.a.xfrm(&sa.add());
     let id = gantry_abi_xfrm::SaId { destination: pair.b.outer[0], spi: 0x1001, protocol: 50 };
-    let mut known = gantry_abi_xfrm::Sa::new(id, pair.a.outer[0]);
-    known.replay = Some(gantry_abi_xfrm::Replay { output: 3, input: 0, bitmap: 0 });
-    let event = gantry_abi_xfrm::AsyncEvent::of(&known, 0);
+    let mut outdated = gantry_abi_xfrm::Sa::new(id, pair.a.outer[0]);
+    outdated.replay = Some(gantry_abi_xfrm::Replay { output: 3, input: 0, bitmap: 0 });
+    let event = gantry_abi_xfrm::AsyncEvent::of(&outdated, 0);
     let answer = Program::new(&pair.a).request(&Message::NewAe(event.into()));
     let errno = i32::from_ne_bytes(*answer[16..].first_chunk().unwrap());
     assert_eq!(errno, -libc::EOPNOTSUPP);
     assert!(pair.a.xfrm("state list").contains("oseq 0x64"));
-    let behind = sa.add().replace("state add", "state update").replace("replay-oseq 100", "replay-oseq 7");
-    pair.a.xfrm(&behind);
+    let backward = sa.add().replace("state add", "state update").replace("replay-oseq 100", "replay-oseq 7");
+    pair.a.xfrm(&backward);
     assert!(pair.a.xfrm("state list").contains("oseq 0x64"));
-    let ahead = behind.replace("replay-oseq 7", "replay-oseq 700");
-    assert!(pair.a.refused(&ahead).contains("an update cannot advance the sequence numbers"));
+    let forward = backward.replace("replay-oseq 7", "replay-oseq 700");
+    assert!(pair.a.refused(&forward).contains("an update cannot advance the sequence numbers"));
     assert!(pair.a.xfrm("state list").contains(&hex(&keys.key)));
 }

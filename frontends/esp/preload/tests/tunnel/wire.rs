@@ -29,11 +29,11 @@ pub(crate) enum Kind {
     /// An ICMP error about a packet of the tunnel.
     Notice,
     Esp(Esp),
-    /// A later fragment of a datagram. The first fragment tells the kind of datagram.
+    /// A fragment of a datagram other than the first, which alone shows the kind of datagram.
     Fragment,
-    /// A datagram from or to port 4500 that is not ESP, such as an IKE message.
+    /// A datagram of at least five bytes from or to port 4500 that is not ESP, such as an IKE message.
     Other4500,
-    /// A frame that must not be seen outside the tunnel.
+    /// A frame that must not be seen outside the tunnel, including shorter datagrams, such as a keep-alive (RFC 3948, 2.3).
     Clear,
 }
 
@@ -45,7 +45,7 @@ pub(crate) struct Esp {
     /// DSCP and ECN of the outer header.
     pub(crate) class: u8,
     pub(crate) spi: u32,
-    /// Its sequence number; in a frame with several packets, that of the first.
+    /// The sequence number; in a frame with several packets, that of the first packet.
     pub(crate) number: u32,
     pub(crate) bytes: usize,
 }
@@ -126,13 +126,14 @@ fn kind(frame: &[u8]) -> Kind {
     };
     let raw = |from, class, packet| esp(from, class, false, packet).unwrap_or(Kind::Clear);
     let datagram = |from: IpAddr, class: u8, payload: &[u8]| match payload {
-        [ports @ .., _, _, _, _, _] if ports.len() < 8 => Kind::Clear,
+        // A UDP header and fewer than five bytes.
+        _ if payload.len() < 13 => Kind::Clear,
         // Port 4500 (0x1194). An SPI of zero marks IKE (RFC 3948, 2.2).
-        [a, b, c, d, _, _, _, _, spi @ ..] if [a, b] == [&0x11, &0x94] || [c, d] == [&0x11, &0x94] => {
-            if spi.starts_with(&[0; 4]) {
+        [a, b, c, d, _, _, _, _, message @ ..] if [a, b] == [&0x11, &0x94] || [c, d] == [&0x11, &0x94] => {
+            if message.starts_with(&[0; 4]) {
                 Kind::Other4500
             } else {
-                esp(from, class, true, spi).unwrap_or(Kind::Other4500)
+                esp(from, class, true, message).unwrap_or(Kind::Other4500)
             }
         }
         _ => Kind::Clear,
@@ -193,9 +194,9 @@ fn listen((socket, device): &(OwnedFd, usize), frames: &Mutex<Vec<Vec<u8>>>, sto
     loop {
         let poll = || poll(&mut [PollFd::new(socket.as_fd(), PollFlags::POLLIN)], 50_u16).unwrap();
         // Loaded before the poll, so that earlier frames are not missed.
-        let ends = stop.load(Ordering::Relaxed);
+        let is_stopped = stop.load(Ordering::Relaxed);
         if poll() == 0 {
-            if ends {
+            if is_stopped {
                 return;
             }
             continue;

@@ -43,11 +43,11 @@ pub(super) struct Filters {
     tunnel: u32,
     /// Policies of IPv4 and of IPv6.
     policies: [BTreeMap<Order, SteeredPolicy>; 2],
-    /// The places of policies whose packets do not pass, and of those whose packets do.
+    /// The order numbers of the policies, by [`passes`](SteeredPolicy::passes): first those with false, then those with true.
     orders: [BTreeSet<Order>; 2],
     /// There has been no policy yet: filters of an earlier data path stay.
     is_new: bool,
-    /// There are policies that the filters do not know.
+    /// The filters lack a policy.
     is_behind: bool,
 }
 
@@ -100,7 +100,7 @@ impl Filters {
         self.restore()
     }
 
-    /// Returns whether there are policies that the filters do not know.
+    /// Returns whether the filters lack a policy.
     pub(super) fn is_behind(&self) -> bool {
         self.is_behind
     }

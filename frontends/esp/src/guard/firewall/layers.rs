@@ -150,8 +150,8 @@ impl Layers {
     /// Returns the layer that a new policy may join without a change of the order.
     fn place_of(&self, policy: &SteeredPolicy) -> Option<usize> {
         let next = self.ordered.partition_point(|layer| layer.first <= policy.order);
-        let before = next.checked_sub(1).map(|at| (at, &self.ordered[at]));
-        match before {
+        let previous = next.checked_sub(1).map(|at| (at, &self.ordered[at]));
+        match previous {
             Some((at, layer)) if layer.passes == policy.passes => return Some(at),
             Some((_, layer)) if policy.order <= layer.last => return None,
             _ => {}

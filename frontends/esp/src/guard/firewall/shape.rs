@@ -10,21 +10,23 @@ use crate::table::masked;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Shape {
     is_v6: bool,
-    /// Prefix lengths.
+    /// The prefix length of the source.
     source: u8,
+    /// The prefix length of the destination.
     destination: u8,
-    /// 0: any.
+    /// The IP protocol; 0: any.
     protocol: u8,
-    /// Bits that count.
+    /// The bits of the source port that are compared.
     source_port: u16,
+    /// The bits of the destination port that are compared.
     destination_port: u16,
     /// The index of the device by which packets leave; 0: any.
     interface: i32,
-    /// Later fragments, which have no ports.
+    /// The packets are later fragments, which have no ports.
     is_fragment: bool,
 }
 
-/// A part of a packet: its base and offset, and the bits that count.
+/// A part of a packet: its base and offset, and the bits that are compared.
 type Part = (u32, u32, Vec<u8>);
 
 impl Shape {
@@ -41,7 +43,7 @@ impl Shape {
         }
     }
 
-    /// Returns the shape that later fragments of the same packets have; `None` if the ports do not count.
+    /// Returns the shape that later fragments of the same packets have; `None` if ports are not compared.
     pub(super) fn of_fragments(self) -> Option<Self> {
         let has_ports = self.source_port | self.destination_port != 0;
         has_ports.then_some(Self { source_port: 0, destination_port: 0, is_fragment: true, ..self })
