@@ -30,7 +30,7 @@ pub(crate) enum Keys {
         /// The parts, as one operation.
         parts: Box<Keys>,
     },
-    /// One operation authenticates; another encrypts the data and the MAC after them (MAC-then-encrypt).
+    /// One operation authenticates; another encrypts the data together with the MAC (MAC-then-encrypt).
     MacThenEncrypt {
         /// Encrypts.
         cipher: Session,
@@ -112,7 +112,7 @@ pub(crate) struct Work {
     pub(crate) tag: [u8; MAX_TAG],
     /// Input or result of a device that may do the whole packet.
     pub(crate) fields: PacketFields,
-    /// The reason not to process the packet (further).
+    /// The reason to stop processing the packet, if there is one.
     pub(crate) refused: Option<PacketError>,
 }
 
@@ -151,7 +151,7 @@ enum Step {
     Unprotect,
 }
 
-/// Replaces the keys of whole packets by those of the parts where devices need less time for the parts.
+/// Replaces the keys of whole packets by the keys of the parts where devices need less time for the parts.
 pub(crate) fn choose_whole_or_parts(tasks: &mut [Task<'_>], operation: Operation) {
     let (mut requests, mut bytes) = (0, 0);
     for task in tasks.iter().filter(|task| task.is_whole_packet()) {
@@ -181,7 +181,7 @@ pub(crate) fn randomize(tasks: &mut [Task<'_>], header: usize) {
             task.work.refused = Some(PacketError::Entropy);
         }
         task.work.iv = ShortBytes::from_field(*iv);
-        // With `Keys::MacThenEncrypt`, the pseudo-header still lies there.
+        // With `Keys::MacThenEncrypt`, the place of the IV still holds the pseudo-header.
         if !task.is_mac_then_encrypt() {
             task.place_iv();
         }

@@ -47,7 +47,7 @@ impl Mode {
 pub(crate) struct Headers {
     /// Bytes of all headers.
     pub(crate) length: usize,
-    /// The protocol after them.
+    /// The protocol after the headers.
     pub(crate) next: u8,
     /// Offset of the field that holds `next`.
     place: usize,
@@ -101,21 +101,21 @@ impl Headers {
             return Err(PacketError::Malformed("the length in the IP header differs from the packet's"));
         }
         let mut headers = Self { length: V6, next: header[6], place: 6, is_v6: true };
-        let mut behind = headers;
+        let mut scanned = headers;
         // Destination options stay before the protocol only if a routing header follows.
-        while matches!(behind.next, HOP_BY_HOP | ROUTING | OPTIONS) {
-            let &[next, words] = packet[behind.length..].first_chunk().ok_or(TRUNCATED)?;
-            let current = behind.next;
-            behind =
-                Self { length: behind.length + (usize::from(words) + 1) * 8, next, place: behind.length, ..behind };
-            if behind.length > packet.len() {
+        while matches!(scanned.next, HOP_BY_HOP | ROUTING | OPTIONS) {
+            let &[next, words] = packet[scanned.length..].first_chunk().ok_or(TRUNCATED)?;
+            let current = scanned.next;
+            scanned =
+                Self { length: scanned.length + (usize::from(words) + 1) * 8, next, place: scanned.length, ..scanned };
+            if scanned.length > packet.len() {
                 return Err(TRUNCATED);
             }
             if current != OPTIONS {
-                headers = behind;
+                headers = scanned;
             }
         }
-        if behind.next == FRAGMENTS { Err(FRAGMENT) } else { Ok(headers) }
+        if scanned.next == FRAGMENTS { Err(FRAGMENT) } else { Ok(headers) }
     }
 
     /// Returns the most bytes of a packet with these headers.

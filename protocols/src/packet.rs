@@ -91,7 +91,7 @@ pub enum PacketError {
     /// Every number has been used under these keys. New keys are needed.
     #[error("sequence numbers exhausted; rekey")]
     Exhausted,
-    /// The process was forked from the one that got the keys, so both would use the same numbers.
+    /// The process was forked from the process that got the keys, so both would use the same numbers.
     #[error("the keys belong to the parent process")]
     Forked,
     /// TLS: an earlier record failed, which ends the connection.

@@ -3,7 +3,7 @@
 /// The bits of a word.
 const WORD: u64 = u64::BITS as u64;
 
-/// A window that ends at the highest number received. It refuses older numbers, and accepts each number within it once.
+/// A window that ends at the highest number received. It refuses numbers before the window, and accepts each number in the window once.
 #[derive(Debug)]
 pub(crate) struct Window {
     /// A ring of bits with at least one word more than the window, so that old bits are cleared a word at a time.

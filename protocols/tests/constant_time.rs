@@ -42,7 +42,7 @@ fn the_mac_search_has_no_branch_on_secrets() {
     }
 }
 
-/// With secret keys, whether padding or MAC is wrong: the only branch on a secret is the verdict.
+/// The only branch on a secret is the verdict, whether padding or MAC is wrong. The keys are secret, too.
 #[test]
 #[ignore = "needs valgrind: scripts/constant-time"]
 fn opening_a_bad_record_branches_on_the_verdict_only() {
@@ -75,11 +75,11 @@ fn opening_a_bad_record_branches_on_the_verdict_only() {
             let length = 16 + data.len();
             let mut wire = [&[23, 3, 3][..], &(length as u16).to_be_bytes(), &iv, &data].concat();
             let suite = Suite::Tls12Cbc(Hmac::Sha1, MacOrder::MacThenEncrypt);
-            let back = Epoch::new(suite, &key, &[]).mac_key(&mac_key).inbound(&gantry).unwrap();
+            let inbound = Epoch::new(suite, &key, &[]).mac_key(&mac_key).inbound(&gantry).unwrap();
             let length = wire.len();
             let mut packet = Packet::new(&mut wire, 0..length);
             let mut result = Ok(());
-            let decided = decisions(|| result = back.open(&mut packet));
+            let decided = decisions(|| result = inbound.open(&mut packet));
             assert_eq!((result, decided), (Err(PacketError::Forged), 1), "{} {wrong} {padding:?}", content.len());
         }
     }

@@ -32,7 +32,7 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 /// Returns a suite's parameters for `ip xfrm state`, with keys.
-fn kernels(suite: Suite, key: &[u8], integrity_key: &[u8]) -> String {
+fn xfrm_algorithms(suite: Suite, key: &[u8], integrity_key: &[u8]) -> String {
     let (key, mac_key) = (hex(key), hex(integrity_key));
     let auth = |integrity| match integrity {
         Integrity::HmacSha1 => format!("auth-trunc hmac(sha1) {mac_key} 96"),
@@ -64,7 +64,7 @@ fn set_up() {
 }
 
 /// Returns a socket that receives all packets of a protocol sent to our address.
-fn raw(protocol: u8) -> Socket {
+fn raw_socket(protocol: u8) -> Socket {
     let raw = Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::from(i32::from(protocol)))).unwrap();
     raw.bind(&SocketAddr::from((OURS, 0)).into()).unwrap();
     raw.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
@@ -72,7 +72,7 @@ fn raw(protocol: u8) -> Socket {
 }
 
 /// Receives the next packet, with its header.
-fn next(raw: &Socket) -> io::Result<Vec<u8>> {
+fn receive_packet(raw: &Socket) -> io::Result<Vec<u8>> {
     let mut buffer = vec![MaybeUninit::new(0); 1 << 16];
     let length = raw.recv(&mut buffer)?;
     // SAFETY: every byte of the buffer is initialized at its creation.
@@ -80,7 +80,7 @@ fn next(raw: &Socket) -> io::Result<Vec<u8>> {
 }
 
 /// Returns a UDP packet from us to the kernel.
-fn to_port(payload: &[u8]) -> Vec<u8> {
+fn udp_packet(payload: &[u8]) -> Vec<u8> {
     // A checksum of 0 means none.
     let udp = [9001_u16, 9000, 8 + payload.len() as u16, 0].map(u16::to_be_bytes).concat();
     local_packet(17, &[&udp, payload].concat())
@@ -100,7 +100,7 @@ gantry_lab::in_guest! {
     ["--timeout", "300", "--modules", "esp4 xfrm_user gcm ccm ctr cbc authenc authencesn echainiv seqiv chacha20poly1305 sha512_generic crypto_null"]
     fn the_kernel_and_gantry_open_each_others_packets() {
         set_up();
-        let raw = raw(50);
+        let raw = raw_socket(50);
         let udp = UdpSocket::bind((KERNEL, 9000)).unwrap();
         udp.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
         let gantry = Gantry::builder().driver(&LanesDriver::default()).driver(&SoftwareDriver).build();
@@ -126,7 +126,7 @@ gantry_lab::in_guest! {
                     };
                     let mut commands = vec!["xfrm state flush".to_owned(), "xfrm policy flush".to_owned()];
                     for (from, to, spi, seed, direction) in [(KERNEL, OURS, spi, 1, "out"), (OURS, KERNEL, spi + 1, 2, "in")] {
-                        let algorithms = kernels(suite, &key(seed), &mac_key(seed));
+                        let algorithms = xfrm_algorithms(suite, &key(seed), &mac_key(seed));
                         commands.push(format!("xfrm state add src {from} dst {to} proto esp spi {spi} mode {name} {flags} {algorithms}"));
                         commands.push(format!("xfrm policy add src {from} dst {to} proto udp dir {direction} tmpl src {from} dst {to} proto esp mode {name}"));
                     }
@@ -136,7 +136,7 @@ gantry_lab::in_guest! {
                     for length in [0_usize, 1, 31, 1300] {
                         let payload = vec![length as u8; length];
                         udp.send_to(&payload, (OURS, 9001)).unwrap();
-                        let mut whole = next(&raw).unwrap_or_else(|error| panic!("{suite:?} {name} {extended}: {error}"));
+                        let mut whole = receive_packet(&raw).unwrap_or_else(|error| panic!("{suite:?} {name} {extended}: {error}"));
                         let length = whole.len();
                         // A raw socket also returns the IP header, which is the caller's in tunnel mode.
                         let start = if mode == Mode::Tunnel { 20 } else { 0 };
@@ -145,7 +145,7 @@ gantry_lab::in_guest! {
                         let udp_header = [9000_u16, 9001, 8 + payload.len() as u16].map(u16::to_be_bytes).concat();
                         assert_eq!((&packet.data()[20..26], &packet.data()[28..]), (&udp_header[..], &payload[..]), "{suite:?} {name}");
 
-                        let ip_packet = to_port(&payload);
+                        let ip_packet = udp_packet(&payload);
                         let mut buffer = [&[0; 64][..], &ip_packet, &[0; 64]].concat();
                         let mut packet = Packet::new(&mut buffer, 64..64 + ip_packet.len());
                         to_kernel.seal(&mut packet).unwrap();
@@ -170,7 +170,7 @@ gantry_lab::in_guest! {
         const ESP: u8 = 50;
         const CPI: u16 = 0x1235;
         set_up();
-        let (compressed, sealed, plain) = (raw(ipcomp::PROTOCOL), raw(ESP), [raw(17), raw(4)]);
+        let (compressed, sealed, plain) = (raw_socket(ipcomp::PROTOCOL), raw_socket(ESP), [raw_socket(17), raw_socket(4)]);
         let to_kernel = Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::from(255))).unwrap();
         let udp = UdpSocket::bind((KERNEL, 9000)).unwrap();
         udp.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
@@ -195,7 +195,7 @@ gantry_lab::in_guest! {
                     let level = if direction == "in" { "level use" } else { "" };
                     let mut templates = vec![format!("tmpl src {from} dst {to} proto comp mode {name} {level}")];
                     if within {
-                        let algorithm = kernels(Suite::AesGcm { icv: 16 }, &[number as u8; 20], &[]);
+                        let algorithm = xfrm_algorithms(Suite::AesGcm { icv: 16 }, &[number as u8; 20], &[]);
                         commands.push(format!("xfrm state add src {from} dst {to} proto esp spi {:#x} mode transport replay-window 32 {algorithm}", 0x5000 + number));
                         templates.push(format!("tmpl src {from} dst {to} proto esp mode transport"));
                     }
@@ -222,7 +222,7 @@ gantry_lab::in_guest! {
                         (_, _, Mode::Tunnel) => &plain[1],
                         _ => &plain[0],
                     };
-                    let mut whole = next(received).unwrap_or_else(|error| panic!("{case}: {error}"));
+                    let mut whole = receive_packet(received).unwrap_or_else(|error| panic!("{case}: {error}"));
                     let (length, protocol) = (whole.len(), whole[9]);
                     whole.resize(1 << 16, 0);
                     let mut packet = Packet::new(&mut whole, outer..length);
@@ -239,7 +239,7 @@ gantry_lab::in_guest! {
                     assert!((&packet.data()[20..26], &packet.data()[28..]) == (&udp_header[..], &payload[..]), "{case}");
                     assert_eq!(packet.next_header, if mode == Mode::Tunnel { 4 } else { 17 });
 
-                    let ip_packet = to_port(&payload);
+                    let ip_packet = udp_packet(&payload);
                     let mut buffer = [&[0; 64][..], &ip_packet, &[0; 64]].concat();
                     let mut packet = Packet::new(&mut buffer, 64..64 + ip_packet.len());
                     compress.compress(&mut packet).unwrap();
@@ -260,7 +260,7 @@ gantry_lab::in_guest! {
                     // The raw sockets also got copies of the packets we sent; drop them.
                     for raw in [&compressed, &sealed, &plain[0], &plain[1]] {
                         raw.set_nonblocking(true).unwrap();
-                        while next(raw).is_ok() {}
+                        while receive_packet(raw).is_ok() {}
                         raw.set_nonblocking(false).unwrap();
                     }
                 }

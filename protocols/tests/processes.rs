@@ -59,8 +59,7 @@ impl Ends {
 }
 
 /// Returns whether `check` holds in a child process. `create` creates the child: it returns 0 in the child and the child's PID in the
-/// parent.
-/// `check` must not take locks, because another thread may hold them.
+/// parent. `check` must not take locks, because another thread of the parent may hold them.
 fn holds_in(create: impl FnOnce() -> libc::pid_t, check: impl FnOnce() -> bool) -> bool {
     match create() {
         0 => {
@@ -107,7 +106,8 @@ fn clone_as(pid: libc::pid_t) -> libc::pid_t {
     unsafe { libc::syscall(libc::SYS_clone3, &raw mut arguments, size_of_val(&arguments)) as libc::pid_t }
 }
 
-/// Runs a test again as the first process of a PID namespace, with root's rights there. Returns whether this is that process.
+/// Runs a test again as the first process of a PID namespace, with root's rights in the namespace. Returns whether this process is that
+/// run.
 fn is_first(test: &str) -> bool {
     const MARK: &str = "GANTRY_TEST_FIRST";
     if env::var_os(MARK).is_some() {
@@ -161,27 +161,27 @@ fn a_later_process_with_the_same_pid_seals_nothing() {
         return;
     }
     let gantry = gantry();
-    let (mut gone, is_gone) = pipe();
-    let (done, mut is_done) = pipe();
+    let (mut exit_sender, exit_receiver) = pipe();
+    let (result_sender, mut result_receiver) = pipe();
     let child = fork();
     if child == 0 {
         let ends = Ends::new(&gantry);
         let pid = process::id().cast_signed();
         if fork() == 0 {
-            drop(is_done);
-            (&is_gone).read_exact(&mut [0]).unwrap();
+            drop(result_receiver);
+            (&exit_receiver).read_exact(&mut [0]).unwrap();
             let holds = holds_in(|| clone_as(pid), || process::id().cast_signed() == pid && ends.refuse());
-            (&done).write_all(&[u8::from(holds)]).unwrap();
+            (&result_sender).write_all(&[u8::from(holds)]).unwrap();
         }
         // SAFETY: `_exit` takes any status and ends the process.
         unsafe { libc::_exit(0) }
     }
-    drop(done);
+    drop(result_sender);
     // SAFETY: the child is ours.
     assert_eq!(unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) }, child);
-    gone.write_all(&[1]).unwrap();
+    exit_sender.write_all(&[1]).unwrap();
     let mut holds = [0];
-    is_done.read_exact(&mut holds).expect("the child ended as it should");
+    result_receiver.read_exact(&mut holds).expect("the child ended as it should");
     assert_eq!(holds, [1]);
 }
 

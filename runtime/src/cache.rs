@@ -1,8 +1,9 @@
 //! A cache of device costs: a file of the user that outlives the process.
 //!
 //! The file is `gantry/costs-KEY.json` under `$XDG_CACHE_HOME` (`~/.cache`). The key is a hash of the CPU's model, the kernel's release,
-//! and Gantry's version and build, so that machines that share a home directory do not collide. The file repeats these in full. Problems
-//! with the file or its folder are not errors: the costs are measured again, and there is a warning. A file of an older format is ignored.
+//! and Gantry's version and build, so that machines that share a home directory do not collide. The file repeats these texts in full.
+//! Problems with the file or its folder are not errors: the costs are measured again, and there is a warning. A file of an older format is
+//! ignored.
 //!
 //! The file has measured cells only, each with its number of measurements, and the time of measurement for each table. Core interpolates
 //! between the cells, and believes plausible values only.
@@ -156,7 +157,7 @@ impl CostCache {
 
     fn write(&self, content: &Content) -> io::Result<()> {
         let text = serde_json::to_vec(content)?;
-        // Not synced, because a request waits for this. After a power failure the file may be damaged, which is detected.
+        // Not synced, because a request waits for the write. After a power failure the file may be damaged, which is detected.
         Folder::create(&self.folder)?.replace(&self.name(), |file| file.write_all(&text))
     }
 }
@@ -220,7 +221,7 @@ impl StoredRecord {
     }
 
     fn has_same_key(&self, other: &Self) -> bool {
-        let key = |kept: &Self| [&kept.device, &kept.algorithm, &kept.operation].map(String::clone);
+        let key = |record: &Self| [&record.device, &record.algorithm, &record.operation].map(String::clone);
         key(self) == key(other)
     }
 }
@@ -393,12 +394,12 @@ mod tests {
         let folder = Folder::new("elsewhere");
         let mut cache = folder.cache();
         cache.save(&[record("a", 1.5)]).unwrap();
-        let here = cache.path();
+        let original = cache.path();
         let mut other = cache.machine().clone();
         other.kernel.push_str("-rc1");
         cache.machine = other.into();
         assert_eq!(cache.load(), Ok(Vec::new()), "another kernel has another file");
-        fs::copy(here, cache.path()).unwrap();
+        fs::copy(original, cache.path()).unwrap();
         let warning = cache.load().unwrap_err();
         assert!(warning.contains("another machine"), "{warning}");
     }

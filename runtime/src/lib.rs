@@ -149,7 +149,11 @@ pub fn open(config: Config) -> Result<Gantry, Error> {
 ///
 /// # Errors
 /// As [`open`].
-pub fn open_with(mut config: Config, own: &[&dyn Driver], costs: Option<Arc<dyn CostStore>>) -> Result<Gantry, Error> {
+pub fn open_with(
+    mut config: Config,
+    callers_drivers: &[&dyn Driver],
+    costs: Option<Arc<dyn CostStore>>,
+) -> Result<Gantry, Error> {
     let mut builder =
         Gantry::builder().clock(Arc::new(MachineClock::default())).verify(config.verify.value.map_or(0, NonZero::get));
     if let Some(memory) = stats::memory(&config.stats.value) {
@@ -161,7 +165,7 @@ pub fn open_with(mut config: Config, own: &[&dyn Driver], costs: Option<Arc<dyn 
     for driver in &drivers::all(&config)? {
         builder = builder.driver_with(&**driver, |device| config.excluded_device(device));
     }
-    for driver in own {
+    for driver in callers_drivers {
         builder = builder.driver_with(*driver, |device| config.excluded(&device.name));
     }
     if let Some(costs) = costs {
@@ -200,7 +204,7 @@ pub fn open_with(mut config: Config, own: &[&dyn Driver], costs: Option<Arc<dyn 
 }
 
 /// Discovers devices again, and adds new ones: see [`Gantry::discover`]. Takes the configuration given to [`open`], and returns the names
-/// of the added devices. A new engine of the kernel is one. Drivers that the configuration turned off stay off.
+/// of the added devices, such as a new engine of the kernel. Drivers that the configuration turned off stay off.
 ///
 /// # Errors
 /// [`Error::Setting`], as [`open`].
@@ -338,8 +342,8 @@ mod tests {
             let mut digest = [0; 32];
             session.digest(b"message", &mut digest).map(|()| digest)
         };
-        let (mine, software) = (with(&settings).unwrap(), with(&[("policy", "pin:software")]).unwrap());
-        assert_eq!(digest(&mine).unwrap(), digest(&software).unwrap());
+        let (configured, software) = (with(&settings).unwrap(), with(&[("policy", "pin:software")]).unwrap());
+        assert_eq!(digest(&configured).unwrap(), digest(&software).unwrap());
 
         let faulty = with(&[("faults", "gone=0"), ("devices", "model:faulty=on")]).unwrap();
         let why = faulty.device("model:faulty").unwrap().admit(Algorithm::Sha256).unwrap_err();

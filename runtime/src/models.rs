@@ -18,7 +18,7 @@ pub fn reference() -> Arc<dyn Device> {
 
 /// Returns the drivers of the modelled devices that are on.
 pub(crate) fn drivers(config: &Config) -> Result<Vec<Box<dyn Driver>>, Error> {
-    let on = models::profiles(config).filter(|profile| config.excluded(&models::device_name(profile)).is_none());
+    let enabled = models::profiles(config).filter(|profile| config.excluded(&models::device_name(profile)).is_none());
     let driver = |profile: &Profile| {
         let faults = Faults::default();
         if profile.name == "faulty" {
@@ -31,5 +31,5 @@ pub(crate) fn drivers(config: &Config) -> Result<Vec<Box<dyn Driver>>, Error> {
         })?;
         Ok(Box::new(driver) as Box<dyn Driver>)
     };
-    on.map(driver).collect()
+    enabled.map(driver).collect()
 }

@@ -10,7 +10,7 @@ const MAX_BYTES: u64 = 1 << 20;
 /// determined. Makes only system calls that loading a library makes, too.
 pub fn is_filtered() -> bool {
     let mut bytes = Vec::new();
-    // If the file cannot be read, the text has no such line.
+    // If the file cannot be read, the text has no line `Seccomp:`.
     let _ = File::open("/proc/self/status").and_then(|file| file.take(MAX_BYTES).read_to_end(&mut bytes));
     // The program's name may contain any bytes.
     let text = String::from_utf8_lossy(&bytes);

@@ -17,8 +17,8 @@ pub fn suggest(name: &str, names: &[&str]) -> String {
 /// Returns the one of `names` that was probably meant.
 pub(crate) fn nearest<'n>(name: &str, names: &[&'n str]) -> Option<&'n str> {
     (names.iter())
-        .map(|known| (strsim::damerau_levenshtein(&name.to_lowercase(), &known.to_lowercase()), *known))
-        .filter(|(distance, known)| *distance <= 1 + known.len() / 4)
+        .map(|other| (strsim::damerau_levenshtein(&name.to_lowercase(), &other.to_lowercase()), *other))
+        .filter(|(distance, other)| *distance <= 1 + other.len() / 4)
         .min_by_key(|(distance, _)| *distance)
-        .map(|(_, known)| known)
+        .map(|(_, other)| other)
 }

@@ -85,7 +85,7 @@ impl Association {
     }
 
     /// Sets the last number used, to continue an association from elsewhere: the next packet has the next number. An inbound end takes
-    /// this number as the highest received, and refuses all packets up to it.
+    /// this number as the highest received, and refuses all packets up to this number.
     #[must_use]
     pub fn last_number(mut self, number: u64) -> Self {
         self.last = number;

@@ -7,14 +7,14 @@
 //! # fn send(gantry: &gantry_core::Gantry, ip: &[u8]) -> Result<(), Box<dyn std::error::Error>> {
 //! // 16 bytes of key, followed by 4 bytes of salt, as IKE derives them.
 //! let keys = [7; 20];
-//! let out = Association::new(0x1234, Suite::AesGcm { icv: 16 }, &keys, &[]).mode(Mode::Tunnel).outbound(gantry)?;
-//! let back = Association::new(0x1234, Suite::AesGcm { icv: 16 }, &keys, &[]).mode(Mode::Tunnel).inbound(gantry)?;
+//! let outbound = Association::new(0x1234, Suite::AesGcm { icv: 16 }, &keys, &[]).mode(Mode::Tunnel).outbound(gantry)?;
+//! let inbound = Association::new(0x1234, Suite::AesGcm { icv: 16 }, &keys, &[]).mode(Mode::Tunnel).inbound(gantry)?;
 //!
 //! let mut buffer = vec![0; 64 + ip.len() + 64];
 //! buffer[64..64 + ip.len()].copy_from_slice(ip);
 //! let mut packet = Packet::new(&mut buffer, 64..64 + ip.len());
-//! out.seal(&mut packet)?;
-//! back.open(&mut packet)?;
+//! outbound.seal(&mut packet)?;
+//! inbound.open(&mut packet)?;
 //! assert_eq!(packet.data(), ip);
 //! # Ok(()) }
 //! ```

@@ -21,8 +21,8 @@ pub enum Suite {
         /// Bytes of the integrity check value: 16, 12 or 8.
         icv: u8,
     },
-    /// AES-GMAC (RFC 4543), which authenticates and does not encrypt. The key is AES's, followed by four bytes of salt. Sequence numbers have
-    /// 32 bits, because the bytes that it authenticates with longer ones are not contiguous in the packet.
+    /// AES-GMAC (RFC 4543), which authenticates and does not encrypt. The key is AES's, followed by four bytes of salt. Sequence numbers
+    /// have 32 bits: with extended numbers, the authenticated bytes are not contiguous in the packet.
     AesGmac,
     /// ChaCha20-Poly1305 (RFC 7634). The key is ChaCha20's, followed by four bytes of salt.
     ChaCha20Poly1305,
@@ -34,7 +34,7 @@ pub enum Suite {
     Null(Integrity),
 }
 
-/// The authentication of a cipher that has none. The key is as long as the digest.
+/// The authentication beside a cipher that does not authenticate. The key is as long as the digest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Integrity {
@@ -85,9 +85,9 @@ impl Integrity {
 pub(super) struct Layout {
     /// Bytes of the salt, which follows the key.
     pub(super) salt: usize,
-    /// Bytes of the IV in a packet: 8 for the packet's number, or 16 unpredictable ones (RFC 3602, 3).
+    /// Bytes of the IV in a packet: 8 for the packet's number, or 16 unpredictable bytes (RFC 3602, 3).
     pub(super) iv: usize,
-    /// The encrypted part is a multiple of this, in bytes.
+    /// The length of the encrypted part is a multiple of this number of bytes.
     pub(super) align: usize,
     /// Bytes of the integrity check value.
     pub(super) icv: usize,
@@ -98,7 +98,7 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    /// Returns the cipher's IV for the one in a packet.
+    /// Returns the cipher's IV for the IV in a packet.
     pub(super) fn cipher_iv(&self, salt: [u8; 4], iv: &[u8]) -> ShortBytes {
         match (iv.as_array(), iv.as_array::<RANDOM_IV>()) {
             (Some(&[a, b, c, d, e, f, g, h]), _) if self.salt == 3 => {

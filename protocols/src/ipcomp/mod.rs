@@ -9,14 +9,14 @@
 //! // One session for all associations, because compression has no keys.
 //! let session = gantry.session(SessionParams::new(Algorithm::Deflate, &[]).with_level(6))?;
 //! let association = Association::new(0x1234, &session).mode(Mode::Tunnel);
-//! let (out, back) = (association.clone().outbound()?, association.inbound()?);
+//! let (outbound, inbound) = (association.clone().outbound()?, association.inbound()?);
 //!
 //! let mut buffer = ip.to_vec();
 //! let mut packet = Packet::new(&mut buffer, 0..ip.len());
-//! out.compress(&mut packet)?;
+//! outbound.compress(&mut packet)?;
 //! // Packets that would not shrink stay unchanged. The outer header's protocol field tells the receiver.
 //! if packet.next_header == ipcomp::PROTOCOL {
-//!     back.decompress(&mut packet)?;
+//!     inbound.decompress(&mut packet)?;
 //! }
 //! assert_eq!(packet.data(), ip);
 //! # Ok(()) }

@@ -1,4 +1,4 @@
-//! One protocol and direction of a context: the layout of its packets, and the devices' part of them.
+//! One protocol and direction of a context: the layout of packets, and the part of a packet that devices process.
 
 use zeroize::Zeroizing;
 
@@ -84,8 +84,8 @@ impl Channel {
         }
     }
 
-    /// Returns the offsets after `length` bytes of content. HMAC covers all before the MKI, and its tag ends the packet (RFC 3711, 3.1 and
-    /// 3.4). GCM's tag follows the ciphertext (RFC 7714, 8 and 9).
+    /// Returns the offsets after `length` bytes of content. HMAC covers all bytes before the MKI, and the HMAC tag is the end of the packet
+    /// (RFC 3711, 3.1 and 3.4). GCM's tag follows the ciphertext (RFC 7714, 8 and 9).
     pub(super) fn offsets(&self, length: usize) -> Offsets {
         let (mki, tag) = (self.mki.len(), self.keys.tag());
         let word = if self.is_control() { WORD } else { 0 };
@@ -98,8 +98,8 @@ impl Channel {
         }
     }
 
-    /// Fills in the work on the first `length` bytes of a packet, except its tag. Behind the content, over the tag, writes the
-    /// authenticated bytes that the packet carries elsewhere or not at all.
+    /// Fills in the work on the first `length` bytes of a packet, except its tag. Some authenticated bytes lie elsewhere in the packet, or
+    /// not in it: writes these after the content, at the place of the tag.
     pub(super) fn plan(
         &self,
         work: &mut Work,

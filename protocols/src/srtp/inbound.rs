@@ -1,4 +1,4 @@
-//! The receiving end.
+//! The receiving end of an SRTP context.
 
 use std::fmt;
 use std::ops::Range;
@@ -68,7 +68,7 @@ impl Inbound {
 }
 
 /// Reads the unencrypted fields. Writes nothing if it fails. Returns `None` if an earlier packet of the same new stream is being opened,
-/// because that packet's number determines this one's.
+/// because the number of the earlier packet determines the number of this packet.
 fn parse(
     channel: &Channel,
     packet: &mut Packet<'_>,

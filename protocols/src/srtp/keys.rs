@@ -15,7 +15,7 @@ pub(super) struct SessionKeys {
     pub(super) salt: Zeroizing<Vec<u8>>,
 }
 
-/// Offset of the label in the IV. It precedes 48 bits of index, which are 0 without a key derivation rate, and 16 bits of counter.
+/// Offset of the label in the IV. The label precedes 48 bits of index, which are 0 without a key derivation rate, and 16 bits of counter.
 const LABEL: usize = 7;
 
 impl SessionKeys {

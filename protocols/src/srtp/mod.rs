@@ -7,15 +7,15 @@
 //! # fn send(gantry: &gantry_core::Gantry, rtp: &[u8]) -> Result<(), Box<dyn std::error::Error>> {
 //! // The master key and the master salt of one direction, as DTLS-SRTP or SDP has them.
 //! let (key, salt) = ([7; 16], [9; 12]);
-//! let out = Context::new(Suite::AeadAes128Gcm, &key, &salt).outbound(gantry)?;
-//! let back = Context::new(Suite::AeadAes128Gcm, &key, &salt).inbound(gantry)?;
+//! let outbound = Context::new(Suite::AeadAes128Gcm, &key, &salt).outbound(gantry)?;
+//! let inbound = Context::new(Suite::AeadAes128Gcm, &key, &salt).inbound(gantry)?;
 //!
-//! let (_, tail) = out.room();
+//! let (_, tail) = outbound.room();
 //! let mut buffer = vec![0; rtp.len() + tail];
 //! buffer[..rtp.len()].copy_from_slice(rtp);
 //! let mut packet = Packet::new(&mut buffer, 0..rtp.len());
-//! out.seal(&mut packet)?;
-//! back.open(&mut packet)?;
+//! outbound.seal(&mut packet)?;
+//! inbound.open(&mut packet)?;
 //! assert_eq!(packet.data(), rtp);
 //! # Ok(()) }
 //! ```

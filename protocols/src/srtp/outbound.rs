@@ -1,4 +1,4 @@
-//! The sending end.
+//! The sending end of an SRTP context.
 
 use std::fmt;
 use std::ops::Range;

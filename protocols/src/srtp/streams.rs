@@ -1,4 +1,4 @@
-//! The streams of a context, and the numbers that each has used.
+//! The streams of a context, and the numbers that each stream has used.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -13,7 +13,7 @@ pub(super) struct Streams {
     protocol: Protocol,
     window: u32,
     max: usize,
-    known: Mutex<HashMap<u32, Stream>>,
+    by_ssrc: Mutex<HashMap<u32, Stream>>,
 }
 
 struct Stream {
@@ -25,7 +25,7 @@ struct Stream {
 /// The start of a stream that begins with a rollover counter other than 0, or continues from elsewhere.
 #[derive(Clone, Copy)]
 pub(super) enum StreamStart {
-    /// The last number used. It and all earlier numbers are used up.
+    /// The last number used. This number and all earlier numbers are used up.
     After(u64),
     /// The rollover counter of the next packet.
     Counter(u32),
@@ -55,10 +55,10 @@ impl Stream {
 impl Streams {
     /// Creates the streams. `starts` has those that do not begin with 0.
     pub(super) fn new(protocol: Protocol, window: u32, max: usize, starts: &[(u32, StreamStart)]) -> Self {
-        let streams = Self { protocol, window, max, known: Mutex::default() };
+        let streams = Self { protocol, window, max, by_ssrc: Mutex::default() };
         for (ssrc, start) in starts {
-            let mut known = streams.lock();
-            let stream = known.entry(*ssrc).or_insert_with(|| Stream::new(window));
+            let mut by_ssrc = streams.lock();
+            let stream = by_ssrc.entry(*ssrc).or_insert_with(|| Stream::new(window));
             match *start {
                 StreamStart::Counter(counter) => stream.first = Some(counter),
                 StreamStart::After(number) => {
@@ -114,7 +114,7 @@ impl Streams {
         Ok((number, stream.window.top().is_some()))
     }
 
-    /// Marks the number of an authentic packet as received. Adds its stream if it is new.
+    /// Marks the number of an authentic packet as received. Adds the packet's stream if it is new.
     pub(super) fn mark_received(&self, ssrc: u32, number: u64) -> Result<(), PacketError> {
         if self.stream(&mut self.lock(), ssrc)?.window.mark_received(number) {
             Ok(())
@@ -135,7 +135,7 @@ impl Streams {
 
     fn lock(&self) -> MutexGuard<'_, HashMap<u32, Stream>> {
         // A panic cannot leave the streams inconsistent.
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        self.by_ssrc.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -144,8 +144,8 @@ fn number(counter: u64, sequence: u16) -> u64 {
     counter << 16 | u64::from(sequence)
 }
 
-/// Returns the number with these lower 16 bits that is nearest to the highest one (RFC 3711, 3.3.1 and appendix A). The rollover counter
-/// is at least 0. Returns `None` if it is beyond 32 bits.
+/// Returns the number with these lower 16 bits that is nearest to `top`, the highest number so far (RFC 3711, 3.3.1 and appendix A). The
+/// rollover counter does not fall below 0. Returns `None` if the counter exceeds 32 bits.
 fn nearest(top: u64, sequence: u16) -> Option<u64> {
     const HALF: i32 = 1 << 15;
     let (counter, ahead) = (top >> 16, i32::from(sequence) - i32::from(top as u16));

@@ -42,9 +42,9 @@ fn ends(
         channel(gantry, suite, protocol, direction, keys, starts)
     };
     let [media, control] = [Protocol::Rtp, Protocol::Rtcp].map(|protocol| make(protocol, Direction::Encrypt));
-    let out = Outbound::new(suite, media, control, encrypted, Process::current());
+    let outbound = Outbound::new(suite, media, control, encrypted, Process::current());
     let [media, control] = [Protocol::Rtp, Protocol::Rtcp].map(|protocol| make(protocol, Direction::Decrypt));
-    (out, Inbound::new(suite, media, control))
+    (outbound, Inbound::new(suite, media, control))
 }
 
 fn run(data: &[u8], step: impl Fn(&mut Packet<'_>) -> Result<(), PacketError>) -> Vec<u8> {
@@ -60,11 +60,11 @@ fn aes_cm_matches_the_keystream_of_rfc_3711() {
     const LENGTH: usize = 0xFF02 * 16;
     let (key, salt) = (hex("2B7E151628AED2A6ABF7158809CF4F3C"), hex("F0F1F2F3F4F5F6F7F8F9FAFBFCFD"));
     for gantry in devices() {
-        let (out, _) = ends(&gantry, Suite::AesCm128HmacSha1_80, &[&key, &[0; 20], &salt], true, (0, 0));
+        let (outbound, _) = ends(&gantry, Suite::AesCm128HmacSha1_80, &[&key, &[0; 20], &salt], true, (0, 0));
         // Packet 0 of source 0: all zeros after its header.
         let mut rtp = vec![0; 12 + LENGTH];
         rtp[0] = 0x80;
-        let wire = run(&rtp, |packet| out.seal(packet));
+        let wire = run(&rtp, |packet| outbound.seal(packet));
         let keystream = &wire[12..12 + LENGTH];
         assert_eq!(
             keystream[..48],
@@ -164,12 +164,12 @@ fn aes_gcm_matches_the_packets_of_rfc_7714() {
         for (suite, srtp, srtcp, clear) in vectors {
             let key = &key[..suite.row().key];
             for (encrypted, control) in [(true, hex(srtcp)), (false, [&rtcp[..], &hex(clear)].concat())] {
-                let (out, back) = ends(&gantry, suite, &[key, &[], &salt], encrypted, (0x4D61_7273, 0x5D3));
-                assert_eq!(run(&rtp, |packet| out.seal(packet)), hex(srtp), "{suite:?}");
-                assert_eq!(run(&hex(srtp), |packet| back.open(packet)), rtp);
-                assert_eq!(run(&rtcp, |packet| out.seal_control(packet)), control, "{suite:?} {encrypted}");
-                assert_eq!(run(&control, |packet| back.open_control(packet)), rtcp);
-                assert_eq!(back.last_control_number(0x4D61_7273), Some(0x5D4));
+                let (outbound, inbound) = ends(&gantry, suite, &[key, &[], &salt], encrypted, (0x4D61_7273, 0x5D3));
+                assert_eq!(run(&rtp, |packet| outbound.seal(packet)), hex(srtp), "{suite:?}");
+                assert_eq!(run(&hex(srtp), |packet| inbound.open(packet)), rtp);
+                assert_eq!(run(&rtcp, |packet| outbound.seal_control(packet)), control, "{suite:?} {encrypted}");
+                assert_eq!(run(&control, |packet| inbound.open_control(packet)), rtcp);
+                assert_eq!(inbound.last_control_number(0x4D61_7273), Some(0x5D4));
             }
         }
     }

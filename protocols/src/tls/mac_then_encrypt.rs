@@ -1,4 +1,4 @@
-//! The batched search for a MAC under the encryption.
+//! Searches for the MAC of a MAC-then-encrypt record, with all candidates in one batch.
 
 use gantry_core::{Error, Fault, Outcome, Request, Session, Stream};
 use zeroize::Zeroizing;
@@ -15,7 +15,7 @@ pub(super) fn find(task: &mut Task<'_>, mac: &Session) -> Result<usize, PacketEr
     let (covered, data, tag) = (task.work.covered.clone(), task.work.data.clone(), task.keys.tag());
     let search = MacSearch::new(&task.packet[data.clone()], RANDOM_IV, tag);
     let mut search = search.ok_or(PacketError::Malformed("the record is too short"))?;
-    // Only the MAC at the place that the padding claims can be right, so all are computed with that length.
+    // Only the MAC at the place that the padding claims can be right, so all MACs are computed with the length of that message.
     task.packet[data.start - 2..data.start].copy_from_slice(&(search.claimed() as u16).to_be_bytes());
     let places = search.places();
     let mut message = mac.stream(places.len())?;

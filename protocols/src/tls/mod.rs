@@ -7,19 +7,19 @@
 //! # fn send(gantry: &gantry_core::Gantry, content: &[u8]) -> Result<(), Box<dyn std::error::Error>> {
 //! // A traffic key and IV of the key schedule (RFC 8446, 7.3).
 //! let (key, iv) = ([7; 16], [9; 12]);
-//! let out = Epoch::new(Suite::Tls13(Aead::AesGcm), &key, &iv).outbound(gantry)?;
-//! let back = Epoch::new(Suite::Tls13(Aead::AesGcm), &key, &iv).inbound(gantry)?;
+//! let outbound = Epoch::new(Suite::Tls13(Aead::AesGcm), &key, &iv).outbound(gantry)?;
+//! let inbound = Epoch::new(Suite::Tls13(Aead::AesGcm), &key, &iv).inbound(gantry)?;
 //!
-//! let (head, tail) = out.room();
+//! let (head, tail) = outbound.room();
 //! let mut buffer = vec![0; head + content.len() + tail];
 //! buffer[head..head + content.len()].copy_from_slice(content);
 //! let mut packet = Packet::new(&mut buffer, head..head + content.len());
-//! out.seal(&mut packet)?;
+//! outbound.seal(&mut packet)?;
 //!
 //! // The other end finds the record in its stream of bytes, and opens it.
 //! let header = tls::Header::read(packet.data())?.expect("five bytes");
 //! assert_eq!(header.length, packet.data().len());
-//! back.open(&mut packet)?;
+//! inbound.open(&mut packet)?;
 //! assert_eq!((packet.data(), packet.content_type), (content, tls::content_type::APPLICATION_DATA));
 //! # Ok(()) }
 //! ```

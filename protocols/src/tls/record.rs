@@ -44,8 +44,8 @@ impl Header {
     /// Fails if the bytes do not begin a record: an unknown type, a version before SSL 3 or after TLS 1, or a length that no version
     /// allows. A caller that knows the version may be stricter; [`Inbound::open`](super::Inbound::open) is.
     pub fn read(bytes: &[u8]) -> Result<Option<Self>, PacketError> {
-        let known = content_type::CHANGE_CIPHER_SPEC..=content_type::HEARTBEAT;
-        if bytes.first().is_some_and(|content_type| !known.contains(content_type)) {
+        let known_types = content_type::CHANGE_CIPHER_SPEC..=content_type::HEARTBEAT;
+        if bytes.first().is_some_and(|content_type| !known_types.contains(content_type)) {
             return Err(PacketError::Malformed("an unknown content type"));
         }
         if bytes.get(1).is_some_and(|major| *major != VERSION[0]) {

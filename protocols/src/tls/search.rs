@@ -1,9 +1,9 @@
 //! Opens a TLS record whose MAC and padding lie under the encryption (RFC 5246, 6.2.3.2). Neither time nor memory accesses reveal the
 //! length of the padding, or whether padding or MAC was wrong: an attacker could decrypt with that (Vaudenay; Lucky Thirteen).
 //!
-//! The MAC can begin at up to 256 places. It is computed for each place, from the shortest message on: a copy of the message's state
-//! is finished there, and the message continues by a byte. The bytes hashed and compared depend on the record's length only, on every
-//! device. At the end the right answer, if any, is selected without a branch. Each place costs two or three blocks of the hash.
+//! The MAC can begin at up to 256 places. The MAC is computed for each place, from the shortest message on: a copy of the message's state
+//! is finished at each place, and the message continues by a byte. The bytes hashed and compared depend on the record's length only, on
+//! every device. At the end the right answer, if any, is selected without a branch. Each place costs two or three blocks of the hash.
 
 use std::ops::Range;
 
@@ -24,8 +24,8 @@ pub struct MacSearch {
     /// Bytes of padding according to the last byte, and whether the padding is valid. Both are secret.
     padding: u32,
     is_padded: Choice,
-    /// True if the MAC was found, and the length of the message before it. The flag is no longer secret once all places have been tried,
-    /// and the length once the MAC was found.
+    /// True if the MAC was found, and the length of the message before the MAC. The flag is no longer secret once all places have been
+    /// tried. The length is no longer secret once the MAC was found.
     found: Choice,
     message: u32,
 }
@@ -52,7 +52,7 @@ impl MacSearch {
         (self.length as u32).wrapping_sub(self.tag as u32).wrapping_sub(self.padding)
     }
 
-    /// Compares the `computed` MAC of the message that ends at `place`. `record` is the one of [`new`](Self::new).
+    /// Compares the `computed` MAC of the message that ends at `place`. `record` is the record that [`new`](Self::new) got.
     pub fn compare(&mut self, record: &[u8], place: usize, computed: &[u8]) {
         let is_equal = gantry_core::tags_equal(&record[place..place + self.tag], &computed[..self.tag]);
         let padding = (self.length - self.tag - place) as u32;

@@ -49,7 +49,8 @@ pub enum Hmac {
 pub enum MacOrder {
     /// The MAC covers the ciphertext, if both peers have the extension (RFC 7366).
     EncryptThenMac,
-    /// The MAC covers the content, and is encrypted with it. Opening a record takes up to 256 MACs, because nothing may reveal its place.
+    /// The MAC covers the content, and is encrypted with it. Opening a record takes up to 256 MACs, because nothing may reveal where the
+    /// MAC begins.
     MacThenEncrypt,
 }
 
@@ -62,7 +63,7 @@ pub(super) struct Layout {
     pub(super) iv: usize,
     /// Bytes of a record's own nonce or IV, before the data.
     pub(super) explicit: usize,
-    /// The encrypted part is a multiple of this, in bytes.
+    /// The length of the encrypted part is a multiple of this number of bytes.
     pub(super) block: usize,
     /// True if the tag is encrypted with the data.
     pub(super) encrypts_tag: bool,

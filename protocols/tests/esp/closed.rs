@@ -13,15 +13,15 @@ fn closing_returns_the_last_number_and_uses_no_other() {
             let made = association(suite, 4).mode(Mode::Payload).last_number(last);
             if extended { made.extended_numbers() } else { made }
         };
-        let (out, back) = ends(&gantry, make);
-        let wires: Vec<_> = (0..4).map(|at| sealed(&out, &[at], 17)).collect();
-        opened(&back, &wires[1]).unwrap();
-        assert_eq!((out.close(), back.close()), (last + 4, last + 2));
+        let (outbound, inbound) = ends(&gantry, make);
+        let wires: Vec<_> = (0..4).map(|at| sealed(&outbound, &[at], 17)).collect();
+        opened(&inbound, &wires[1]).unwrap();
+        assert_eq!((outbound.close(), inbound.close()), (last + 4, last + 2));
         let mut buffer = with_room(&[7]);
-        assert_eq!(out.seal(&mut within(&mut buffer)), Err(PacketError::Exhausted));
+        assert_eq!(outbound.seal(&mut within(&mut buffer)), Err(PacketError::Exhausted));
         for wire in &wires {
-            assert_eq!(opened(&back, wire), Err(PacketError::Replayed));
+            assert_eq!(opened(&inbound, wire), Err(PacketError::Replayed));
         }
-        assert_eq!(out.remaining(), 0);
+        assert_eq!(outbound.remaining(), 0);
     }
 }

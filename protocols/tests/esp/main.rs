@@ -52,31 +52,31 @@ fn within(buffer: &mut [u8]) -> Packet<'_> {
     Packet::new(buffer, ROOM..end)
 }
 
-fn sealed(out: &Outbound, data: &[u8], next_header: u8) -> Vec<u8> {
+fn sealed(outbound: &Outbound, data: &[u8], next_header: u8) -> Vec<u8> {
     let mut buffer = with_room(data);
     let mut packet = within(&mut buffer);
     packet.next_header = next_header;
-    out.seal(&mut packet).unwrap();
+    outbound.seal(&mut packet).unwrap();
     packet.data().to_vec()
 }
 
 /// Seals a burst of 32 packets, whose numbers follow `before`. Each holds its index 200 times. Returns the packets on the wire.
-fn sealed_burst(out: &Outbound, before: u32, what: &dyn std::fmt::Debug) -> Vec<Vec<u8>> {
+fn sealed_burst(outbound: &Outbound, before: u32, case: &dyn std::fmt::Debug) -> Vec<Vec<u8>> {
     let mut buffers: Vec<_> = (0..32_u32).map(|at| with_room(&[at as u8; 200])).collect();
     let mut packets: Vec<_> = buffers.iter_mut().map(|buffer| within(buffer)).collect();
-    let mut burst: Vec<_> = packets.iter_mut().map(|packet| (out, packet)).collect();
+    let mut burst: Vec<_> = packets.iter_mut().map(|packet| (outbound, packet)).collect();
     esp::seal(&mut burst);
     for (number, packet) in (before + 1..).zip(&packets) {
-        assert_eq!(packet.verdict(), Ok(()), "{what:?}");
+        assert_eq!(packet.verdict(), Ok(()), "{case:?}");
         assert_eq!(packet.data()[4..8], number.to_be_bytes());
     }
     packets.iter().map(|packet| packet.data().to_vec()).collect()
 }
 
-fn opened(back: &Inbound, wire: &[u8]) -> Result<(Vec<u8>, u8), PacketError> {
+fn opened(inbound: &Inbound, wire: &[u8]) -> Result<(Vec<u8>, u8), PacketError> {
     let mut buffer = wire.to_vec();
     let mut packet = Packet::new(&mut buffer, 0..wire.len());
-    let result = back.open(&mut packet);
+    let result = inbound.open(&mut packet);
     assert_eq!(packet.verdict().map_err(Clone::clone), result);
     result.map(|()| (packet.data().to_vec(), packet.next_header))
 }
@@ -151,11 +151,11 @@ fn opens_the_vectors() {
         for Vector { suite, key, spi, last, extended, wire, payload } in &vectors {
             let association = Association::new(*spi, *suite, &hex(key), &[]).mode(Mode::Payload).last_number(*last);
             let association = if *extended { association.extended_numbers() } else { association };
-            let back = association.inbound(&gantry).unwrap();
-            let (payload_came, next) = opened(&back, &hex(wire)).unwrap();
-            assert_eq!((payload_came, back.spi()), (hex(payload), *spi));
+            let inbound = association.inbound(&gantry).unwrap();
+            let (payload_came, next) = opened(&inbound, &hex(wire)).unwrap();
+            assert_eq!((payload_came, inbound.spi()), (hex(payload), *spi));
             assert!(matches!(next, 1 | 4), "{next}");
-            assert_eq!(opened(&back, &hex(wire)), Err(PacketError::Replayed));
+            assert_eq!(opened(&inbound, &hex(wire)), Err(PacketError::Replayed));
         }
     }
 }
@@ -178,25 +178,25 @@ fn every_suite_and_mode_round_trips_on_every_device() {
                         .last_number(0x4_FFFF_FFF0 & if extended { !0 } else { 0xFF });
                     if extended { made.extended_numbers() } else { made }
                 };
-                let (out, back) = ends(&gantry, make);
-                let (head, tail) = out.room();
+                let (outbound, inbound) = ends(&gantry, make);
+                let (head, tail) = outbound.room();
                 for length in (0..50).chain([1280, 1400]) {
                     let data = match mode {
                         Mode::Payload => (0..length).map(|at| at as u8).collect(),
                         _ if length % 3 == 0 => ipv6(length),
                         _ => ipv4(length),
                     };
-                    let wire = sealed(&out, &data, 17);
+                    let wire = sealed(&outbound, &data, 17);
                     assert!((data.len() + head..=data.len() + head + tail).contains(&wire.len()), "{suite:?} {length}");
                     if mode != Mode::Transport {
-                        let (before, behind) = out.overhead(data.len());
+                        let (before, behind) = outbound.overhead(data.len());
                         assert_eq!(wire.len(), before + data.len() + behind, "{suite:?} {length}");
-                        let less = out.payload_within(wire.len() - 1);
-                        assert!(out.payload_within(wire.len()) >= data.len());
+                        let less = outbound.payload_within(wire.len() - 1);
+                        assert!(outbound.payload_within(wire.len()) >= data.len());
                         assert!(less < data.len() || data.is_empty(), "{suite:?} {length}");
                     }
                     let (received, next) =
-                        opened(&back, &wire).unwrap_or_else(|error| panic!("{suite:?} {mode:?} {length}: {error}"));
+                        opened(&inbound, &wire).unwrap_or_else(|error| panic!("{suite:?} {mode:?} {length}: {error}"));
                     assert!(received == data, "{suite:?} {mode:?} {length}");
                     let expected = match mode {
                         Mode::Tunnel => {
@@ -213,7 +213,7 @@ fn every_suite_and_mode_round_trips_on_every_device() {
                     let shows = length >= 16 && wire.windows(16).any(|part| part == &data[data.len() - 16..]);
                     assert_eq!(shows, is_clear && length >= 16, "{suite:?} {length}");
                 }
-                assert_eq!(out.last_number(), back.last_number());
+                assert_eq!(outbound.last_number(), inbound.last_number());
             }
         }
     }
@@ -249,12 +249,12 @@ fn packets_have_the_layout_of_the_rfcs() {
             } else {
                 (made, 0x100)
             };
-            let out = made.outbound(&gantry);
+            let outbound = made.outbound(&gantry);
             if extended && suite == Suite::AesGmac {
-                assert_eq!(out.unwrap_err(), ParameterError::Keys("sequence numbers of 32 bits"));
+                assert_eq!(outbound.unwrap_err(), ParameterError::Keys("sequence numbers of 32 bits"));
                 continue;
             }
-            let wire = sealed(&out.unwrap(), payload, 6);
+            let wire = sealed(&outbound.unwrap(), payload, 6);
             let number = number.to_be_bytes();
             assert_eq!(wire[..8], [&SPI.to_be_bytes(), &number[4..]].concat());
             let (_, iv, align) = (
@@ -314,7 +314,7 @@ fn a_burst_gives_the_results_of_its_single_packets() {
         buffers[17].truncate(ROOM + data[17].len());
         let mut packets: Vec<Packet<'_>> =
             buffers.iter_mut().zip(&data).map(|(buffer, data)| Packet::new(buffer, ROOM..ROOM + data.len())).collect();
-        let mut burst: Vec<_> = pairs.iter().map(|(out, _)| out).zip(&mut packets).collect();
+        let mut burst: Vec<_> = pairs.iter().map(|(outbound, _)| outbound).zip(&mut packets).collect();
         esp::seal(&mut burst);
         drop(burst);
         assert!(matches!(packets[17].verdict(), Err(PacketError::Room { behind: 0, .. })));
@@ -327,7 +327,7 @@ fn a_burst_gives_the_results_of_its_single_packets() {
         wires[30][last] ^= 1;
         wires[40].truncate(12);
         wires[50][0] ^= 1;
-        let mut ends: Vec<_> = pairs.iter().map(|(_, back)| back).collect();
+        let mut ends: Vec<_> = pairs.iter().map(|(_, inbound)| inbound).collect();
         wires.push(wires[60].clone());
         ends.push(ends[60]);
         let mut packets: Vec<Packet<'_>> = wires
@@ -366,13 +366,13 @@ fn refuses_changed_packets_and_hides_their_plaintext() {
                 let made = association(suite, 3).mode(Mode::Payload);
                 if extended { made.extended_numbers() } else { made }
             };
-            let (out, back) = ends(&gantry, make);
-            let wire = sealed(&out, b"nobody changes this", 17);
+            let (outbound, inbound) = ends(&gantry, make);
+            let wire = sealed(&outbound, b"nobody changes this", 17);
             for bit in 0..wire.len() * 8 {
                 let mut wrong = wire.clone();
                 wrong[bit / 8] ^= 1 << (bit % 8);
                 let mut packet = Packet::new(&mut wrong, 0..wire.len());
-                let error = back.open(&mut packet).unwrap_err();
+                let error = inbound.open(&mut packet).unwrap_err();
                 let is_spi = bit < 32;
                 let fits = if is_spi {
                     matches!(error, PacketError::Malformed(_))
@@ -387,11 +387,11 @@ fn refuses_changed_packets_and_hides_their_plaintext() {
                 }
             }
             for length in 0..wire.len() {
-                assert!(opened(&back, &wire[..length]).is_err(), "{suite:?} {length}");
+                assert!(opened(&inbound, &wire[..length]).is_err(), "{suite:?} {length}");
             }
-            assert!(opened(&back, &[&wire[..], &[0; 4]].concat()).is_err());
-            assert_eq!(back.last_number(), 0, "refused packets do not count as received");
-            assert_eq!(opened(&back, &wire).unwrap().0, b"nobody changes this");
+            assert!(opened(&inbound, &[&wire[..], &[0; 4]].concat()).is_err());
+            assert_eq!(inbound.last_number(), 0, "refused packets do not count as received");
+            assert_eq!(opened(&inbound, &wire).unwrap().0, b"nobody changes this");
         }
     }
 }
@@ -402,15 +402,15 @@ fn accepts_each_number_once_in_any_order() {
     for size in [1, 32, 33, 64, 1000, 4096] {
         for start in [0, u64::from(u32::MAX) - 100, 0x9_FFFF_FF00] {
             let make = || association(GCM, 4).mode(Mode::Payload).extended_numbers().window(size).last_number(start);
-            let (out, back) = ends(&gantry, make);
-            let wires: Vec<_> = (0..300).map(|at: u32| sealed(&out, &at.to_be_bytes(), 17)).collect();
+            let (outbound, inbound) = ends(&gantry, make);
+            let wires: Vec<_> = (0..300).map(|at: u32| sealed(&outbound, &at.to_be_bytes(), 17)).collect();
             let behind = |at: usize| 299 - at as u64;
-            assert!(opened(&back, &wires[299]).is_ok());
+            assert!(opened(&inbound, &wires[299]).is_ok());
             for (at, wire) in wires.iter().enumerate() {
                 let expected = behind(at) > 0 && behind(at) < u64::from(size);
-                assert_eq!(opened(&back, wire).is_ok(), expected, "{at} in a window of {size} from {start:#x}");
+                assert_eq!(opened(&inbound, wire).is_ok(), expected, "{at} in a window of {size} from {start:#x}");
                 // An extended number from before the window is taken for one of the next half.
-                assert!(matches!(opened(&back, wire), Err(PacketError::Replayed | PacketError::Forged)));
+                assert!(matches!(opened(&inbound, wire), Err(PacketError::Replayed | PacketError::Forged)));
             }
         }
     }
@@ -419,13 +419,13 @@ fn accepts_each_number_once_in_any_order() {
 #[test]
 fn ivs_of_cbc_never_repeat() {
     let gantry = gantry();
-    let out = association(CBC, 8).mode(Mode::Payload).outbound(&gantry).unwrap();
+    let outbound = association(CBC, 8).mode(Mode::Payload).outbound(&gantry).unwrap();
     let again = association(CBC, 8).mode(Mode::Payload).outbound(&gantry).unwrap();
     let mut ivs = HashSet::new();
-    for out in [&out, &again] {
+    for outbound in [&outbound, &again] {
         let mut buffers: Vec<_> = (0..40).map(|_| with_room(b"always the same")).collect();
         let mut packets: Vec<_> = buffers.iter_mut().map(|buffer| within(buffer)).collect();
-        let mut burst: Vec<_> = packets.iter_mut().map(|packet| (out, packet)).collect();
+        let mut burst: Vec<_> = packets.iter_mut().map(|packet| (outbound, packet)).collect();
         esp::seal(&mut burst);
         ivs.extend(packets.iter().map(|packet| packet.data()[8..24].to_vec()));
     }

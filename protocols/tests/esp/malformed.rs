@@ -12,9 +12,9 @@ fn refuses_malformed_packets_of_an_authentic_peer() {
         let head = [&SPI.to_be_bytes()[..], &[0, 0, 0, number], &[number; 8]].concat();
         let (mut data, mut tag) = (clear.to_vec(), [0; 16]);
         session.seal(&[&[7; 4][..], &head[8..]].concat(), &head[..8], &mut data, &mut tag).unwrap();
-        let back = Association::new(SPI, GCM.0, &[7; 20], &[]).mode(mode).inbound(&gantry).unwrap();
-        let result = opened(&back, &[&head[..], &data, &tag].concat());
-        assert_eq!(back.last_number(), u64::from(number), "authentic packets count as received");
+        let inbound = Association::new(SPI, GCM.0, &[7; 20], &[]).mode(mode).inbound(&gantry).unwrap();
+        let result = opened(&inbound, &[&head[..], &data, &tag].concat());
+        assert_eq!(inbound.last_number(), u64::from(number), "authentic packets count as received");
         result
     };
     let malformed = |result: Result<_, PacketError>| matches!(result, Err(PacketError::Malformed(_)));
@@ -37,8 +37,8 @@ fn refuses_malformed_packets_of_an_authentic_peer() {
     assert!(malformed(in_tunnel(&[0x45, 0, 255, 255, 0, 0], 4)) && malformed(in_tunnel(&ipv6(2)[..18], 41)));
     assert_eq!(in_tunnel(&[0; 14], 59), Err(PacketError::Dummy));
     // The number 0, which no packet has.
-    let back = Association::new(SPI, GCM.0, &[7; 20], &[]).inbound(&gantry).unwrap();
-    assert_eq!(opened(&back, &[&SPI.to_be_bytes()[..], &[0; 32]].concat()), Err(PacketError::Replayed));
+    let inbound = Association::new(SPI, GCM.0, &[7; 20], &[]).inbound(&gantry).unwrap();
+    assert_eq!(opened(&inbound, &[&SPI.to_be_bytes()[..], &[0; 32]].concat()), Err(PacketError::Replayed));
 }
 
 #[test]
@@ -52,19 +52,19 @@ fn refuses_to_seal_malformed_packets_and_takes_no_number() {
         (Mode::Transport, &[0x45; 60]),
         (Mode::Transport, b""),
     ] {
-        let out = association(GCM, 5).mode(mode).outbound(&gantry).unwrap();
+        let outbound = association(GCM, 5).mode(mode).outbound(&gantry).unwrap();
         let mut buffer = with_room(data);
         let before = buffer.clone();
         let mut packet = within(&mut buffer);
-        assert!(matches!(out.seal(&mut packet), Err(PacketError::Malformed(_))), "{mode:?} {data:?}");
-        assert_eq!((packet.data(), out.last_number()), (data, 0));
+        assert!(matches!(outbound.seal(&mut packet), Err(PacketError::Malformed(_))), "{mode:?} {data:?}");
+        assert_eq!((packet.data(), outbound.last_number()), (data, 0));
         assert_eq!(buffer, before);
     }
-    let out = association(GCM, 5).mode(Mode::Transport).outbound(&gantry).unwrap();
+    let outbound = association(GCM, 5).mode(Mode::Transport).outbound(&gantry).unwrap();
     let mut buffer = with_room(&ipv4(65_500));
     assert!(matches!(
-        out.seal(&mut within(&mut buffer)),
+        outbound.seal(&mut within(&mut buffer)),
         Err(PacketError::Malformed("longer than an IP packet can be"))
     ));
-    assert_eq!(out.last_number(), 0);
+    assert_eq!(outbound.last_number(), 0);
 }

@@ -1,4 +1,4 @@
-//! Devices that do whole packets: their packets equal those of software, and their faults have the same effect as with parts.
+//! Devices that do whole packets: the packets equal those of software, and a fault has the same effect as on a device that does parts.
 
 use gantry_core::stats::{Numbers, Snapshot};
 use gantry_core::{Algorithm, Gantry, Operation};
@@ -35,18 +35,18 @@ fn whole_packets_interoperate_with_parts() {
                     let made = association(suite, 3).mode(mode);
                     if extended { made.extended_numbers().last_number((5 << 32) - 4) } else { made }
                 };
-                let (out, back) = ends(&engine, make);
-                let (their_out, their_back) = ends(&software, make);
+                let (outbound, inbound) = ends(&engine, make);
+                let (their_outbound, their_inbound) = ends(&software, make);
                 let before = [Operation::Protect, Operation::Unprotect].map(|way| requests_of(&engine, algorithm, way));
                 let mut count = 0;
                 for payload in (0..40).chain([63, 64, 65, 1380]) {
                     for data in [ipv4(payload), ipv6(payload)] {
                         let next = if mode == Mode::Payload { 41 } else { 0 };
-                        let ours = sealed(&out, &data, next);
-                        let (opened_there, header) = opened(&their_back, &ours).unwrap();
+                        let ours = sealed(&outbound, &data, next);
+                        let (opened_there, header) = opened(&their_inbound, &ours).unwrap();
                         assert_eq!(opened_there, data, "{suite:?} {mode:?} {extended}");
-                        let theirs = sealed(&their_out, &data, next);
-                        assert_eq!(opened(&back, &theirs).unwrap(), (data, header), "{suite:?} {mode:?} {extended}");
+                        let theirs = sealed(&their_outbound, &data, next);
+                        assert_eq!(opened(&inbound, &theirs).unwrap(), (data, header), "{suite:?} {mode:?} {extended}");
                         if suite != CBC && suite != CBC_SHA1 {
                             assert_eq!(ours, theirs);
                         }
@@ -67,14 +67,14 @@ fn refuses_changed_packets_and_hides_their_plaintext() {
     let (engine, software) = (engine(), gantry());
     for suite in [GCM, CBC] {
         let make = || association(suite, 3).mode(Mode::Payload);
-        let (out, _) = ends(&software, make);
-        let back = make().inbound(&engine).unwrap();
-        let wire = sealed(&out, b"a secret of the sender", 17);
+        let (outbound, _) = ends(&software, make);
+        let inbound = make().inbound(&engine).unwrap();
+        let wire = sealed(&outbound, b"a secret of the sender", 17);
         for at in 0..wire.len() {
             let mut changed = wire.clone();
             changed[at] ^= 0x10;
             let mut packet = Packet::new(&mut changed, 0..wire.len());
-            let refused = back.open(&mut packet).unwrap_err();
+            let refused = inbound.open(&mut packet).unwrap_err();
             let expected = match at {
                 0..4 => matches!(refused, PacketError::Malformed(_)),
                 // A changed number may still be acceptable, or not.
@@ -85,8 +85,8 @@ fn refuses_changed_packets_and_hides_their_plaintext() {
             let seen = changed.windows(8).any(|window| b"a secret of the sender".windows(8).any(|word| word == window));
             assert!(!seen, "{suite:?}, byte {at}");
         }
-        assert_eq!(opened(&back, &wire).unwrap().0, b"a secret of the sender");
-        assert_eq!(opened(&back, &wire), Err(PacketError::Replayed));
+        assert_eq!(opened(&inbound, &wire).unwrap().0, b"a secret of the sender");
+        assert_eq!(opened(&inbound, &wire), Err(PacketError::Replayed));
     }
 }
 
@@ -96,20 +96,20 @@ fn an_engine_that_fails_in_the_middle_of_a_burst_loses_no_packet() {
     for (fault, times) in [(Injected::Error, 1), (Injected::Error, 40), (Injected::Wrong, 3), (Injected::Full, 3)] {
         let faults = Faults::default();
         let (card, gantry) = faulty_engine(&faults, u32::from(fault == Injected::Wrong));
-        let out = association(GCM, 9).mode(Mode::Payload).outbound(&gantry).unwrap();
-        let back = association(GCM, 9).mode(Mode::Payload).inbound(&gantry).unwrap();
+        let outbound = association(GCM, 9).mode(Mode::Payload).outbound(&gantry).unwrap();
+        let inbound = association(GCM, 9).mode(Mode::Payload).inbound(&gantry).unwrap();
         let mut before = 0;
         for _ in 0..6 {
             if before > 0 {
                 faults.inject(fault, times);
             }
-            let mut wires = sealed_burst(&out, before, &fault);
+            let mut wires = sealed_burst(&outbound, before, &fault);
             let mut packets: Vec<_> = wires
                 .iter_mut()
                 .map(|wire| (0..wire.len(), wire))
                 .map(|(range, wire)| Packet::new(wire, range))
                 .collect();
-            let mut burst: Vec<_> = packets.iter_mut().map(|packet| (&back, packet)).collect();
+            let mut burst: Vec<_> = packets.iter_mut().map(|packet| (&inbound, packet)).collect();
             esp::open(&mut burst);
             for (at, packet) in packets.iter().enumerate() {
                 assert_eq!((packet.verdict(), packet.data()), (Ok(()), &[at as u8; 200][..]), "{fault:?}");
@@ -126,7 +126,7 @@ fn uses_parts_where_they_take_less_time() {
     let engine = engine();
     let bytes = 200;
     let make = || association(GCM, 4).mode(Mode::Payload);
-    let (out, back) = ends(&engine, make);
+    let (outbound, inbound) = ends(&engine, make);
     let cost = |device: &str, algorithm, operation| {
         let costs = engine.device(device).unwrap().costs(algorithm, operation).unwrap();
         costs.is_known().then(|| costs.estimate(1, bytes).wall_ns)
@@ -139,19 +139,19 @@ fn uses_parts_where_they_take_less_time() {
     let is_settled =
         || is_slower(Operation::Protect, Operation::Seal) && is_slower(Operation::Unprotect, Operation::Open);
     // On a busy machine a measurement may fail, or find software slower than it is.
-    for anew in (0..100).map(|attempt| attempt > 0).take_while(|_| !is_settled()) {
+    for is_retry in (0..100).map(|attempt| attempt > 0).take_while(|_| !is_settled()) {
         for operation in [Operation::Protect, Operation::Unprotect] {
-            engine.calibrate(Algorithm::EspAes128Gcm, operation, anew);
+            engine.calibrate(Algorithm::EspAes128Gcm, operation, is_retry);
         }
         for operation in [Operation::Seal, Operation::Open] {
-            engine.calibrate(Algorithm::Aes128Gcm, operation, anew);
+            engine.calibrate(Algorithm::Aes128Gcm, operation, is_retry);
         }
     }
     assert!(is_settled(), "an engine with a setup of 20 µs is slower than software");
     let before = requests_of(&engine, Algorithm::EspAes128Gcm, Operation::Protect);
     for _ in 0..20 {
-        let wire = sealed(&out, &vec![7; bytes], 4);
-        assert_eq!(opened(&back, &wire).unwrap().0, vec![7; bytes]);
+        let wire = sealed(&outbound, &vec![7; bytes], 4);
+        assert_eq!(opened(&inbound, &wire).unwrap().0, vec![7; bytes]);
     }
     // The engine's setup alone takes 20 µs.
     assert_eq!(requests_of(&engine, Algorithm::EspAes128Gcm, Operation::Protect), before);

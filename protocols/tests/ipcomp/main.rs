@@ -50,21 +50,21 @@ fn noise(length: usize) -> Vec<u8> {
 }
 
 /// Compresses a packet if that helps. Returns the packet to send, and its protocol.
-fn sent(out: &Outbound, data: &[u8]) -> (Vec<u8>, u8) {
+fn sent(outbound: &Outbound, data: &[u8]) -> (Vec<u8>, u8) {
     // No room around the packet, because it never grows.
     let mut buffer = data.to_vec();
     let mut packet = Packet::new(&mut buffer, 0..data.len());
     packet.next_header = 17;
-    out.compress(&mut packet).unwrap();
+    outbound.compress(&mut packet).unwrap();
     (packet.data().to_vec(), packet.next_header)
 }
 
 /// Decompresses a packet in a buffer of `size` bytes.
-fn decompress_wire(back: &Inbound, wire: &[u8], size: usize) -> Result<(Vec<u8>, u8), PacketError> {
+fn decompress_wire(inbound: &Inbound, wire: &[u8], size: usize) -> Result<(Vec<u8>, u8), PacketError> {
     let mut buffer = wire.to_vec();
     buffer.resize(size.max(wire.len()), 0xEE);
     let mut packet = Packet::new(&mut buffer, 0..wire.len());
-    let result = back.decompress(&mut packet);
+    let result = inbound.decompress(&mut packet);
     assert_eq!(packet.verdict().map_err(Clone::clone), result);
     assert!(result.is_ok() || packet.data().is_empty() || packet.data() == wire, "all or nothing");
     result.map(|()| (packet.data().to_vec(), packet.next_header))
@@ -86,8 +86,8 @@ fn packets_of_every_length_and_mode_round_trip_and_never_grow() {
                 (Mode::Tunnel, Some(ipv6(&payload)), 41),
             ] {
                 let Some(data) = data else { continue };
-                let (out, back) = ends(&session, mode);
-                let (wire, protocol) = sent(&out, &data);
+                let (outbound, inbound) = ends(&session, mode);
+                let (wire, protocol) = sent(&outbound, &data);
                 let outer = match mode {
                     Mode::Transport => data.len() - payload.len(),
                     _ => 0,
@@ -107,7 +107,7 @@ fn packets_of_every_length_and_mode_round_trip_and_never_grow() {
                     assert_eq!(wire[6], PROTOCOL);
                     assert_eq!(usize::from(u16::from_be_bytes([wire[4], wire[5]])), wire.len() - 40);
                 }
-                assert_eq!(decompress_wire(&back, &wire, data.len()), Ok((data, next)), "{mode:?} {length}");
+                assert_eq!(decompress_wire(&inbound, &wire, data.len()), Ok((data, next)), "{mode:?} {length}");
             }
         }
     }
@@ -158,31 +158,31 @@ fn payloads_below_the_threshold_and_compressed_ones_are_not_tried() {
 #[test]
 fn skips_trials_after_incompressible_packets() {
     let session = session(&gantry(), 6);
-    let (out, _) = ends(&session, Mode::Payload);
+    let (outbound, _) = ends(&session, Mode::Payload);
     for _ in 0..4 {
-        assert_eq!(sent(&out, &noise(200)).1, 17);
+        assert_eq!(sent(&outbound, &noise(200)).1, 17);
     }
     let (zeros, short) = ([0; 200], [0; 20]);
-    assert_eq!(sent(&out, &short).1, 17);
-    let protocols: Vec<u8> = (0..6).map(|_| sent(&out, &zeros).1).collect();
+    assert_eq!(sent(&outbound, &short).1, 17);
+    let protocols: Vec<u8> = (0..6).map(|_| sent(&outbound, &zeros).1).collect();
     assert_eq!(protocols, [17, 17, 17, 17, PROTOCOL, PROTOCOL], "short ones do not count");
 }
 
 #[test]
 fn truncated_or_changed_packets_are_refused_or_decompress() {
     let session = session(&gantry(), 6);
-    let (out, back) = ends(&session, Mode::Payload);
+    let (outbound, inbound) = ends(&session, Mode::Payload);
     for payload in [text(300), vec![0; 300], [noise(200), vec![1; 100]].concat()] {
-        let (wire, _) = sent(&out, &payload);
+        let (wire, _) = sent(&outbound, &payload);
         for length in 0..wire.len() {
-            let error = decompress_wire(&back, &wire[..length], 2000).unwrap_err();
+            let error = decompress_wire(&inbound, &wire[..length], 2000).unwrap_err();
             assert!(matches!(error, PacketError::Malformed(_)), "{length}: {error}");
         }
-        assert!(matches!(decompress_wire(&back, &[&wire[..], &[0]].concat(), 2000), Err(PacketError::Malformed(_))));
+        assert!(matches!(decompress_wire(&inbound, &[&wire[..], &[0]].concat(), 2000), Err(PacketError::Malformed(_))));
         for bit in 0..wire.len() * 8 {
             let mut changed = wire.clone();
             changed[bit / 8] ^= 1 << (bit % 8);
-            let result = decompress_wire(&back, &changed, 2000);
+            let result = decompress_wire(&inbound, &changed, 2000);
             match bit / 8 {
                 0 => assert_eq!(result, Ok((payload.clone(), changed[0]))),
                 1 => assert_eq!(result, Ok((payload.clone(), 17)), "flags are ignored"),
@@ -199,25 +199,25 @@ fn truncated_or_changed_packets_are_refused_or_decompress() {
 fn refuses_packets_that_decompress_beyond_the_room() {
     let gantry = gantry();
     let session = session(&gantry, 9);
-    let (out, back) = ends(&session, Mode::Payload);
-    let (bomb, _) = sent(&out, &vec![0; 60_000]);
+    let (outbound, inbound) = ends(&session, Mode::Payload);
+    let (bomb, _) = sent(&outbound, &vec![0; 60_000]);
     assert!(bomb.len() < 100);
-    assert_eq!(decompress_wire(&back, &bomb, 1500), Err(PacketError::Expands { max: 1500 }));
-    assert_eq!(decompress_wire(&back, &bomb, 59_999), Err(PacketError::Expands { max: 59_999 }));
-    assert_eq!(decompress_wire(&back, &bomb, 60_000), Ok((vec![0; 60_000], 17)));
+    assert_eq!(decompress_wire(&inbound, &bomb, 1500), Err(PacketError::Expands { max: 1500 }));
+    assert_eq!(decompress_wire(&inbound, &bomb, 59_999), Err(PacketError::Expands { max: 59_999 }));
+    assert_eq!(decompress_wire(&inbound, &bomb, 60_000), Ok((vec![0; 60_000], 17)));
     // An IP packet cannot be longer than its header can state, in any buffer.
-    let (_, back) = ends(&session, Mode::Transport);
+    let (_, inbound) = ends(&session, Mode::Transport);
     let (_, to_tunnel) = ends(&session, Mode::Tunnel);
     for (length, fits) in [(65_515, true), (65_516, false), (1 << 20, false)] {
-        let (bomb, _) = sent(&out, &vec![0; length]);
+        let (bomb, _) = sent(&outbound, &vec![0; length]);
         let mut whole = ipv4(&bomb);
         whole[9] = PROTOCOL;
         let expected = if fits { Ok(()) } else { Err(PacketError::Expands { max: 65_515 }) };
-        assert_eq!(decompress_wire(&back, &whole, 2 << 20).map(|_| ()), expected);
+        assert_eq!(decompress_wire(&inbound, &whole, 2 << 20).map(|_| ()), expected);
         let mut whole = ipv6(&bomb);
         whole[6] = PROTOCOL;
         let expected = if length <= 65_535 { Ok(()) } else { Err(PacketError::Expands { max: 65_535 }) };
-        assert_eq!(decompress_wire(&back, &whole, 2 << 20).map(|_| ()), expected);
+        assert_eq!(decompress_wire(&inbound, &whole, 2 << 20).map(|_| ()), expected);
         assert!(
             matches!(decompress_wire(&to_tunnel, &bomb, 2 << 20), Err(PacketError::Malformed(_))),
             "not an IP packet"
@@ -229,8 +229,8 @@ fn refuses_packets_that_decompress_beyond_the_room() {
 fn refuses_malformed_packets() {
     let session = session(&gantry(), 6);
     let in_tunnel = |inner: &[u8], next| {
-        let (out, _) = ends(&session, Mode::Payload);
-        let (mut wire, _) = sent(&out, inner);
+        let (outbound, _) = ends(&session, Mode::Payload);
+        let (mut wire, _) = sent(&outbound, inner);
         wire[0] = next;
         decompress_wire(&ends(&session, Mode::Tunnel).1, &wire, 2000)
     };
@@ -241,12 +241,12 @@ fn refuses_malformed_packets() {
     assert!(malformed(in_tunnel(&inner, 41)) && malformed(in_tunnel(&inner, 17)));
     assert!(malformed(in_tunnel(&inner[..inner.len() - 1], 4)) && malformed(in_tunnel(&[0; 200], 4)));
 
-    let (_, back) = ends(&session, Mode::Transport);
+    let (_, inbound) = ends(&session, Mode::Transport);
     let plain = ipv4(&[1; 200]);
-    assert_eq!(decompress_wire(&back, &plain, 2000), Err(PacketError::Malformed("an IP packet without IPComp")));
+    assert_eq!(decompress_wire(&inbound, &plain, 2000), Err(PacketError::Malformed("an IP packet without IPComp")));
     let mut cut_off = ipv4(&[17, 0, 0x12]);
     cut_off[9] = PROTOCOL;
-    assert_eq!(decompress_wire(&back, &cut_off, 2000), Err(PacketError::Malformed("a truncated IPComp packet")));
+    assert_eq!(decompress_wire(&inbound, &cut_off, 2000), Err(PacketError::Malformed("a truncated IPComp packet")));
 }
 
 #[test]
@@ -261,10 +261,10 @@ fn leaves_refused_packets_unchanged() {
         (Mode::Transport, &[0x45; 200]),
         (Mode::Transport, &fragment),
     ] {
-        let (out, _) = ends(&session, mode);
+        let (outbound, _) = ends(&session, mode);
         let mut buffer = data.to_vec();
         let mut packet = Packet::new(&mut buffer, 0..data.len());
-        assert!(matches!(out.compress(&mut packet), Err(PacketError::Malformed(_))), "{mode:?} {data:?}");
+        assert!(matches!(outbound.compress(&mut packet), Err(PacketError::Malformed(_))), "{mode:?} {data:?}");
         assert_eq!((packet.data(), packet.next_header), (data, 0));
     }
 }
@@ -278,7 +278,7 @@ fn reports_unsuitable_parameters_of_associations() {
     {
         let association = Association::new(cpi, &deflate);
         assert_eq!(
-            association.clone().inbound().map(|back| back.cpi()),
+            association.clone().inbound().map(|inbound| inbound.cpi()),
             if fits { Ok(cpi) } else { Err(ParameterError::Cpi(cpi)) }
         );
         assert_eq!(association.outbound().is_ok(), fits);

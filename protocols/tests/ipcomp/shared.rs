@@ -25,7 +25,7 @@ fn payloads() -> Vec<Vec<u8>> {
 fn compress_burst(pairs: &[(Outbound, Inbound)], payloads: &[Vec<u8>]) -> Vec<(Vec<u8>, u8)> {
     let mut buffers = payloads.to_vec();
     let mut packets: Vec<Packet<'_>> = buffers.iter_mut().map(|buffer| whole(buffer)).collect();
-    let mut burst: Vec<_> = pairs.iter().map(|(out, _)| out).zip(&mut packets).collect();
+    let mut burst: Vec<_> = pairs.iter().map(|(outbound, _)| outbound).zip(&mut packets).collect();
     ipcomp::compress(&mut burst);
     packets
         .iter()
@@ -54,7 +54,7 @@ fn decompress_burst(pairs: &[(Outbound, Inbound)], wires: &[(Vec<u8>, u8)]) -> V
         .zip(wires)
         .zip(&mut packets)
         .filter(|((_, (_, protocol)), _)| *protocol == PROTOCOL)
-        .map(|(((_, back), _), packet)| (back, packet))
+        .map(|(((_, inbound), _), packet)| (inbound, packet))
         .collect();
     ipcomp::decompress(&mut burst);
     packets.iter().map(|packet| packet.verdict().map(|()| packet.data().to_vec()).map_err(Clone::clone)).collect()
@@ -65,8 +65,8 @@ fn a_burst_gives_the_results_of_its_single_packets() {
     let session = session(&gantry(), 6);
     let (pairs, payloads) = (many(&session), payloads());
     let mut wires = compress_burst(&pairs, &payloads);
-    for ((out, _), (wire, payload)) in many(&session).iter().zip(wires.iter().zip(&payloads)) {
-        assert_eq!(&sent(out, payload), wire);
+    for ((outbound, _), (wire, payload)) in many(&session).iter().zip(wires.iter().zip(&payloads)) {
+        assert_eq!(&sent(outbound, payload), wire);
     }
     // A packet of another association, a truncated one, a damaged one, and a decompression bomb.
     assert!([30, 40, 51, 60].iter().all(|at| wires[*at].1 == PROTOCOL));
@@ -121,26 +121,26 @@ fn without_a_device_compressing_keeps_the_packet_and_decompressing_loses_it() {
     let faults = Faults::default();
     let (_, alone) = faulty(&faults, false, 0);
     alone.device("model:faulty").unwrap().admit(Algorithm::Deflate).unwrap();
-    let (out, back) = ends(&session(&alone, 6), Mode::Payload);
-    let (wire, _) = sent(&out, &[0; 500]);
+    let (outbound, inbound) = ends(&session(&alone, 6), Mode::Payload);
+    let (wire, _) = sent(&outbound, &[0; 500]);
     faults.set_gone(true);
     let mut buffer = vec![0; 500];
     let mut packet = whole(&mut buffer);
-    assert!(matches!(out.compress(&mut packet), Err(PacketError::Device(_))));
+    assert!(matches!(outbound.compress(&mut packet), Err(PacketError::Device(_))));
     assert_eq!((packet.data(), packet.next_header), (&[0; 500][..], 17));
-    assert!(matches!(decompress_wire(&back, &wire, 500), Err(PacketError::Device(_))));
+    assert!(matches!(decompress_wire(&inbound, &wire, 500), Err(PacketError::Device(_))));
 }
 
 #[test]
 fn threads_share_an_association() {
-    let (out, back) = ends(&session(&gantry(), 6), Mode::Payload);
+    let (outbound, inbound) = ends(&session(&gantry(), 6), Mode::Payload);
     thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
                 for length in (0..2000).step_by(7) {
                     for payload in [text(length), noise(length)] {
-                        match sent(&out, &payload) {
-                            (wire, PROTOCOL) => assert_eq!(decompress_wire(&back, &wire, length), Ok((payload, 17))),
+                        match sent(&outbound, &payload) {
+                            (wire, PROTOCOL) => assert_eq!(decompress_wire(&inbound, &wire, length), Ok((payload, 17))),
                             (wire, _) => assert_eq!(wire, payload),
                         }
                     }

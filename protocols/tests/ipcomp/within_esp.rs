@@ -64,7 +64,7 @@ fn in_transport_mode_esp_and_ipcomp_follow_the_ip_header() {
     });
 }
 
-/// The caller's outer header is followed by ESP, whose next header is IPComp or the packet's own.
+/// The caller's outer header is followed by ESP. ESP's next header is IPComp, or the packet's protocol if it was not compressed.
 #[test]
 fn in_a_tunnel_the_packet_is_compressed_with_its_header() {
     compress_and_seal(Mode::Tunnel, Mode::Payload, &packets(), |wire, _, _| {

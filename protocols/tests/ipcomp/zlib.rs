@@ -25,8 +25,8 @@ fn zlib_and_gantry_decompress_each_others_data() {
     let gantry = gantry();
     for payload in [text(90), [noise(700), text(700)].concat(), text(65_515), vec![0; 65_515]] {
         for level in [1, 9] {
-            let (out, back) = ends(&session(&gantry, level), Mode::Payload);
-            let (wire, protocol) = sent(&out, &payload);
+            let (outbound, inbound) = ends(&session(&gantry, level), Mode::Payload);
+            let (wire, protocol) = sent(&outbound, &payload);
             assert_eq!((protocol, &wire[..4]), (PROTOCOL, &[17, 0, 0x12, 0x34][..]));
             let Some(theirs) = python("zlib.decompress(data, wbits=-15)", &wire[4..]) else { return skip("python3") };
             assert!(theirs == payload, "{} bytes at level {level}", payload.len());
@@ -41,7 +41,7 @@ fn zlib_and_gantry_decompress_each_others_data() {
                 let compressed =
                     python(&format!("(lambda o: o.compress(data) + o.flush())({made})"), &payload).unwrap();
                 let theirs = [&wire[..4], &compressed].concat();
-                assert_eq!(decompress_wire(&back, &theirs, payload.len()), Ok((payload.clone(), 17)), "{made}");
+                assert_eq!(decompress_wire(&inbound, &theirs, payload.len()), Ok((payload.clone(), 17)), "{made}");
             }
         }
     }

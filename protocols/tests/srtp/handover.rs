@@ -34,20 +34,21 @@ fn a_new_sender_reuses_no_number() {
 fn a_new_receiver_accepts_no_packet_again() {
     let gantry = gantry();
     for (suite, ..) in SUITES {
-        let out = context(suite, 21).outbound(&gantry).unwrap();
+        let outbound = context(suite, 21).outbound(&gantry).unwrap();
         let data = |protocol: Protocol, at: u64| match protocol {
             Rtp => rtp(SSRC, at as u16, b"a packet"),
             Rtcp => rtcp(SSRC, b"a packet"),
         };
         for protocol in [Rtp, Rtcp] {
             let wires: Vec<_> =
-                (0..LAST + 2).map(|at| try_seal(&out, protocol, &data(protocol, at)).unwrap()).collect();
-            let back = context(suite, 21).window(128).last_number(SSRC, LAST).last_control_number(SSRC, LAST as u32);
-            let back = back.inbound(&gantry).unwrap();
+                (0..LAST + 2).map(|at| try_seal(&outbound, protocol, &data(protocol, at)).unwrap()).collect();
+            let inbound = context(suite, 21).window(128).last_number(SSRC, LAST).last_control_number(SSRC, LAST as u32);
+            let inbound = inbound.inbound(&gantry).unwrap();
             let old = &wires[..=LAST as usize];
-            let again = old.iter().filter(|wire| open_as(&back, protocol, wire) != Err(PacketError::Replayed)).count();
+            let again =
+                old.iter().filter(|wire| open_as(&inbound, protocol, wire) != Err(PacketError::Replayed)).count();
             assert_eq!(again, 0, "{suite:?} {protocol:?}");
-            assert!(open_as(&back, protocol, &wires[LAST as usize + 1]).is_ok());
+            assert!(open_as(&inbound, protocol, &wires[LAST as usize + 1]).is_ok());
         }
     }
 }
@@ -61,10 +62,10 @@ fn the_highest_of_several_numbers_counts() {
         made.last_control_number(SSRC, one as u32).last_control_number(SSRC, other as u32).outbound(&gantry).unwrap()
     };
     for numbers in [[900, LAST], [LAST, 900]] {
-        let out = made(numbers);
-        assert_eq!((out.last_number(SSRC), out.last_control_number(SSRC)), (Some(LAST), Some(LAST as u32)));
+        let outbound = made(numbers);
+        assert_eq!((outbound.last_number(SSRC), outbound.last_control_number(SSRC)), (Some(LAST), Some(LAST as u32)));
         for at in [900, 950, LAST] {
-            assert_eq!(try_seal(&out, Rtp, &rtp(SSRC, at as u16, b"again")), Err(PacketError::Replayed), "{at}");
+            assert_eq!(try_seal(&outbound, Rtp, &rtp(SSRC, at as u16, b"again")), Err(PacketError::Replayed), "{at}");
         }
     }
 }
@@ -74,8 +75,8 @@ fn the_highest_of_several_numbers_counts() {
 fn a_sender_with_a_rollover_counter_starts_at_its_first_packet() {
     let gantry = gantry();
     for (suite, ..) in SUITES {
-        let out = context(suite, 23).rollover_counter(SSRC, 5).outbound(&gantry).unwrap();
-        let try_at = |sequence: u16| try_seal(&out, Rtp, &rtp(SSRC, sequence, b"who was first?"));
+        let outbound = context(suite, 23).rollover_counter(SSRC, 5).outbound(&gantry).unwrap();
+        let try_at = |sequence: u16| try_seal(&outbound, Rtp, &rtp(SSRC, sequence, b"who was first?"));
         let first = try_at(1001).unwrap();
         for sequence in (950..=1001).rev() {
             assert_eq!(try_at(sequence), Err(PacketError::Replayed), "{suite:?} {sequence}");
@@ -84,8 +85,8 @@ fn a_sender_with_a_rollover_counter_starts_at_its_first_packet() {
         // A receiver accepts earlier numbers: the first packets may overtake each other.
         let other = context(suite, 23).rollover_counter(SSRC, 5).outbound(&gantry).unwrap();
         let before = sealed(&other, &rtp(SSRC, 1000, b"before the first"));
-        let back = context(suite, 23).rollover_counter(SSRC, 5).inbound(&gantry).unwrap();
-        assert!(opened(&back, &first).is_ok() && opened(&back, &before).is_ok());
+        let inbound = context(suite, 23).rollover_counter(SSRC, 5).inbound(&gantry).unwrap();
+        assert!(opened(&inbound, &first).is_ok() && opened(&inbound, &before).is_ok());
     }
 }
 

@@ -3,9 +3,9 @@
  *
  *     libsrtp SUITE KEY MKI both|authentication <packets >answers
  *
- * SUITE is a name of IANA's, KEY the master key with the salt behind it, and MKI empty where there is none; "authentication" leaves packets of
- * RTCP unencrypted. A line of input is "seal" or "open", "rtp" or "rtcp", and a packet; one of output is a packet, or "refused" and libsrtp's
- * status. All bytes are hexadecimal.
+ * SUITE is a name of IANA's, KEY the master key followed by the salt. MKI is empty if there is no MKI. "authentication" leaves packets of
+ * RTCP unencrypted. A line of input is "seal" or "open", "rtp" or "rtcp", and a packet. A line of output is a packet, or "refused" and
+ * libsrtp's status. All bytes are hexadecimal.
  */
 #include <srtp2/srtp.h>
 #include <stdio.h>

@@ -24,7 +24,7 @@ const NAMES: [&str; 6] = [
 ];
 
 /// The parameters that both ends share.
-struct Agreed {
+struct Parameters {
     name: &'static str,
     suite: Suite,
     key: Vec<u8>,
@@ -33,7 +33,7 @@ struct Agreed {
     is_control_clear: bool,
 }
 
-impl Agreed {
+impl Parameters {
     fn all() -> impl Iterator<Item = Self> {
         let mkis = [&b""[..], b"key 17", b"x"];
         NAMES.into_iter().zip(SUITES).enumerate().flat_map(move |(seed, (name, (suite, key, salt, ..)))| {
@@ -93,12 +93,12 @@ fn program() -> &'static Path {
     })
 }
 
-fn is_there() -> bool {
-    let there = Path::new("/usr/include/srtp2/srtp.h").exists();
-    if !there {
+fn is_installed() -> bool {
+    let has_header = Path::new("/usr/include/srtp2/srtp.h").exists();
+    if !has_header {
         gantry_lab::skip("libsrtp2-dev");
     }
-    there
+    has_header
 }
 
 /// Packets of two streams across a rollover, of many lengths and with all header fields, and reports.
@@ -119,31 +119,32 @@ fn packets() -> Vec<(Protocol, Vec<u8>)> {
 
 #[test]
 fn libsrtp_opens_our_packets() {
-    if !is_there() {
+    if !is_installed() {
         return;
     }
     let packets = packets();
     let devices = devices();
-    for (agreed, gantry) in Agreed::all().zip(devices.iter().cycle()) {
+    for (parameters, gantry) in Parameters::all().zip(devices.iter().cycle()) {
         let mut packets = packets.clone();
-        if agreed.name.ends_with("_32") && !agreed.mki.is_empty() {
+        if parameters.name.ends_with("_32") && !parameters.mki.is_empty() {
             // Before 2.7, libsrtp2 looks for the MKI of RTCP at the offset of RTP's tag length (its pull request 733).
             packets.retain(|(protocol, _)| *protocol == Rtp);
         }
-        let out = agreed.context().outbound(gantry).unwrap();
-        let sealed = |(protocol, packet): &(Protocol, Vec<u8>)| (*protocol, try_seal(&out, *protocol, packet).unwrap());
+        let outbound = parameters.context().outbound(gantry).unwrap();
+        let sealed =
+            |(protocol, packet): &(Protocol, Vec<u8>)| (*protocol, try_seal(&outbound, *protocol, packet).unwrap());
         let mut wires: Vec<_> = packets.iter().map(sealed).collect();
         // Reorders some packets.
         wires[30..50].reverse();
         let mut wrong = wires[59].clone();
         *wrong.1.last_mut().unwrap() ^= 1;
         wires.extend([wires[7].clone(), wrong]);
-        let answers = agreed.peer("open", &wires);
+        let answers = parameters.peer("open", &wires);
         let mut expected = packets.clone();
         expected[30..50].reverse();
         assert_eq!(answers.len(), wires.len());
         for (at, ((_, packet), answer)) in expected.iter().zip(&answers).enumerate() {
-            assert_eq!(&hex(answer), packet, "{} {at}: {answer}", agreed.name);
+            assert_eq!(&hex(answer), packet, "{} {at}: {answer}", parameters.name);
         }
         assert!(answers[packets.len()..].iter().all(|answer| answer.starts_with("refused")), "{answers:?}");
     }
@@ -151,23 +152,23 @@ fn libsrtp_opens_our_packets() {
 
 #[test]
 fn opens_the_packets_of_libsrtp() {
-    if !is_there() {
+    if !is_installed() {
         return;
     }
     let packets = packets();
     let gantry = gantry();
-    for agreed in Agreed::all() {
-        let mut wires: Vec<_> = agreed.peer("seal", &packets).iter().map(|wire| hex(wire)).collect();
+    for parameters in Parameters::all() {
+        let mut wires: Vec<_> = parameters.peer("seal", &packets).iter().map(|wire| hex(wire)).collect();
         let mut expected = packets.clone();
         wires[30..50].reverse();
         expected[30..50].reverse();
-        let back = agreed.context().inbound(&gantry).unwrap();
+        let inbound = parameters.context().inbound(&gantry).unwrap();
         for (at, ((protocol, packet), wire)) in expected.iter().zip(&wires).enumerate() {
-            assert_eq!(&open_as(&back, *protocol, wire).unwrap(), packet, "{} {at}", agreed.name);
+            assert_eq!(&open_as(&inbound, *protocol, wire).unwrap(), packet, "{} {at}", parameters.name);
         }
         for ((protocol, _), wire) in expected.iter().zip(&wires) {
-            assert!(open_as(&back, *protocol, wire).is_err());
+            assert!(open_as(&inbound, *protocol, wire).is_err());
         }
-        assert_eq!(back.last_number(SSRC + 1), Some(65_579), "{}", agreed.name);
+        assert_eq!(inbound.last_number(SSRC + 1), Some(65_579), "{}", parameters.name);
     }
 }

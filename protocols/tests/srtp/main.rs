@@ -54,12 +54,12 @@ enum Protocol {
 }
 use Protocol::{Rtcp, Rtp};
 
-fn try_seal(out: &Outbound, protocol: Protocol, data: &[u8]) -> Result<Vec<u8>, PacketError> {
-    let mut buffer = [data, &vec![0xEE; out.room().1]].concat();
+fn try_seal(outbound: &Outbound, protocol: Protocol, data: &[u8]) -> Result<Vec<u8>, PacketError> {
+    let mut buffer = [data, &vec![0xEE; outbound.room().1]].concat();
     let mut packet = Packet::new(&mut buffer, 0..data.len());
     let result = match protocol {
-        Rtp => out.seal(&mut packet),
-        Rtcp => out.seal_control(&mut packet),
+        Rtp => outbound.seal(&mut packet),
+        Rtcp => outbound.seal_control(&mut packet),
     };
     assert_eq!(packet.verdict().map_err(Clone::clone), result);
     match result {
@@ -71,23 +71,23 @@ fn try_seal(out: &Outbound, protocol: Protocol, data: &[u8]) -> Result<Vec<u8>, 
     }
 }
 
-fn sealed(out: &Outbound, data: &[u8]) -> Vec<u8> {
-    try_seal(out, Rtp, data).unwrap()
+fn sealed(outbound: &Outbound, data: &[u8]) -> Vec<u8> {
+    try_seal(outbound, Rtp, data).unwrap()
 }
 
-fn open_as(back: &Inbound, protocol: Protocol, wire: &[u8]) -> Result<Vec<u8>, PacketError> {
+fn open_as(inbound: &Inbound, protocol: Protocol, wire: &[u8]) -> Result<Vec<u8>, PacketError> {
     let mut buffer = wire.to_vec();
     let mut packet = Packet::new(&mut buffer, 0..wire.len());
     let result = match protocol {
-        Rtp => back.open(&mut packet),
-        Rtcp => back.open_control(&mut packet),
+        Rtp => inbound.open(&mut packet),
+        Rtcp => inbound.open_control(&mut packet),
     };
     assert_eq!(packet.verdict().map_err(Clone::clone), result);
     result.map(|()| packet.data().to_vec())
 }
 
-fn opened(back: &Inbound, wire: &[u8]) -> Result<Vec<u8>, PacketError> {
-    open_as(back, Rtp, wire)
+fn opened(inbound: &Inbound, wire: &[u8]) -> Result<Vec<u8>, PacketError> {
+    open_as(inbound, Rtp, wire)
 }
 
 #[test]
@@ -96,9 +96,9 @@ fn every_suite_round_trips_on_every_device() {
         for (seed, (suite, _, _, tag, control_tag)) in SUITES.into_iter().enumerate() {
             for mki in [&b""[..], b"\x17", b"an MKI of 20 bytes.."] {
                 let make = || context(suite, seed as u8).mki(mki);
-                let (out, back) = ends(&gantry, make);
-                let clear = make().unencrypted_control().outbound(&gantry).unwrap();
-                let back_of_clear = make().inbound(&gantry).unwrap();
+                let (outbound, inbound) = ends(&gantry, make);
+                let clear_outbound = make().unencrypted_control().outbound(&gantry).unwrap();
+                let clear_inbound = make().inbound(&gantry).unwrap();
                 for length in (0..50).chain([160, 1200]) {
                     let payload: Vec<u8> = (0..length).map(|at| at as u8 ^ 0x5A).collect();
                     let mut data = rtp(SSRC, length as u16, &payload);
@@ -111,25 +111,30 @@ fn every_suite_round_trips_on_every_device() {
                         data.splice(20..20, [0xBE, 0xDE, 0, 1, 9, 9, 9, 9]);
                     }
                     let head = data.len() - length;
-                    let wire = sealed(&out, &data);
+                    let wire = sealed(&outbound, &data);
                     assert_eq!(wire.len(), data.len() + mki.len() + tag, "{suite:?} {length}");
                     assert_eq!(wire[..head], data[..head], "sources and extensions are not encrypted");
                     assert!(length < 8 || wire[head..head + length] != payload[..]);
-                    assert_eq!(opened(&back, &wire).unwrap(), data, "{suite:?} {length}");
+                    assert_eq!(opened(&inbound, &wire).unwrap(), data, "{suite:?} {length}");
 
                     let data = rtcp(SSRC, &payload);
-                    for (out, back, is_clear) in [(&out, &back, false), (&clear, &back_of_clear, true)] {
-                        let wire = try_seal(out, Rtcp, &data).unwrap();
+                    for (outbound, inbound, is_clear) in
+                        [(&outbound, &inbound, false), (&clear_outbound, &clear_inbound, true)]
+                    {
+                        let wire = try_seal(outbound, Rtcp, &data).unwrap();
                         assert_eq!(wire.len(), data.len() + 4 + mki.len() + control_tag);
-                        assert!(wire.len() - data.len() <= out.room().1);
+                        assert!(wire.len() - data.len() <= outbound.room().1);
                         assert_eq!(wire[..8], data[..8]);
                         assert!(length < 8 || (wire[8..data.len()] == payload) == is_clear);
-                        assert_eq!(open_as(back, Rtcp, &wire).unwrap(), data, "{suite:?} {length} {is_clear}");
-                        assert_eq!(open_as(back, Rtcp, &wire), Err(PacketError::Replayed));
+                        assert_eq!(open_as(inbound, Rtcp, &wire).unwrap(), data, "{suite:?} {length} {is_clear}");
+                        assert_eq!(open_as(inbound, Rtcp, &wire), Err(PacketError::Replayed));
                     }
                 }
-                assert_eq!(out.last_number(SSRC), Some(1200));
-                assert_eq!((out.last_control_number(SSRC), back.last_control_number(SSRC)), (Some(51), Some(51)));
+                assert_eq!(outbound.last_number(SSRC), Some(1200));
+                assert_eq!(
+                    (outbound.last_control_number(SSRC), inbound.last_control_number(SSRC)),
+                    (Some(51), Some(51))
+                );
             }
         }
     }
@@ -145,14 +150,15 @@ fn hides_the_plaintext_of_changed_packets() {
                 let made = context(suite, 3).mki(mki);
                 if is_clear { made.unencrypted_control() } else { made }
             };
-            let (out, back) = ends(&gantry, make);
+            let (outbound, inbound) = ends(&gantry, make);
             let data = if protocol == Rtp { rtp(SSRC, 700, secret) } else { rtcp(SSRC, secret) };
-            let wire = try_seal(&out, protocol, &data).unwrap();
+            let wire = try_seal(&outbound, protocol, &data).unwrap();
             for bit in 0..wire.len() * 8 {
                 let mut wrong = wire.clone();
                 wrong[bit / 8] ^= 1 << (bit % 8);
                 let mut packet = Packet::new(&mut wrong, 0..wire.len());
-                let result = if protocol == Rtp { back.open(&mut packet) } else { back.open_control(&mut packet) };
+                let result =
+                    if protocol == Rtp { inbound.open(&mut packet) } else { inbound.open_control(&mut packet) };
                 match result.unwrap_err() {
                     PacketError::Forged => {
                         assert!(packet.data().is_empty());
@@ -164,13 +170,13 @@ fn hides_the_plaintext_of_changed_packets() {
                 }
             }
             for length in 0..wire.len() {
-                assert!(open_as(&back, protocol, &wire[..length]).is_err(), "{suite:?} {protocol:?} {length}");
+                assert!(open_as(&inbound, protocol, &wire[..length]).is_err(), "{suite:?} {protocol:?} {length}");
             }
-            assert!(open_as(&back, protocol, &[&wire[..], &[0]].concat()).is_err());
+            assert!(open_as(&inbound, protocol, &[&wire[..], &[0]].concat()).is_err());
             // Refused packets neither create a stream nor count as received.
-            assert_eq!((back.last_number(SSRC), back.last_control_number(SSRC)), (None, None));
-            assert!(format!("{back:?}").ends_with("in, 0 streams"), "{back:?}");
-            assert_eq!(open_as(&back, protocol, &wire).unwrap(), data);
+            assert_eq!((inbound.last_number(SSRC), inbound.last_control_number(SSRC)), (None, None));
+            assert!(format!("{inbound:?}").ends_with("in, 0 streams"), "{inbound:?}");
+            assert_eq!(open_as(&inbound, protocol, &wire).unwrap(), data);
         }
     }
 }
@@ -178,7 +184,7 @@ fn hides_the_plaintext_of_changed_packets() {
 #[test]
 fn refuses_malformed_headers_and_takes_no_number() {
     let gantry = gantry();
-    let (out, back) = ends(&gantry, || context(Suite::AeadAes128Gcm, 4));
+    let (outbound, inbound) = ends(&gantry, || context(Suite::AeadAes128Gcm, 4));
     let extension = [&[0x90, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1][..], &[0, 0, 0, 3], &[0; 11]].concat();
     let wrong = [
         (Rtp, vec![]),
@@ -194,36 +200,36 @@ fn refuses_malformed_headers_and_takes_no_number() {
     ];
     for (protocol, data) in wrong {
         assert!(
-            matches!(try_seal(&out, protocol, &data), Err(PacketError::Malformed(_))),
+            matches!(try_seal(&outbound, protocol, &data), Err(PacketError::Malformed(_))),
             "{protocol:?} {:?}",
             data.len()
         );
         let wire = [&data[..], &[0; 20]].concat();
-        assert!(open_as(&back, protocol, &wire).is_err());
+        assert!(open_as(&inbound, protocol, &wire).is_err());
     }
-    assert!(format!("{out:?}").ends_with("out, 0 streams"), "{out:?}");
+    assert!(format!("{outbound:?}").ends_with("out, 0 streams"), "{outbound:?}");
     let whole = [&extension[..], &[0]].concat();
-    assert_eq!(opened(&back, &sealed(&out, &whole)).unwrap(), whole, "an extension and no payload");
+    assert_eq!(opened(&inbound, &sealed(&outbound, &whole)).unwrap(), whole, "an extension and no payload");
     let longest = rtp(1, 2, &vec![0; 1 << 20]);
-    assert_eq!(opened(&back, &sealed(&out, &longest)).unwrap(), longest);
+    assert_eq!(opened(&inbound, &sealed(&outbound, &longest)).unwrap(), longest);
     // Without room the packet is refused, and the number stays unused.
     let mut tight = rtp(1, 3, &[1; 20]);
     let length = tight.len();
     let mut packet = Packet::new(&mut tight, 0..length);
-    assert_eq!(out.seal(&mut packet), Err(PacketError::Room { head: 0, tail: 16, before: 0, behind: 0 }));
-    assert_eq!(out.last_number(1), Some(2));
+    assert_eq!(outbound.seal(&mut packet), Err(PacketError::Room { head: 0, tail: 16, before: 0, behind: 0 }));
+    assert_eq!(outbound.last_number(1), Some(2));
 }
 
 #[test]
 fn refuses_packets_with_another_master_key_identifier() {
     let gantry = gantry();
     for (suite, ..) in SUITES {
-        let out = context(suite, 5).mki(&[1, 2]).outbound(&gantry).unwrap();
-        let back = context(suite, 5).mki(&[1, 3]).inbound(&gantry).unwrap();
-        let wire = sealed(&out, &rtp(SSRC, 1, b"which key?"));
-        assert_eq!(opened(&back, &wire), Err(PacketError::Malformed("the MKI is not that of the context")));
-        let report = try_seal(&out, Rtcp, &rtcp(SSRC, b"which key?..")).unwrap();
-        assert_eq!(open_as(&back, Rtcp, &report), Err(PacketError::Malformed("the MKI is not that of the context")));
+        let outbound = context(suite, 5).mki(&[1, 2]).outbound(&gantry).unwrap();
+        let inbound = context(suite, 5).mki(&[1, 3]).inbound(&gantry).unwrap();
+        let wire = sealed(&outbound, &rtp(SSRC, 1, b"which key?"));
+        assert_eq!(opened(&inbound, &wire), Err(PacketError::Malformed("the MKI is not that of the context")));
+        let report = try_seal(&outbound, Rtcp, &rtcp(SSRC, b"which key?..")).unwrap();
+        assert_eq!(open_as(&inbound, Rtcp, &report), Err(PacketError::Malformed("the MKI is not that of the context")));
     }
 }
 
@@ -234,18 +240,18 @@ fn accepts_each_number_once_in_any_order() {
         // In one rollover period, across the first change of the counter, and across a later one.
         for start in [100_u64, 0xFFFF - 150, 0x7_0000_FFFF - 150] {
             let make = || context(Suite::AeadAes128Gcm, 6).window(size).last_number(SSRC, start);
-            let (out, back) = ends(&gantry, make);
+            let (outbound, inbound) = ends(&gantry, make);
             let packet = |at: u64| rtp(SSRC, (start + at) as u16, &at.to_be_bytes());
-            let wires: Vec<_> = (1..=300).map(|at| sealed(&out, &packet(at))).collect();
-            assert_eq!(out.last_number(SSRC), Some(start + 300));
-            assert_eq!(opened(&back, &wires[299]).unwrap(), packet(300));
+            let wires: Vec<_> = (1..=300).map(|at| sealed(&outbound, &packet(at))).collect();
+            assert_eq!(outbound.last_number(SSRC), Some(start + 300));
+            assert_eq!(opened(&inbound, &wires[299]).unwrap(), packet(300));
             for (at, wire) in wires.iter().enumerate() {
                 let behind = 299 - at as u64;
                 let expected = behind > 0 && behind < u64::from(size);
-                assert_eq!(opened(&back, wire).is_ok(), expected, "{at} in a window of {size} from {start:#x}");
-                assert_eq!(opened(&back, wire), Err(PacketError::Replayed));
+                assert_eq!(opened(&inbound, wire).is_ok(), expected, "{at} in a window of {size} from {start:#x}");
+                assert_eq!(opened(&inbound, wire), Err(PacketError::Replayed));
             }
-            assert_eq!(back.last_number(SSRC), Some(start + 300));
+            assert_eq!(inbound.last_number(SSRC), Some(start + 300));
         }
     }
 }
@@ -254,36 +260,36 @@ fn accepts_each_number_once_in_any_order() {
 fn finds_rollover_counters_despite_lost_packets() {
     let gantry = gantry();
     for suite in [Suite::AesCm128HmacSha1_32, Suite::AeadAes256Gcm] {
-        let (out, back) = ends(&gantry, || context(suite, 7));
+        let (outbound, inbound) = ends(&gantry, || context(suite, 7));
         // Three of four packets are lost, and 20,000 in a row around each change of the counter.
         for at in (0..400_000_u32).step_by(4).filter(|at| at & 0xFFFF < 45_000 || at & 0xFFFF > 65_000) {
             let data = rtp(SSRC, at as u16, &at.to_be_bytes());
-            let wire = sealed(&out, &data);
+            let wire = sealed(&outbound, &data);
             if at % 1000 == 0 || at & 0xFFFF > 65_500 || at & 0xFFFF < 40 {
-                assert_eq!(opened(&back, &wire).unwrap(), data, "{at}");
-                assert_eq!(back.last_number(SSRC), Some(at.into()));
+                assert_eq!(opened(&inbound, &wire).unwrap(), data, "{at}");
+                assert_eq!(inbound.last_number(SSRC), Some(at.into()));
             }
         }
     }
     // Packets sent before the change arrive after a packet sent after it.
-    let (out, back) = ends(&gantry, || context(Suite::AeadAes128Gcm, 7).last_number(SSRC, 0x3_FFFD));
-    let [first, second] = [0xFFFE, 0xFFFF].map(|sequence| sealed(&out, &rtp(SSRC, sequence, b"before")));
-    let third = sealed(&out, &rtp(SSRC, 0, b"after"));
-    assert!(opened(&back, &third).is_ok() && opened(&back, &second).is_ok() && opened(&back, &first).is_ok());
-    assert_eq!((back.last_number(SSRC), opened(&back, &second)), (Some(0x4_0000), Err(PacketError::Replayed)));
+    let (outbound, inbound) = ends(&gantry, || context(Suite::AeadAes128Gcm, 7).last_number(SSRC, 0x3_FFFD));
+    let [first, second] = [0xFFFE, 0xFFFF].map(|sequence| sealed(&outbound, &rtp(SSRC, sequence, b"before")));
+    let third = sealed(&outbound, &rtp(SSRC, 0, b"after"));
+    assert!(opened(&inbound, &third).is_ok() && opened(&inbound, &second).is_ok() && opened(&inbound, &first).is_ok());
+    assert_eq!((inbound.last_number(SSRC), opened(&inbound, &second)), (Some(0x4_0000), Err(PacketError::Replayed)));
 }
 
 #[test]
 fn an_end_that_joins_late_starts_with_the_given_rollover_counter() {
     let gantry = gantry();
     for (suite, ..) in SUITES {
-        let out = context(suite, 15).last_number(SSRC, 0x5_0000).outbound(&gantry).unwrap();
+        let outbound = context(suite, 15).last_number(SSRC, 0x5_0000).outbound(&gantry).unwrap();
         for (sequence, counter) in [(1, 5), (0x7FFF, 5), (0xFFFE, 5), (0xFFFF, 5), (3, 6)] {
-            let wire = sealed(&out, &rtp(SSRC, sequence, b"not the first one"));
+            let wire = sealed(&outbound, &rtp(SSRC, sequence, b"not the first one"));
             let late = |counter| context(suite, 15).rollover_counter(SSRC, counter).inbound(&gantry).unwrap();
-            let back = late(counter);
-            assert_eq!(opened(&back, &wire).unwrap(), rtp(SSRC, sequence, b"not the first one"), "{sequence:#x}");
-            assert_eq!(back.last_number(SSRC), Some(u64::from(counter) << 16 | u64::from(sequence)));
+            let inbound = late(counter);
+            assert_eq!(opened(&inbound, &wire).unwrap(), rtp(SSRC, sequence, b"not the first one"), "{sequence:#x}");
+            assert_eq!(inbound.last_number(SSRC), Some(u64::from(counter) << 16 | u64::from(sequence)));
             assert_eq!(opened(&late(counter - 1), &wire), Err(PacketError::Forged));
             assert_eq!(opened(&context(suite, 15).inbound(&gantry).unwrap(), &wire), Err(PacketError::Forged));
         }
@@ -293,22 +299,22 @@ fn an_end_that_joins_late_starts_with_the_given_rollover_counter() {
 #[test]
 fn no_number_is_sealed_twice() {
     let gantry = gantry();
-    let out = context(Suite::AeadAes128Gcm, 8).outbound(&gantry).unwrap();
-    let again = |sequence: u16| try_seal(&out, Rtp, &rtp(SSRC, sequence, b"a second one")).err();
+    let outbound = context(Suite::AeadAes128Gcm, 8).outbound(&gantry).unwrap();
+    let again = |sequence: u16| try_seal(&outbound, Rtp, &rtp(SSRC, sequence, b"a second one")).err();
     let mut wires = HashSet::new();
     for sequence in [100, 99, 164, 101] {
-        assert!(wires.insert(sealed(&out, &rtp(SSRC, sequence, b"first of all"))[12..].to_vec()));
+        assert!(wires.insert(sealed(&outbound, &rtp(SSRC, sequence, b"first of all"))[12..].to_vec()));
     }
     for sequence in [100, 99, 164, 101, 98] {
         assert_eq!(again(sequence), Some(PacketError::Replayed), "{sequence}");
     }
     assert_eq!(again(102), None);
     // Another stream has its own numbers, and another IV for each.
-    assert!(wires.insert(sealed(&out, &rtp(SSRC + 1, 100, b"first of all"))[12..].to_vec()));
+    assert!(wires.insert(sealed(&outbound, &rtp(SSRC + 1, 100, b"first of all"))[12..].to_vec()));
     // The numbers of a burst are checked, too.
     let mut buffers = [rtp(SSRC, 200, &[1; 60]), rtp(SSRC, 200, &[2; 60]), rtp(SSRC, 201, &[3; 60])];
     let mut packets: Vec<_> = buffers.iter_mut().map(|buffer| Packet::new(buffer, 0..40)).collect();
-    let mut burst: Vec<_> = packets.iter_mut().map(|packet| (&out, packet)).collect();
+    let mut burst: Vec<_> = packets.iter_mut().map(|packet| (&outbound, packet)).collect();
     srtp::seal(&mut burst);
     let verdicts: Vec<_> = packets.iter().map(|packet| packet.verdict()).collect();
     assert_eq!(verdicts, [Ok(()), Err(&PacketError::Replayed), Ok(())]);
@@ -322,21 +328,21 @@ fn refuses_to_seal_after_the_last_number() {
             let made = context(suite, 9).last_number(SSRC, (1 << 48) - 3);
             made.last_control_number(SSRC, (1 << 31) - 3)
         };
-        let (out, back) = ends(&gantry, make);
+        let (outbound, inbound) = ends(&gantry, make);
         for sequence in [0xFFFE, 0xFFFF] {
-            assert!(opened(&back, &sealed(&out, &rtp(SSRC, sequence, b"one of the last"))).is_ok());
-            let report = try_seal(&out, Rtcp, &rtcp(SSRC, b"one of the last."));
-            assert!(open_as(&back, Rtcp, &report.unwrap()).is_ok());
+            assert!(opened(&inbound, &sealed(&outbound, &rtp(SSRC, sequence, b"one of the last"))).is_ok());
+            let report = try_seal(&outbound, Rtcp, &rtcp(SSRC, b"one of the last."));
+            assert!(open_as(&inbound, Rtcp, &report.unwrap()).is_ok());
         }
         for sequence in [0, 1, 0x7000] {
-            assert_eq!(try_seal(&out, Rtp, &rtp(SSRC, sequence, b"one too many")), Err(PacketError::Exhausted));
+            assert_eq!(try_seal(&outbound, Rtp, &rtp(SSRC, sequence, b"one too many")), Err(PacketError::Exhausted));
         }
         for _ in 0..2 {
-            assert_eq!(try_seal(&out, Rtcp, &rtcp(SSRC, b"one too many")), Err(PacketError::Exhausted));
+            assert_eq!(try_seal(&outbound, Rtcp, &rtcp(SSRC, b"one too many")), Err(PacketError::Exhausted));
         }
-        assert_eq!(out.last_number(SSRC), Some((1 << 48) - 1));
-        assert_eq!(back.last_control_number(SSRC), Some((1 << 31) - 1));
-        assert!(sealed(&out, &rtp(SSRC + 1, 0, b"another stream")).len() > 12);
+        assert_eq!(outbound.last_number(SSRC), Some((1 << 48) - 1));
+        assert_eq!(inbound.last_control_number(SSRC), Some((1 << 31) - 1));
+        assert!(sealed(&outbound, &rtp(SSRC + 1, 0, b"another stream")).len() > 12);
     }
 }
 
@@ -359,7 +365,7 @@ fn a_burst_gives_the_results_of_its_single_packets() {
             buffers[17].truncate(data[17].len());
             let mut packets: Vec<_> =
                 buffers.iter_mut().zip(&data).map(|(buffer, data)| Packet::new(buffer, 0..data.len())).collect();
-            let mut burst: Vec<_> = pairs.iter().map(|(out, _)| out).cycle().zip(&mut packets).collect();
+            let mut burst: Vec<_> = pairs.iter().map(|(outbound, _)| outbound).cycle().zip(&mut packets).collect();
             match protocol {
                 Rtp => srtp::seal(&mut burst),
                 Rtcp => srtp::seal_control(&mut burst),
@@ -390,7 +396,7 @@ fn a_burst_gives_the_results_of_its_single_packets() {
                 match at {
                     17 => assert_eq!(packet.verdict(), Err(&PacketError::Forged)),
                     40 => assert!(matches!(packet.verdict(), Err(PacketError::Malformed(_)))),
-                    // The rollover counter of 140 is unknown without the packet before it.
+                    // The rollover counter of packet 140 is unknown without the packet before it.
                     117 if protocol == Rtp => assert_eq!(packet.verdict(), Ok(())),
                     140 if protocol == Rtp => assert_eq!(packet.verdict(), Err(&PacketError::Forged)),
                     200 => assert_eq!(packet.verdict(), Err(&PacketError::Replayed)),
@@ -408,10 +414,10 @@ fn forged_packets_do_not_prevent_the_start_of_a_stream() {
     let gantry = gantry();
     for (suite, ..) in SUITES {
         for forged in [0, 1, 3, 4, 5, 50] {
-            let (out, back) = ends(&gantry, || context(suite, 16));
+            let (outbound, inbound) = ends(&gantry, || context(suite, 16));
             let data: Vec<_> = (0..20).map(|at| rtp(SSRC, at, b"at last")).collect();
             let mut wires = vec![[&rtp(SSRC, 0x9000, b"not of this stream")[..], &[7; 16]].concat(); forged];
-            wires.extend(data.iter().map(|data| sealed(&out, data)));
+            wires.extend(data.iter().map(|data| sealed(&outbound, data)));
             let mut packets: Vec<_> = wires
                 .iter_mut()
                 .map(|wire| {
@@ -419,7 +425,7 @@ fn forged_packets_do_not_prevent_the_start_of_a_stream() {
                     Packet::new(wire, 0..length)
                 })
                 .collect();
-            let mut burst: Vec<_> = packets.iter_mut().map(|packet| (&back, packet)).collect();
+            let mut burst: Vec<_> = packets.iter_mut().map(|packet| (&inbound, packet)).collect();
             srtp::open(&mut burst);
             assert!(packets[..forged].iter().all(|packet| packet.verdict() == Err(&PacketError::Forged)));
             for (packet, data) in packets[forged..].iter().zip(&data) {
@@ -434,24 +440,24 @@ fn streams_need_the_key_and_have_a_limit() {
     let gantry = gantry();
     for (suite, ..) in SUITES {
         let make = || context(suite, 10).streams(50);
-        let (_, back) = ends(&gantry, make);
+        let (_, inbound) = ends(&gantry, make);
         let stranger = context(suite, 11).outbound(&gantry).unwrap();
         for ssrc in 0..500 {
-            assert_eq!(opened(&back, &sealed(&stranger, &rtp(ssrc, 9, b"let me in"))), Err(PacketError::Forged));
+            assert_eq!(opened(&inbound, &sealed(&stranger, &rtp(ssrc, 9, b"let me in"))), Err(PacketError::Forged));
             let report = try_seal(&stranger, Rtcp, &rtcp(ssrc, b"let me in...")).unwrap();
-            assert_eq!(open_as(&back, Rtcp, &report), Err(PacketError::Forged));
+            assert_eq!(open_as(&inbound, Rtcp, &report), Err(PacketError::Forged));
         }
-        assert!(format!("{back:?}").ends_with("in, 0 streams"));
+        assert!(format!("{inbound:?}").ends_with("in, 0 streams"));
         let friend = context(suite, 10).outbound(&gantry).unwrap();
         for ssrc in 0..60 {
             let expected = if ssrc < 50 { None } else { Some(PacketError::Streams { max: 50 }) };
-            assert_eq!(opened(&back, &sealed(&friend, &rtp(ssrc, 9, b"one more"))).err(), expected);
+            assert_eq!(opened(&inbound, &sealed(&friend, &rtp(ssrc, 9, b"one more"))).err(), expected);
             let report = try_seal(&friend, Rtcp, &rtcp(ssrc, b"one more")).unwrap();
-            assert_eq!(open_as(&back, Rtcp, &report).err(), expected);
+            assert_eq!(open_as(&inbound, Rtcp, &report).err(), expected);
         }
-        assert!(opened(&back, &sealed(&friend, &rtp(0, 10, b"of one that is known"))).is_ok());
-        let out = make().outbound(&gantry).unwrap();
-        let refused = (0..60).filter(|ssrc| try_seal(&out, Rtp, &rtp(*ssrc, 1, b"")).is_err()).count();
+        assert!(opened(&inbound, &sealed(&friend, &rtp(0, 10, b"of one that is known"))).is_ok());
+        let outbound = make().outbound(&gantry).unwrap();
+        let refused = (0..60).filter(|ssrc| try_seal(&outbound, Rtp, &rtp(*ssrc, 1, b"")).is_err()).count();
         assert_eq!(refused, 10, "the sending end has the same limit");
     }
 }

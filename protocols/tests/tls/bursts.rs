@@ -44,8 +44,8 @@ fn a_burst_gives_the_results_of_its_single_records() {
         assert!(matches!(packets[17].verdict(), Err(PacketError::Room { behind: 0, .. })));
         assert_eq!(packets[17].data(), content[17], "unchanged");
         let mut wires: Vec<Vec<u8>> = packets.iter().map(|packet| packet.data().to_vec()).collect();
-        for (at, (out, _)) in pairs.iter().enumerate() {
-            assert_eq!(out.number(), if at == 17 { 2 } else { 3 }, "a refused record takes no number");
+        for (at, (outbound, _)) in pairs.iter().enumerate() {
+            assert_eq!(outbound.number(), if at == 17 { 2 } else { 3 }, "a refused record takes no number");
         }
         // A forged record first, in the middle, and last; a truncated one in the middle.
         let flip = |wires: &mut Vec<Vec<u8>>, at: usize| *wires[at].last_mut().unwrap() ^= 1;
@@ -78,8 +78,8 @@ fn a_burst_gives_the_results_of_its_single_records() {
             assert!(!clear(&wires[at]), "an authentic record behind a forged one must not be visible");
         }
         // The connection whose record had no room continues.
-        let (out, back) = &pairs[17];
-        assert_eq!(opened(back, &sealed(out, b"next", APPLICATION_DATA)).unwrap().0, b"next");
+        let (outbound, inbound) = &pairs[17];
+        assert_eq!(opened(inbound, &sealed(outbound, b"next", APPLICATION_DATA)).unwrap().0, b"next");
     }
 }
 
@@ -87,22 +87,22 @@ fn a_burst_gives_the_results_of_its_single_records() {
 fn threads_share_a_framework_and_lock_each_connection() {
     let gantry = gantry();
     for suite in [GCM13, GCM12, ENCRYPT_THEN_MAC, MAC_THEN_ENCRYPT] {
-        let (out, back) = ends(&gantry, || epoch(suite, 7));
+        let (outbound, inbound) = ends(&gantry, || epoch(suite, 7));
         // A thread seals and sends under one lock.
         let wires = Mutex::new(Vec::new());
         thread::scope(|scope| {
             for at in 0..4 {
-                let (out, wires) = (&out, &wires);
+                let (outbound, wires) = (&outbound, &wires);
                 scope.spawn(move || {
                     for _ in 0..50 {
                         let mut wires = wires.lock().unwrap();
-                        wires.push(sealed(out, &[at], APPLICATION_DATA));
+                        wires.push(sealed(outbound, &[at], APPLICATION_DATA));
                     }
                 });
             }
         });
         let wires = wires.into_inner().unwrap();
-        assert_eq!((wires.len(), out.number()), (200, 200));
+        assert_eq!((wires.len(), outbound.number()), (200, 200));
         // All threads compete for the next record, under a lock.
         let next = Mutex::new(0);
         let received: usize = thread::scope(|scope| {
@@ -111,7 +111,7 @@ fn threads_share_a_framework_and_lock_each_connection() {
                 loop {
                     let mut next = next.lock().unwrap();
                     let Some(wire) = wires.get(*next) else { return received };
-                    opened(&back, wire).unwrap();
+                    opened(&inbound, wire).unwrap();
                     *next += 1;
                     received += 1;
                 }
@@ -119,18 +119,18 @@ fn threads_share_a_framework_and_lock_each_connection() {
             let threads: Vec<_> = (0..4).map(|_| scope.spawn(open)).collect();
             threads.into_iter().map(|thread| thread.join().unwrap()).sum()
         });
-        assert_eq!((received, back.number()), (200, 200));
+        assert_eq!((received, inbound.number()), (200, 200));
     }
     // Without a lock, no record is opened twice or out of order.
-    let (out, back) = ends(&gantry, || epoch(MAC_THEN_ENCRYPT, 8));
-    let wires: Vec<_> = (0..50_u8).map(|at| sealed(&out, &[at; 200], APPLICATION_DATA)).collect();
+    let (outbound, inbound) = ends(&gantry, || epoch(MAC_THEN_ENCRYPT, 8));
+    let wires: Vec<_> = (0..50_u8).map(|at| sealed(&outbound, &[at; 200], APPLICATION_DATA)).collect();
     let received = Mutex::new(Vec::new());
     thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {
                 for _ in 0..200 {
-                    let at = back.number() as usize;
-                    match wires.get(at).map(|wire| opened(&back, wire)) {
+                    let at = inbound.number() as usize;
+                    match wires.get(at).map(|wire| opened(&inbound, wire)) {
                         Some(Ok((content, _))) => received.lock().unwrap().push(content[0]),
                         Some(Err(PacketError::Forged | PacketError::Broken)) | None => return,
                         Some(Err(PacketError::Busy)) => thread::yield_now(),
@@ -151,10 +151,11 @@ fn ivs_of_cbc_never_repeat() {
     for suite in [ENCRYPT_THEN_MAC, MAC_THEN_ENCRYPT] {
         let mut ivs = HashSet::new();
         for _ in 0..2 {
-            let out = epoch(suite, 8).outbound(&gantry).unwrap();
-            let mut buffers: Vec<_> = (0..40).map(|_| with_room(&out, b"always the same")).collect();
-            let mut packets: Vec<_> = buffers.iter_mut().map(|buffer| within(&out, buffer, APPLICATION_DATA)).collect();
-            let mut burst: Vec<_> = packets.iter_mut().map(|packet| (&out, packet)).collect();
+            let outbound = epoch(suite, 8).outbound(&gantry).unwrap();
+            let mut buffers: Vec<_> = (0..40).map(|_| with_room(&outbound, b"always the same")).collect();
+            let mut packets: Vec<_> =
+                buffers.iter_mut().map(|buffer| within(&outbound, buffer, APPLICATION_DATA)).collect();
+            let mut burst: Vec<_> = packets.iter_mut().map(|packet| (&outbound, packet)).collect();
             tls::seal(&mut burst);
             ivs.extend(packets.iter().map(|packet| packet.data()[5..21].to_vec()));
         }
@@ -168,19 +169,20 @@ fn a_device_that_fails_in_the_middle_of_a_burst_loses_no_record() {
     for (fault, times) in [(Injected::Error, 1), (Injected::Error, 40), (Injected::Late, 5), (Injected::Full, 3)] {
         let faults = Faults::default();
         let (card, gantry) = faulty(&faults, true, 0);
-        let out = epoch(GCM13, 9).outbound(&gantry).unwrap();
-        let back = epoch(GCM13, 9).inbound(&self::gantry()).unwrap();
+        let outbound = epoch(GCM13, 9).outbound(&gantry).unwrap();
+        let inbound = epoch(GCM13, 9).inbound(&self::gantry()).unwrap();
         for round in 0..10 {
-            let mut buffers: Vec<_> = (0..32_u8).map(|at| with_room(&out, &[at; 200])).collect();
-            let mut packets: Vec<_> = buffers.iter_mut().map(|buffer| within(&out, buffer, APPLICATION_DATA)).collect();
+            let mut buffers: Vec<_> = (0..32_u8).map(|at| with_room(&outbound, &[at; 200])).collect();
+            let mut packets: Vec<_> =
+                buffers.iter_mut().map(|buffer| within(&outbound, buffer, APPLICATION_DATA)).collect();
             if round > 0 {
                 faults.inject(fault, times);
             }
-            let mut burst: Vec<_> = packets.iter_mut().map(|packet| (&out, packet)).collect();
+            let mut burst: Vec<_> = packets.iter_mut().map(|packet| (&outbound, packet)).collect();
             tls::seal(&mut burst);
             for (at, packet) in packets.iter().enumerate() {
                 assert_eq!(packet.verdict(), Ok(()), "{fault:?}");
-                assert_eq!(opened(&back, packet.data()).unwrap().0, [at as u8; 200]);
+                assert_eq!(opened(&inbound, packet.data()).unwrap().0, [at as u8; 200]);
             }
         }
         assert!(card.meter().requests >= 64, "{fault:?}: the card did some requests");
@@ -192,33 +194,33 @@ fn a_device_that_fails_in_the_middle_of_a_burst_loses_no_record() {
 fn a_record_that_no_device_sealed_ends_the_connection() {
     let faults = Faults::default();
     let (_card, gantry) = faulty(&faults, false, 0);
-    let mut out = epoch(GCM13, 9).outbound(&gantry).unwrap();
-    sealed(&out, b"well", APPLICATION_DATA);
+    let mut outbound = epoch(GCM13, 9).outbound(&gantry).unwrap();
+    sealed(&outbound, b"well", APPLICATION_DATA);
     faults.inject(Injected::Error, 1);
-    let mut buffers: Vec<_> = (0..3_u8).map(|at| with_room(&out, &[at; 20])).collect();
-    let mut packets: Vec<_> = buffers.iter_mut().map(|buffer| within(&out, buffer, APPLICATION_DATA)).collect();
-    let verdicts: Vec<_> = packets.iter_mut().map(|packet| out.seal(packet)).collect();
+    let mut buffers: Vec<_> = (0..3_u8).map(|at| with_room(&outbound, &[at; 20])).collect();
+    let mut packets: Vec<_> = buffers.iter_mut().map(|buffer| within(&outbound, buffer, APPLICATION_DATA)).collect();
+    let verdicts: Vec<_> = packets.iter_mut().map(|packet| outbound.seal(packet)).collect();
     assert!(matches!(verdicts[0], Err(PacketError::Device(_))), "{verdicts:?}");
     assert_eq!(verdicts[1..], [Err(PacketError::Broken), Err(PacketError::Broken)]);
     assert!(packets[0].data().is_empty());
     assert_eq!(packets[1].data(), [1; 20], "unchanged");
-    assert_eq!(out.remaining(), 0);
-    assert!(matches!(out.rekey(&[1; 16], &[1; 12]), Err(ParameterError::Broken)));
+    assert_eq!(outbound.remaining(), 0);
+    assert!(matches!(outbound.rekey(&[1; 16], &[1; 12]), Err(ParameterError::Broken)));
 }
 
 #[test]
 fn a_connection_continues_with_the_handed_over_number() {
     let gantry = gantry();
     for suite in suites() {
-        let (out, back) = ends(&gantry, || epoch(suite, 12));
-        let wires: Vec<_> = (0..5).map(|at| sealed(&out, &[at], APPLICATION_DATA)).collect();
-        assert!(wires[..3].iter().all(|wire| opened(&back, wire).is_ok()));
-        let make_back = || epoch(suite, 12).number(back.number()).inbound(&gantry).unwrap();
-        assert_eq!(opened(&make_back(), &wires[2]), Err(PacketError::Forged), "{suite:?}: replayed");
-        let next_back = make_back();
-        assert!(wires[3..].iter().all(|wire| opened(&next_back, wire).is_ok()));
-        let next_out = epoch(suite, 12).number(out.number()).outbound(&gantry).unwrap();
-        assert!(opened(&next_back, &sealed(&next_out, b"the next one", APPLICATION_DATA)).is_ok(), "{suite:?}");
-        assert_eq!(next_out.number(), 6);
+        let (outbound, inbound) = ends(&gantry, || epoch(suite, 12));
+        let wires: Vec<_> = (0..5).map(|at| sealed(&outbound, &[at], APPLICATION_DATA)).collect();
+        assert!(wires[..3].iter().all(|wire| opened(&inbound, wire).is_ok()));
+        let make_inbound = || epoch(suite, 12).number(inbound.number()).inbound(&gantry).unwrap();
+        assert_eq!(opened(&make_inbound(), &wires[2]), Err(PacketError::Forged), "{suite:?}: replayed");
+        let next_inbound = make_inbound();
+        assert!(wires[3..].iter().all(|wire| opened(&next_inbound, wire).is_ok()));
+        let next_outbound = epoch(suite, 12).number(outbound.number()).outbound(&gantry).unwrap();
+        assert!(opened(&next_inbound, &sealed(&next_outbound, b"the next one", APPLICATION_DATA)).is_ok(), "{suite:?}");
+        assert_eq!(next_outbound.number(), 6);
     }
 }

@@ -59,29 +59,29 @@ fn ends(gantry: &Gantry, make: impl Fn() -> Epoch) -> (Outbound, Inbound) {
 }
 
 /// Returns a buffer with room around the content.
-fn with_room(out: &Outbound, content: &[u8]) -> Vec<u8> {
-    let (head, tail) = out.room();
+fn with_room(outbound: &Outbound, content: &[u8]) -> Vec<u8> {
+    let (head, tail) = outbound.room();
     [&vec![0xEE; head][..], content, &vec![0xEE; tail]].concat()
 }
 
-fn within<'b>(out: &Outbound, buffer: &'b mut [u8], content_type: u8) -> Packet<'b> {
-    let (head, tail) = out.room();
+fn within<'b>(outbound: &Outbound, buffer: &'b mut [u8], content_type: u8) -> Packet<'b> {
+    let (head, tail) = outbound.room();
     let end = buffer.len() - tail;
     let mut packet = Packet::new(buffer, head..end);
     packet.content_type = content_type;
     packet
 }
 
-fn try_seal(out: &Outbound, content: &[u8], content_type: u8) -> Result<Vec<u8>, PacketError> {
-    let mut buffer = with_room(out, content);
-    let mut packet = within(out, &mut buffer, content_type);
-    let result = out.seal(&mut packet);
+fn try_seal(outbound: &Outbound, content: &[u8], content_type: u8) -> Result<Vec<u8>, PacketError> {
+    let mut buffer = with_room(outbound, content);
+    let mut packet = within(outbound, &mut buffer, content_type);
+    let result = outbound.seal(&mut packet);
     assert_eq!(packet.verdict().map_err(Clone::clone), result);
     result.map(|()| packet.data().to_vec())
 }
 
-fn sealed(out: &Outbound, content: &[u8], content_type: u8) -> Vec<u8> {
-    try_seal(out, content, content_type).unwrap()
+fn sealed(outbound: &Outbound, content: &[u8], content_type: u8) -> Vec<u8> {
+    try_seal(outbound, content, content_type).unwrap()
 }
 
 fn whole(wire: &mut [u8]) -> Packet<'_> {
@@ -89,10 +89,10 @@ fn whole(wire: &mut [u8]) -> Packet<'_> {
     Packet::new(wire, 0..length)
 }
 
-fn opened(back: &Inbound, wire: &[u8]) -> Result<(Vec<u8>, u8), PacketError> {
+fn opened(inbound: &Inbound, wire: &[u8]) -> Result<(Vec<u8>, u8), PacketError> {
     let mut buffer = wire.to_vec();
     let mut packet = whole(&mut buffer);
-    let result = back.open(&mut packet);
+    let result = inbound.open(&mut packet);
     assert_eq!(packet.verdict().map_err(Clone::clone), result);
     result.map(|()| (packet.data().to_vec(), packet.content_type))
 }
@@ -110,10 +110,10 @@ fn refuses_malformed_records_of_an_authentic_peer() {
         let header = [&[23, 3, 3][..], &(inner.len() as u16 + 16).to_be_bytes()].concat();
         let (mut data, mut tag) = (inner.to_vec(), [0; 16]);
         session.seal(&[9; 12], &header, &mut data, &mut tag).unwrap();
-        let back = Epoch::new(GCM13.0, &[7; 16], &[9; 12]).inbound(&gantry).unwrap();
+        let inbound = Epoch::new(GCM13.0, &[7; 16], &[9; 12]).inbound(&gantry).unwrap();
         let wire = [&header[..], &data, &tag].concat();
-        let result = opened(&back, &wire);
-        assert_eq!(result.is_err(), opened(&back, &wire) == Err(PacketError::Broken), "a refusal is fatal");
+        let result = opened(&inbound, &wire);
+        assert_eq!(result.is_err(), opened(&inbound, &wire) == Err(PacketError::Broken), "a refusal is fatal");
         result
     };
     assert_eq!(open(&[5, 23]), Ok((vec![5], 23)));
@@ -135,8 +135,9 @@ fn refuses_malformed_records_of_an_authentic_peer() {
     let (cbc, over) = (
         |content: usize| {
             let padding = vec![0xFF; 256];
-            let (back, wire) = wire::cbc_record(&gantry, MacOrder::MacThenEncrypt, &vec![1; content], |_| (), &padding);
-            opened(&back, &wire)
+            let (inbound, wire) =
+                wire::cbc_record(&gantry, MacOrder::MacThenEncrypt, &vec![1; content], |_| (), &padding);
+            opened(&inbound, &wire)
         },
         MOST + 12,
     );
@@ -148,8 +149,8 @@ fn refuses_changed_records_and_hides_their_plaintext() {
     let gantry = gantry();
     let content = b"nobody changes this";
     for suite in [GCM13, GCM12, ENCRYPT_THEN_MAC, MAC_THEN_ENCRYPT, (Suite::Tls13(Aead::ChaCha20Poly1305), 32, 12, 0)] {
-        let out = epoch(suite, 3).outbound(&gantry).unwrap();
-        let wire = sealed(&out, content, APPLICATION_DATA);
+        let outbound = epoch(suite, 3).outbound(&gantry).unwrap();
+        let wire = sealed(&outbound, content, APPLICATION_DATA);
         let changed: Vec<Vec<u8>> = (0..wire.len() * 8)
             .map(|bit| {
                 let mut wrong = wire.clone();
@@ -168,9 +169,9 @@ fn refuses_changed_records_and_hides_their_plaintext() {
         let too_long = [&wire[..], &[0]].concat();
         for mut wrong in changed.into_iter().chain(cut).chain(short).chain(long).chain([too_long]) {
             let before = wrong.clone();
-            let mut back = epoch(suite, 3).inbound(&gantry).unwrap();
+            let mut inbound = epoch(suite, 3).inbound(&gantry).unwrap();
             let mut packet = whole(&mut wrong);
-            let error = back.open(&mut packet).unwrap_err();
+            let error = inbound.open(&mut packet).unwrap_err();
             assert!(matches!(error, PacketError::Malformed(_) | PacketError::Forged), "{suite:?}: {error}");
             if error == PacketError::Forged {
                 assert!(packet.data().is_empty());
@@ -178,11 +179,11 @@ fn refuses_changed_records_and_hides_their_plaintext() {
             } else {
                 assert!(packet.data() == before, "unchanged");
             }
-            assert_eq!(opened(&back, &wire), Err(PacketError::Broken), "{suite:?}: the connection is over");
-            assert!(matches!(back.rekey(&bytes(suite.1, 4), &bytes(suite.2, 4)), Err(ParameterError::Broken)));
+            assert_eq!(opened(&inbound, &wire), Err(PacketError::Broken), "{suite:?}: the connection is over");
+            assert!(matches!(inbound.rekey(&bytes(suite.1, 4), &bytes(suite.2, 4)), Err(ParameterError::Broken)));
         }
-        let back = epoch(suite, 3).inbound(&gantry).unwrap();
-        assert_eq!(opened(&back, &wire).unwrap().0, content);
+        let inbound = epoch(suite, 3).inbound(&gantry).unwrap();
+        assert_eq!(opened(&inbound, &wire).unwrap().0, content);
     }
 }
 
@@ -190,17 +191,17 @@ fn refuses_changed_records_and_hides_their_plaintext() {
 fn opens_records_only_in_order() {
     let gantry = gantry();
     for suite in suites() {
-        let out = epoch(suite, 4).outbound(&gantry).unwrap();
-        let wires: Vec<_> = (0..4).map(|at| sealed(&out, &[at], APPLICATION_DATA)).collect();
+        let outbound = epoch(suite, 4).outbound(&gantry).unwrap();
+        let wires: Vec<_> = (0..4).map(|at| sealed(&outbound, &[at], APPLICATION_DATA)).collect();
         for (order, ends) in [([0, 1, 2, 3], 4), ([0, 2, 1, 3], 1), ([1, 0, 2, 3], 0), ([0, 1, 1, 2], 2)] {
-            let back = epoch(suite, 4).inbound(&gantry).unwrap();
+            let inbound = epoch(suite, 4).inbound(&gantry).unwrap();
             for (place, at) in order.into_iter().enumerate() {
                 let expected = match place {
                     _ if place < ends => Ok((vec![at as u8], APPLICATION_DATA)),
                     _ if place == ends => Err(PacketError::Forged),
                     _ => Err(PacketError::Broken),
                 };
-                assert_eq!(opened(&back, &wires[at]), expected, "{suite:?} {order:?}");
+                assert_eq!(opened(&inbound, &wires[at]), expected, "{suite:?} {order:?}");
             }
         }
         // The keys belong to one direction.
@@ -217,32 +218,32 @@ fn refuses_to_seal_after_the_last_number() {
     for (suite, end) in
         [(GCM13, 23_726_566), (ccm, 1 << 23), (chacha, u64::MAX), (GCM12, u64::MAX), (MAC_THEN_ENCRYPT, u64::MAX)]
     {
-        let (mut out, mut back) = ends(&gantry, || epoch(suite, 6).number(end - 2));
-        assert_eq!((out.remaining(), out.number()), (2, end - 2));
+        let (mut outbound, mut inbound) = ends(&gantry, || epoch(suite, 6).number(end - 2));
+        assert_eq!((outbound.remaining(), outbound.number()), (2, end - 2));
         for _ in 0..2 {
-            let wire = sealed(&out, b"one of the last", APPLICATION_DATA);
-            assert!(opened(&back, &wire).is_ok());
+            let wire = sealed(&outbound, b"one of the last", APPLICATION_DATA);
+            assert!(opened(&inbound, &wire).is_ok());
         }
-        let mut buffer = with_room(&out, b"one too many");
+        let mut buffer = with_room(&outbound, b"one too many");
         let before = buffer.clone();
-        assert_eq!(out.seal(&mut within(&out, &mut buffer, APPLICATION_DATA)), Err(PacketError::Exhausted));
-        assert_eq!((out.remaining(), out.number(), &buffer), (0, end, &before));
+        assert_eq!(outbound.seal(&mut within(&outbound, &mut buffer, APPLICATION_DATA)), Err(PacketError::Exhausted));
+        assert_eq!((outbound.remaining(), outbound.number(), &buffer), (0, end, &before));
         if end == u64::MAX {
-            assert_eq!(opened(&back, &before), Err(PacketError::Exhausted));
+            assert_eq!(opened(&inbound, &before), Err(PacketError::Exhausted));
         }
         if is_13(suite) {
             // New keys begin at number 0.
             let (key, iv) = (bytes(suite.1, 66), bytes(suite.2, 66));
-            assert_eq!((out.rekey(&key, &iv), back.rekey(&key, &iv)), (Ok(()), Ok(())));
-            assert_eq!((out.number(), back.number()), (0, 0));
-            let wire = sealed(&out, b"again", APPLICATION_DATA);
+            assert_eq!((outbound.rekey(&key, &iv), inbound.rekey(&key, &iv)), (Ok(()), Ok(())));
+            assert_eq!((outbound.number(), inbound.number()), (0, 0));
+            let wire = sealed(&outbound, b"again", APPLICATION_DATA);
             assert_eq!(opened(&Epoch::new(suite.0, &key, &iv).inbound(&gantry).unwrap(), &wire).unwrap().0, b"again");
-            assert_eq!(opened(&back, &wire).unwrap().0, b"again");
-            assert!(matches!(out.rekey(&key[1..], &iv), Err(ParameterError::Keys(_))));
+            assert_eq!(opened(&inbound, &wire).unwrap().0, b"again");
+            assert!(matches!(outbound.rekey(&key[1..], &iv), Err(ParameterError::Keys(_))));
         }
     }
-    let mut out = epoch(MAC_THEN_ENCRYPT, 6).outbound(&gantry).unwrap();
-    assert!(matches!(out.rekey(&[1; 16], &[]), Err(ParameterError::Keys("a MAC key as long as the digest"))));
+    let mut outbound = epoch(MAC_THEN_ENCRYPT, 6).outbound(&gantry).unwrap();
+    assert!(matches!(outbound.rekey(&[1; 16], &[]), Err(ParameterError::Keys("a MAC key as long as the digest"))));
 }
 
 /// Both epochs would count from 0 under the same key.
@@ -250,20 +251,20 @@ fn refuses_to_seal_after_the_last_number() {
 fn refuses_to_rekey_with_the_last_key() {
     let gantry = gantry();
     for suite in suites().into_iter().filter(|suite| is_13(*suite)) {
-        let (mut out, mut back) = ends(&gantry, || epoch(suite, 13));
+        let (mut outbound, mut inbound) = ends(&gantry, || epoch(suite, 13));
         for (key, iv) in [0x3E, 14].map(|iv| (bytes(suite.1, 13), bytes(suite.2, iv))) {
             assert!(
-                matches!(out.rekey(&key, &iv), Err(ParameterError::Keys("a key other than the last one"))),
+                matches!(outbound.rekey(&key, &iv), Err(ParameterError::Keys("a key other than the last one"))),
                 "{suite:?}"
             );
             assert!(
-                matches!(back.rekey(&key, &iv), Err(ParameterError::Keys("a key other than the last one"))),
+                matches!(inbound.rekey(&key, &iv), Err(ParameterError::Keys("a key other than the last one"))),
                 "{suite:?}"
             );
         }
         // The old keys stay in use.
-        let wire = sealed(&out, b"under the old key", APPLICATION_DATA);
-        assert_eq!(opened(&back, &wire).unwrap().0, b"under the old key");
+        let wire = sealed(&outbound, b"under the old key", APPLICATION_DATA);
+        assert_eq!(opened(&inbound, &wire).unwrap().0, b"under the old key");
     }
 }
 
@@ -288,6 +289,6 @@ fn reports_unsuitable_keys() {
     );
     let shown = format!("{:?}", epoch(GCM13, 9));
     assert_eq!(shown, "TLS Tls13(AesGcm), from 0, padded to 1");
-    let (out, back) = ends(&gantry, || epoch(GCM13, 9));
-    assert_eq!(format!("{out:?} {back:?}"), "TLS Tls13(AesGcm) out, at 0 TLS Tls13(AesGcm) in, at 0");
+    let (outbound, inbound) = ends(&gantry, || epoch(GCM13, 9));
+    assert_eq!(format!("{outbound:?} {inbound:?}"), "TLS Tls13(AesGcm) out, at 0 TLS Tls13(AesGcm) in, at 0");
 }

@@ -1,5 +1,5 @@
-//! TLS between two OpenSSL programs, with us in the middle and the keys of both. Every protected record is opened, some are changed, and
-//! all are sealed again, so each side opens the records of the other. Covers every suite, and key updates.
+//! TLS between two OpenSSL programs, through a relay that has the keys of both. The relay opens every protected record, changes some, and
+//! seals all again, so each program opens records that Gantry sealed. Covers every suite, and key updates.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -125,7 +125,7 @@ impl Relay<'_> {
         mac
     }
 
-    /// Waits until one of the programs has written the secret of this name: the client first in TLS 1.2, the server in TLS 1.3. Returns the
+    /// Waits until a program has written the secret of this name: in TLS 1.2 the client writes it first, in TLS 1.3 the server. Returns the
     /// client's random and the secret.
     fn secret(&self, label: &str) -> (Vec<u8>, Vec<u8>) {
         let hex = |text: &str| -> Vec<u8> {
@@ -145,7 +145,7 @@ impl Relay<'_> {
             }
             secret.is_some()
         });
-        secret.expect("it is written")
+        secret.expect("the secret is written")
     }
 
     /// Computes HKDF-Expand-Label (RFC 8446, 7.1), of at most the hash's length in bytes.
@@ -189,8 +189,8 @@ impl Relay<'_> {
 
 /// Both ends of one direction.
 struct Ends {
-    back: Inbound,
-    out: Outbound,
+    inbound: Inbound,
+    outbound: Outbound,
     /// The secret from which the next keys are derived, in TLS 1.3.
     secret: Option<Vec<u8>>,
     /// Handshake messages not read yet.
@@ -202,17 +202,17 @@ impl Ends {
     fn new(relay: &Relay<'_>, is_server: bool) -> Self {
         let side = if is_server { "SERVER" } else { "CLIENT" };
         let make = || if relay.case.is_13() { relay.epoch_13(side) } else { relay.epoch_12(is_server) };
-        let (back, out) = (make().inbound(relay.gantry).unwrap(), make().outbound(relay.gantry).unwrap());
-        Self { back, out, secret: None, messages: Vec::new(), updates: 0 }
+        let (inbound, outbound) = (make().inbound(relay.gantry).unwrap(), make().outbound(relay.gantry).unwrap());
+        Self { inbound, outbound, secret: None, messages: Vec::new(), updates: 0 }
     }
 
     /// Opens a record and seals its content again, changed if it is application data.
     fn pass(&mut self, relay: &Relay<'_>, is_server: bool, record: &mut [u8]) -> Vec<u8> {
-        // A program writes a secret when it needs it, possibly after it has read the record before.
+        // A program may write the secret of a record only after it has read the record before.
         self.follow(relay, is_server);
         let length = record.len();
         let mut packet = Packet::new(record, 0..length);
-        self.back.open(&mut packet).unwrap_or_else(|error| panic!("{}: {error}", relay.case.name));
+        self.inbound.open(&mut packet).unwrap_or_else(|error| panic!("{}: {error}", relay.case.name));
         relay.passed[usize::from(is_server)].fetch_add(1, Ordering::Relaxed);
         let (content_type, content) = (packet.content_type, packet.data().to_vec());
         let changed = match content_type {
@@ -220,11 +220,11 @@ impl Ends {
             APPLICATION_DATA => content.to_ascii_uppercase(),
             _ => content.clone(),
         };
-        let (head, tail) = self.out.room();
+        let (head, tail) = self.outbound.room();
         let mut buffer = [&vec![0; head][..], &changed, &vec![0; tail]].concat();
         let mut packet = Packet::new(&mut buffer, head..head + changed.len());
         packet.content_type = content_type;
-        self.out.seal(&mut packet).unwrap();
+        self.outbound.seal(&mut packet).unwrap();
         let sealed = packet.data().to_vec();
         if relay.case.is_13() && content_type == HANDSHAKE {
             self.messages.extend(content);
@@ -257,8 +257,8 @@ impl Ends {
                 }
             };
             let (key, iv) = relay.traffic(&next);
-            self.back.rekey(&key, &iv).unwrap();
-            self.out.rekey(&key, &iv).unwrap();
+            self.inbound.rekey(&key, &iv).unwrap();
+            self.outbound.rekey(&key, &iv).unwrap();
             self.secret = Some(next);
         }
     }
@@ -330,26 +330,27 @@ fn in_the_middle(case: &Case, gantry: &Gantry, folder: &Path, place: usize) {
     let relay = Relay { case, gantry, keys, server_random: OnceLock::new(), passed: Default::default() };
     thread::scope(|scope| {
         let (from, to) = (to_client.try_clone().unwrap(), to_server.try_clone().unwrap());
-        let there = scope.spawn(|| pass_on(&relay, false, from, to));
-        let back = scope.spawn(|| pass_on(&relay, true, to_server, to_client));
+        let client_to_server = scope.spawn(|| pass_on(&relay, false, from, to));
+        let server_to_client = scope.spawn(|| pass_on(&relay, true, to_server, to_client));
         let mut input = client.0.stdin.take().unwrap();
         let mut output = BufReader::new(client.0.stdout.take().unwrap());
         // Every padding length of a block, and a long record.
         for length in (1..=33).chain([8000]) {
             exchange(&mut input, &mut output, &"abcdefghij".repeat(800)[..length]);
             if case.is_13() && length % 16 == 1 {
-                // The client updates its keys and requests the same of the server. It reads this command alone, before the next line.
+                // The client updates its keys, and requests an update of the server. `s_client` knows the command only if it reads this
+                // line alone.
                 let before = relay.passed[0].load(Ordering::Relaxed);
                 writeln!(input, "K").unwrap();
                 wait_until(&format!("the client of {} updates its keys", case.name), || {
-                    assert!(!there.is_finished(), "{}", case.name);
+                    assert!(!client_to_server.is_finished(), "{}", case.name);
                     relay.passed[0].load(Ordering::Relaxed) != before
                 });
             }
         }
         drop((input, client, server));
         let updates = if case.is_13() { 3 } else { 0 };
-        assert_eq!([there.join().unwrap(), back.join().unwrap()], [updates; 2], "{}", case.name);
+        assert_eq!([client_to_server.join().unwrap(), server_to_client.join().unwrap()], [updates; 2], "{}", case.name);
         // Each side has sent 34 lines, and Finished before them.
         let passed = relay.passed.each_ref().map(|count| count.load(Ordering::Relaxed));
         assert!(passed.iter().all(|count| *count >= 35), "{}: {passed:?}", case.name);

@@ -66,16 +66,16 @@ fn opens_and_reproduces_the_records_of_rfc_8448() {
     ];
     for gantry in devices() {
         for ((key, iv), records) in &records {
-            let (out, back) = ends(&gantry, || Epoch::new(GCM13.0, &hex(key), &hex(iv)));
+            let (outbound, inbound) = ends(&gantry, || Epoch::new(GCM13.0, &hex(key), &hex(iv)));
             for (wire, content_type, content) in records {
                 let wire = hex(wire);
-                let received = opened(&back, &wire).unwrap();
+                let received = opened(&inbound, &wire).unwrap();
                 assert_eq!(received.1, *content_type);
                 match content {
                     Some(content) => assert_eq!(received.0, *content),
                     None => assert!(received.0.len() == 205 && received.0.starts_with(&[4, 0, 0, 0xC9])),
                 }
-                assert_eq!(sealed(&out, &received.0, *content_type), wire);
+                assert_eq!(sealed(&outbound, &received.0, *content_type), wire);
             }
         }
     }
@@ -87,10 +87,10 @@ fn every_suite_round_trips_on_every_device() {
     for gantry in devices() {
         for (place, suite) in suites().into_iter().enumerate() {
             // One device seals, another opens.
-            let out = epoch(suite, place as u8).outbound(&gantry).unwrap();
-            let back = epoch(suite, place as u8).inbound(&gantry).unwrap();
+            let outbound = epoch(suite, place as u8).outbound(&gantry).unwrap();
+            let inbound = epoch(suite, place as u8).inbound(&gantry).unwrap();
             let other = epoch(suite, place as u8).inbound(&peer).unwrap();
-            let (head, tail) = out.room();
+            let (head, tail) = outbound.room();
             let lengths =
                 if is_mac_then_encrypt(suite) { vec![0, 1, 15, 16, 300] } else { (0..70).chain([1400]).collect() };
             for length in lengths.into_iter().chain([MOST]) {
@@ -99,30 +99,30 @@ fn every_suite_round_trips_on_every_device() {
                     let fits = (length > 0 || content_type == APPLICATION_DATA)
                         && !(is_13(suite) && content_type == CHANGE_CIPHER_SPEC);
                     if !fits {
-                        let before = out.number();
+                        let before = outbound.number();
                         assert!(
-                            malformed(&try_seal(&out, &content, content_type)),
+                            malformed(&try_seal(&outbound, &content, content_type)),
                             "{suite:?} {length} {content_type}"
                         );
-                        assert_eq!(out.number(), before);
+                        assert_eq!(outbound.number(), before);
                         continue;
                     }
-                    let wire = sealed(&out, &content, content_type);
+                    let wire = sealed(&outbound, &content, content_type);
                     let least = length + head + if is_13(suite) { 1 + tail - 1 } else { 0 };
                     assert!((least..=length + head + tail).contains(&wire.len()), "{suite:?} {length}");
                     let header = Header::read(&wire).unwrap().unwrap();
                     assert_eq!(header.length, wire.len());
                     assert_eq!(header.content_type, if is_13(suite) { APPLICATION_DATA } else { content_type });
                     assert!(length < 16 || !wire.windows(16).any(|part| part == &content[..16]), "{suite:?} {length}");
-                    for back in [&back, &other] {
+                    for inbound in [&inbound, &other] {
                         let received =
-                            opened(back, &wire).unwrap_or_else(|error| panic!("{suite:?} {length}: {error}"));
+                            opened(inbound, &wire).unwrap_or_else(|error| panic!("{suite:?} {length}: {error}"));
                         assert!(received == (content.clone(), content_type), "{suite:?} {length}");
                     }
                 }
             }
-            assert_eq!((out.number(), other.number()), (back.number(), back.number()));
-            assert!(malformed(&try_seal(&out, &vec![0; MOST + 1], APPLICATION_DATA)));
+            assert_eq!((outbound.number(), other.number()), (inbound.number(), inbound.number()));
+            assert!(malformed(&try_seal(&outbound, &vec![0; MOST + 1], APPLICATION_DATA)));
         }
     }
 }
@@ -225,8 +225,8 @@ pub(super) fn cbc_record(
     };
     let length = (16 + rest.len()) as u16;
     let wire = [&[APPLICATION_DATA, 3, 3][..], &length.to_be_bytes(), &iv, &rest].concat();
-    let back = Epoch::new(Suite::Tls12Cbc(Hmac::Sha1, order), &key, &[]).mac_key(&mac_key).inbound(gantry).unwrap();
-    (back, wire)
+    let inbound = Epoch::new(Suite::Tls12Cbc(Hmac::Sha1, order), &key, &[]).mac_key(&mac_key).inbound(gantry).unwrap();
+    (inbound, wire)
 }
 
 #[test]
@@ -238,28 +238,28 @@ fn opens_every_valid_padding_of_cbc_and_no_other() {
             // Each padding length once, on alternating devices, with the wrong byte at moving places.
             let gantry = &all[padding % all.len()];
             let content = bytes((512 - padding - tag) % 16 + padding % 3 * 16, padding as u8);
-            let right = vec![(padding - 1) as u8; padding];
+            let valid = vec![(padding - 1) as u8; padding];
             let open = |forge: fn(&mut [u8]), padding: &[u8]| {
-                let (back, wire) = cbc_record(gantry, order, &content, forge, padding);
-                opened(&back, &wire)
+                let (inbound, wire) = cbc_record(gantry, order, &content, forge, padding);
+                opened(&inbound, &wire)
             };
-            assert_eq!(open(|_| (), &right), Ok((content.clone(), APPLICATION_DATA)), "{order:?} {padding}");
+            assert_eq!(open(|_| (), &valid), Ok((content.clone(), APPLICATION_DATA)), "{order:?} {padding}");
             let lies = |result| match order {
                 MacOrder::EncryptThenMac => malformed(&result),
                 // The verdict does not tell whether padding or MAC was wrong.
                 MacOrder::MacThenEncrypt => result == Err(PacketError::Forged),
             };
-            let mut wrong = right.clone();
+            let mut wrong = valid.clone();
             wrong[padding * 7 % padding] ^= 0x80;
             assert!(padding == 1 || lies(open(|_| (), &wrong)), "{order:?} {padding}");
-            let longer = vec![right[0].wrapping_add(16); padding];
+            let longer = vec![valid[0].wrapping_add(16); padding];
             assert!(padding > 240 || lies(open(|_| (), &longer)), "{order:?} {padding}");
-            assert_eq!(open(|mac| mac[19] ^= 1, &right), Err(PacketError::Forged), "{order:?} {padding}");
+            assert_eq!(open(|mac| mac[19] ^= 1, &valid), Err(PacketError::Forged), "{order:?} {padding}");
             assert_eq!(open(|mac| mac[0] ^= 0x80, &wrong), Err(PacketError::Forged), "{order:?} {padding}");
         }
         // More padding than record.
-        let (back, wire) = cbc_record(&all[0], order, &[], |_| (), &vec![0xFF; 48 - tag]);
-        assert!(opened(&back, &wire).is_err());
+        let (inbound, wire) = cbc_record(&all[0], order, &[], |_| (), &vec![0xFF; 48 - tag]);
+        assert!(opened(&inbound, &wire).is_err());
     }
 }
 
@@ -267,14 +267,14 @@ fn opens_every_valid_padding_of_cbc_and_no_other() {
 fn pads_records_on_request_and_removes_the_padding() {
     let gantry = gantry();
     for pad_to in [1, 2, 16, 100, 255, 256, 4096, MOST] {
-        let (out, back) = ends(&gantry, || epoch(GCM13, 7).pad_to(pad_to));
+        let (outbound, inbound) = ends(&gantry, || epoch(GCM13, 7).pad_to(pad_to));
         for length in (0..40).chain([99, 100, 101, 4095, 4096, MOST - 1, MOST]) {
             // Trailing zeros of the content are kept.
             let content = vec![0; length];
-            let wire = sealed(&out, &content, APPLICATION_DATA);
+            let wire = sealed(&outbound, &content, APPLICATION_DATA);
             let inner = (length + 1).next_multiple_of(pad_to).min(MOST + 1);
             assert_eq!(wire.len(), 5 + inner + 16, "{length} padded to {pad_to}");
-            assert_eq!(opened(&back, &wire), Ok((content, APPLICATION_DATA)));
+            assert_eq!(opened(&inbound, &wire), Ok((content, APPLICATION_DATA)));
         }
     }
     for (suite, pad_to) in [(GCM13, 0), (GCM13, MOST + 1), (GCM12, 2), (MAC_THEN_ENCRYPT, 16)] {

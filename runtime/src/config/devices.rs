@@ -6,12 +6,12 @@ pub(crate) const LAST_RESORT: &str = "software";
 /// The driver with settings of its own.
 pub(crate) const DPDK: &str = "dpdk";
 
-/// A driver, and the name of its device. If it may find several, the name stands for all of them, such as `afalg:cpu`.
+/// A driver, and the name of its device. If the driver may find several devices, the name stands for all of them, such as `afalg:cpu`.
 struct Row {
     name: &'static str,
     is_built: bool,
     is_on: bool,
-    /// Its requests make system calls besides those of memory, threads and clocks.
+    /// Requests of its devices make system calls besides those of memory, threads and clocks.
     makes_calls: bool,
 }
 
@@ -25,7 +25,7 @@ const DRIVERS: [Row; 6] = [
     Row { name: "afalg", is_built: cfg!(feature = "afalg"), is_on: false, makes_calls: true },
     // Another interface to the same kernel code, which few machines have: `devcrypto:cpu` and `devcrypto:engine`.
     Row { name: "devcrypto", is_built: cfg!(feature = "devcrypto"), is_on: false, makes_calls: true },
-    // Starts DPDK in this process, irreversibly. The name stands for the devices in its list.
+    // Starts DPDK in this process, irreversibly. The name stands for the devices in the list `devices.dpdk`.
     Row { name: DPDK, is_built: cfg!(feature = "dpdk"), is_on: false, makes_calls: true },
 ];
 
@@ -35,13 +35,13 @@ pub fn devices() -> impl Iterator<Item = (&'static str, bool)> {
 }
 
 /// Returns `true` for a device whose driver this build lacks. One file configures all programs of a machine, so its lines about such a
-/// device are ignored. [`LAST_RESORT`] is none: another device takes its place.
+/// device are ignored. Returns `false` for [`LAST_RESORT`], because another device takes its place.
 pub(crate) fn is_of_another_build(device: &str) -> bool {
     let driver = device.split(':').next().unwrap_or(device);
     driver != LAST_RESORT && DRIVERS.iter().any(|row| row.name == driver && !row.is_built)
 }
 
-/// Returns `true` if requests of a device may make system calls besides those of memory, threads and clocks. Those of models may.
+/// Returns `true` if requests of a device may make system calls besides those of memory, threads and clocks. Requests of models may.
 pub(crate) fn makes_calls(device: &str) -> bool {
     let driver = device.split(':').next().unwrap_or(device);
     DRIVERS.iter().find(|row| row.name == driver).is_none_or(|row| row.makes_calls)

@@ -60,7 +60,7 @@ impl Settings {
             "off" => Vec::new(),
             list if list.starts_with('[') => strings(list).ok_or(ACCEPTED)?,
             // A name without these characters would look like a switch.
-            one if one.contains(['_', ':']) => vec![one.to_owned()],
+            name if name.contains(['_', ':']) => vec![name.to_owned()],
             _ => return Err(ACCEPTED.to_owned()),
         };
         let first = |line: &String| line.split(',').next().unwrap_or_default().to_owned();

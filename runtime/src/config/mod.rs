@@ -304,8 +304,8 @@ pub fn files() -> Vec<File> {
     let optional = |path: PathBuf| File { path, required: false };
     let system = Some(optional(Path::new("/etc/gantry/gantry.toml").to_owned()));
     let user = user.map(|folder| optional(folder.join("gantry/gantry.toml")));
-    let named = variable(FILE_VARIABLE).map(|path| File { path, required: true });
-    [system, user, named].into_iter().flatten().collect()
+    let explicit = variable(FILE_VARIABLE).map(|path| File { path, required: true });
+    [system, user, explicit].into_iter().flatten().collect()
 }
 
 /// The prefix of all variables.
@@ -318,14 +318,14 @@ const OTHERS: [&str; 4] = ["GANTRY_DISABLE", "GANTRY_OPENSSL_MEASURE", "GANTRY_O
 /// Returns the variable that `name` probably misspells. The common prefix does not count.
 fn suggest_variable(name: &str) -> Option<String> {
     let without_prefix = |name: &str| name.strip_prefix(PREFIX).unwrap_or(name).to_owned();
-    let known: Vec<String> = KEYS.iter().map(keys::Key::variable).collect();
-    let known: Vec<String> =
-        known.iter().map(String::as_str).chain([FILE_VARIABLE]).chain(OTHERS).map(without_prefix).collect();
-    let known: Vec<&str> = known.iter().map(String::as_str).collect();
-    nearest(&without_prefix(name), &known).map(|near| format!("{PREFIX}{near}"))
+    let variables: Vec<String> = KEYS.iter().map(keys::Key::variable).collect();
+    let names: Vec<String> =
+        variables.iter().map(String::as_str).chain([FILE_VARIABLE]).chain(OTHERS).map(without_prefix).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    nearest(&without_prefix(name), &names).map(|near| format!("{PREFIX}{near}"))
 }
 
-/// Returns the line of `text` with the byte at `at`, counted from 1.
+/// Returns the number of the line, from 1, that has the byte of `text` at the offset `at`.
 fn line_of(text: &str, at: usize) -> usize {
     1 + text.bytes().take(at).filter(|byte| *byte == b'\n').count()
 }

@@ -14,11 +14,11 @@ use super::unix_seconds;
 /// The open page of a process and its children. It can be read after they have ended, too.
 #[derive(Debug)]
 pub struct Live {
-    /// The processes that have it, oldest first.
+    /// The processes that have the page, oldest first.
     pub pids: Vec<u32>,
     /// The user of the oldest process.
     pub uid: u32,
-    /// The name of its program.
+    /// The name of the oldest process's program.
     pub program: String,
     /// The device and inode of the page, shared by all processes that have it.
     pub identity: Identity,
@@ -83,17 +83,17 @@ fn read_words(file: &File, to: &mut [u64]) -> io::Result<()> {
 /// # Errors
 /// `/proc` cannot be read.
 pub fn live() -> io::Result<Vec<Live>> {
-    let mut found: BTreeMap<Identity, (File, Vec<u32>)> = BTreeMap::new();
+    let mut by_identity: BTreeMap<Identity, (File, Vec<u32>)> = BTreeMap::new();
     for pid in fs::read_dir("/proc")?.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok()) {
         // Skip processes that have ended, and processes of other users.
         for file in pages(pid).unwrap_or_default() {
             let Ok(metadata) = file.metadata() else { continue };
-            let (_, pids) = found.entry((metadata.dev(), metadata.ino())).or_insert_with(|| (file, Vec::new()));
+            let (_, pids) = by_identity.entry((metadata.dev(), metadata.ino())).or_insert_with(|| (file, Vec::new()));
             pids.push(pid);
         }
     }
     let mut all: Vec<Live> =
-        found.into_iter().map(|(identity, (file, pids))| Live::new(identity, file, pids)).collect();
+        by_identity.into_iter().map(|(identity, (file, pids))| Live::new(identity, file, pids)).collect();
     all.sort_unstable_by(|a, b| a.pids.cmp(&b.pids));
     Ok(all)
 }
@@ -115,7 +115,7 @@ fn program(pid: u32) -> String {
     read::printable(name.as_bytes()).replace('\t', " ")
 }
 
-/// Maximum pages of a process. Each library that contains Gantry has one.
+/// Maximum pages of a process. Each library that contains Gantry creates one.
 const MOST_PAGES: usize = 8;
 
 /// Returns the pages that a process has mapped. Pages that it only reads are open, but not mapped.

@@ -3,12 +3,13 @@
 //! A process that uses Gantry has a page of counters (`page.rs`), which other processes can read while it runs: [`live`] finds the pages of
 //! all running processes. The page costs some system calls when the framework is opened, and none later.
 //!
-//! If the key `stats` is a folder, a process also writes its [`Report`] there, as a JSON file of its own. A thread with a request does so
-//! at most once a second. It also happens when the framework is dropped, and when the thread that opened it ends. For the main thread, that
-//! is the end of the program (with the GNU C library). Files are replaced atomically. They remain after the process has ended.
+//! If the key `stats` is a folder, a process also writes its [`Report`] there, as a JSON file of its own. A thread with a request writes
+//! the file at most once a second. The file is also written when the framework is dropped, and when the thread that opened the framework
+//! ends. For the main thread, that is the end of the program (with the GNU C library). Files are replaced atomically. They remain after
+//! the process has ended.
 //!
 //! Publishing never fails a request. If there is no memory, the folder is not safe, the disk is full or a system call is refused, the
-//! process continues without.
+//! process continues without publishing.
 
 mod files;
 mod live;

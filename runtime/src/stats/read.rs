@@ -22,7 +22,7 @@ pub(super) struct Contents {
     pub(super) guests: Vec<Guest>,
 }
 
-/// Returns the number of words in use, from the header; `None` if it is not a page.
+/// Returns the number of words in use, from the header; `None` if the words are not the header of a page.
 pub(super) fn used_words(header: &[u64; LINE]) -> Option<usize> {
     (header[Header::Magic as usize] == MAGIC).then(|| usize::try_from(header[Header::Used as usize]).ok()).flatten()
 }
@@ -96,8 +96,8 @@ fn add(rows: &mut BTreeMap<[String; 3], Row>, kind: Kind, block: &Block<'_>, col
     if rows.len() == MAX_ROWS && !rows.contains_key(&site) {
         return;
     }
-    let some = |text: String| (!text.is_empty()).then_some(text);
-    let row = rows.entry(site).or_insert_with(|| Row::new(some(device), some(class), algorithm, operation));
+    let non_empty = |text: String| (!text.is_empty()).then_some(text);
+    let row = rows.entry(site).or_insert_with(|| Row::new(non_empty(device), non_empty(class), algorithm, operation));
     match kind {
         Kind::Columns | Kind::Guest => {}
         Kind::Counts => {

@@ -2,7 +2,7 @@
 //!
 //! The command creates a socket in a private folder, and passes its path in the variable [`VARIABLE`](super::VARIABLE). A process sends its
 //! page there once (unix(7), `SCM_RIGHTS`), and a sentence about problems with devices, if any. A process whose command does not listen
-//! continues without. A program with elevated rights, or under a system call filter, sends nothing.
+//! continues without sending. A program with elevated rights, or under a system call filter, sends nothing.
 
 #![allow(unsafe_code, reason = "descriptors that come out of a socket")]
 
@@ -65,7 +65,7 @@ impl PageReceiver {
     /// # Errors
     /// The socket no longer exists.
     pub fn end(self) -> io::Result<ReceivedPages> {
-        // Comes after all earlier messages.
+        // The empty message comes after all earlier ones.
         self.socket.send_to(&[], &self.path)?;
         Ok(self.thread.join().unwrap_or_default())
     }

@@ -44,9 +44,9 @@ pub struct Process {
     pub pid: u32,
     /// The name of the program.
     pub program: String,
-    /// The time at which it began to publish, in seconds since 1970.
+    /// The time at which the process began to publish, in seconds since 1970.
     pub started: u64,
-    /// The time at which it last published, in seconds since 1970.
+    /// The time at which the process last published, in seconds since 1970.
     pub written: u64,
 }
 
@@ -251,11 +251,11 @@ impl Named for Guest {
     }
 }
 
-/// Adds each of `others` to the one with the same name, or at the end while there is room.
+/// Adds the numbers of each of `others` to the entry with the same name, or appends it if there is none and `room` is not used up.
 fn merge<T: Named>(all: &mut Vec<T>, others: Vec<T>, room: &mut usize) {
     let places: Vec<Option<usize>> = {
-        let known: HashMap<_, _> = all.iter().enumerate().map(|(place, one)| (one.name(), place)).collect();
-        others.iter().map(|other| known.get(&other.name()).copied()).collect()
+        let by_name: HashMap<_, _> = all.iter().enumerate().map(|(place, entry)| (entry.name(), place)).collect();
+        others.iter().map(|other| by_name.get(&other.name()).copied()).collect()
     };
     for (other, place) in others.into_iter().zip(places) {
         match place {

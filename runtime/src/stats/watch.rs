@@ -10,7 +10,8 @@ use super::report::Report;
 /// Observes all processes repeatedly.
 #[derive(Default)]
 pub struct Watch {
-    known: BTreeMap<Identity, Watched>,
+    /// The processes at the last observation.
+    watched: BTreeMap<Identity, Watched>,
     /// The totals of processes that have ended.
     ended: Totals,
 }
@@ -23,7 +24,7 @@ struct Totals {
     size: usize,
 }
 
-/// Maximum of `size`. A machine has some hundred.
+/// Maximum of `size`. Real machines have some hundred entries.
 const MAX_ENTRIES: usize = 16_384;
 
 impl Totals {
@@ -54,18 +55,19 @@ pub struct Watched {
 }
 
 impl Watch {
-    /// Observes all processes. A process that has ended since is read a last time: its page exists as long as it is open here.
+    /// Observes all processes. If a process has ended since the last observation, reads its page a last time: the page exists as long as it
+    /// is open here.
     ///
     /// # Errors
     /// `/proc` cannot be read.
     pub fn look(&mut self) -> io::Result<()> {
         let mut found: BTreeMap<Identity, Live> = live()?.into_iter().map(|live| (live.identity, live)).collect();
-        for (identity, mut watched) in std::mem::take(&mut self.known) {
+        for (identity, mut watched) in std::mem::take(&mut self.watched) {
             watched.read();
             match found.remove(&identity) {
                 Some(live) => {
                     watched.live.pids = live.pids;
-                    self.known.insert(identity, watched);
+                    self.watched.insert(identity, watched);
                 }
                 None => self.ended.add(&watched.live.program, watched.now),
             }
@@ -73,7 +75,7 @@ impl Watch {
         for (identity, live) in found {
             // Ignore a process that ended before it could be read: it was never seen.
             if let Ok(now) = live.read() {
-                self.known.insert(identity, Watched { live, now, at: Instant::now(), before: None });
+                self.watched.insert(identity, Watched { live, now, at: Instant::now(), before: None });
             }
         }
         Ok(())
@@ -81,7 +83,7 @@ impl Watch {
 
     /// Returns the running processes, oldest first.
     pub fn running(&self) -> impl Iterator<Item = &Watched> {
-        let mut all: Vec<&Watched> = self.known.values().collect();
+        let mut all: Vec<&Watched> = self.watched.values().collect();
         all.sort_unstable_by(|a, b| a.live.pids.cmp(&b.live.pids));
         all.into_iter()
     }
@@ -90,7 +92,7 @@ impl Watch {
     /// all programs and their sites: 16,384 together.
     pub fn totals(&self) -> BTreeMap<String, Report> {
         let mut totals = self.ended.clone();
-        for watched in self.known.values() {
+        for watched in self.watched.values() {
             totals.add(&watched.live.program, watched.now.clone());
         }
         totals.programs

@@ -1,4 +1,4 @@
-//! The receiving end.
+//! The receiving end of an ESP association.
 
 use std::fmt;
 use std::ops::Range;
@@ -132,16 +132,16 @@ impl Inbound {
         let payload = if self.mode == Mode::Tunnel { ip::length(&opened[..payload], next)? } else { payload };
         packet.next_header = next;
         let start = packet.range().start;
-        let left = start + head..start + head + outer + payload;
+        let final_range = start + head..start + head + outer + payload;
         if let Some(headers) = parsed.headers {
-            packet.buffer().copy_within(start..start + outer, left.start);
-            headers.write(&mut packet.buffer()[left.clone()], next);
+            packet.buffer().copy_within(start..start + outer, final_range.start);
+            headers.write(&mut packet.buffer()[final_range.clone()], next);
         }
-        Ok(left)
+        Ok(final_range)
     }
 }
 
-/// Reconstructs a number from its lower half (RFC 4303, A2.2): the one nearest to the window. Returns `None` below 0 or beyond the
+/// Reconstructs a number from its lower half (RFC 4303, A2.2): the number nearest to the window. Returns `None` below 0 or beyond the
 /// highest number.
 fn extend(window: &Window, low: u32) -> Option<u64> {
     let top = window.top().unwrap_or(0);

@@ -1,4 +1,4 @@
-//! The sending end.
+//! The sending end of an ESP association.
 
 use std::fmt;
 use std::ops::Range;

@@ -1,4 +1,4 @@
-//! The receiving end.
+//! The receiving end of an IPComp association.
 
 use std::mem;
 

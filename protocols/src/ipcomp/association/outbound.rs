@@ -1,4 +1,4 @@
-//! The sending end.
+//! The sending end of an IPComp association.
 
 use std::mem;
 use std::sync::atomic::{AtomicU32, Ordering};

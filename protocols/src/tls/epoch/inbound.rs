@@ -1,4 +1,4 @@
-//! The receiving end.
+//! The receiving end of a TLS connection.
 
 use std::fmt;
 use std::ops::Range;
@@ -47,7 +47,7 @@ impl Inbound {
     }
 
     /// Replaces the keys at the peer's key update (RFC 8446, 7.2): the next record has the number 0. A second end would open the
-    /// same records again, so this one changes in place.
+    /// same records again, so this end changes in place.
     ///
     /// # Errors
     /// Fails for keys that the suite does not accept, for AES-CBC, for the last key again, or if the connection has failed. The keys then
@@ -235,7 +235,7 @@ mod tests {
     fn only_one_burst_at_a_time_opens_records_of_a_connection() {
         let gantry = Gantry::builder().driver(&SoftwareDriver).build();
         let epoch = || Epoch::new(Suite::Tls13(Aead::AesGcm), &[1; 16], &[2; 12]);
-        let back = epoch().inbound(&gantry).unwrap();
+        let inbound = epoch().inbound(&gantry).unwrap();
         let mut records = [[0; 40]; 4];
         let mut packets: Vec<Packet<'_>> = records
             .iter_mut()
@@ -246,7 +246,7 @@ mod tests {
             .collect();
         let mut take = |at: usize, burst| {
             let mut work = Work::default();
-            back.parse(&mut packets[at], &mut work, burst).map(|framed| framed.state)
+            inbound.parse(&mut packets[at], &mut work, burst).map(|framed| framed.state)
         };
         let (first, second) = (take(0, 1).unwrap(), take(1, 1).unwrap());
         assert_eq!(take(2, 2), Err(PacketError::Busy));
@@ -254,12 +254,12 @@ mod tests {
         // The decrypted data: a byte of content, its type, and zeros.
         whole[5..7].copy_from_slice(&[1, 23]);
         let mut finish = |number, error: Option<PacketError>| {
-            back.finish(&mut Packet::new(&mut whole, 0..40), number, error.map_or(Ok(5..24), Err))
+            inbound.finish(&mut Packet::new(&mut whole, 0..40), number, error.map_or(Ok(5..24), Err))
         };
         assert_eq!(finish(first, None), Ok(5..6));
         assert_eq!(take(2, 2), Err(PacketError::Busy), "another record is not verified yet");
         assert_eq!(finish(second, None), Ok(5..6));
-        assert_eq!((take(2, 2), take(3, 2), back.number()), (Ok(2), Ok(3), 4));
+        assert_eq!((take(2, 2), take(3, 2), inbound.number()), (Ok(2), Ok(3), 4));
         assert_eq!(finish(2, Some(PacketError::Forged)), Err(PacketError::Forged));
         assert_eq!(finish(3, None), Err(PacketError::Broken));
         assert_eq!(take(3, 3), Err(PacketError::Broken));

@@ -1,4 +1,4 @@
-//! The sending end.
+//! The sending end of a TLS connection.
 
 use std::fmt;
 use std::ops::Range;
@@ -64,7 +64,7 @@ impl Outbound {
     }
 
     /// Replaces the keys at a key update (RFC 8446, 7.2): the next record has the number 0. First send the records sealed before. A second
-    /// end would use the same nonces, so this one changes in place.
+    /// end would use the same nonces, so this end changes in place.
     ///
     /// # Errors
     /// Fails for keys that the suite does not accept, for AES-CBC, for the last key again, or if the connection has failed. The keys then
@@ -136,7 +136,7 @@ impl Outbound {
         }
         self.protection.prepare(work, number, record);
         if encrypts_tag {
-            // The IV overwrites this later.
+            // The IV overwrites the pseudo-header later.
             work.covered = head - PSEUDO_HEADER..content_end;
             let pseudo_header = pseudo_header(number, record, length);
             record[head - PSEUDO_HEADER..head].copy_from_slice(&pseudo_header);
