@@ -49,8 +49,8 @@ def by_zstd(data, *options):
 def answers():
     yield """//! Known answers of compression, made by `scripts/compressed.py`. Do not edit by hand.
 //!
-//! A text, as blocks with codes of their own and matches; and bytes of which nothing can be saved, as they are. Made by zlib and by
-//! the command zstd.
+//! Each format has two answers: a compressed text, with matches and its own codes, and incompressible bytes, which are stored. Made by
+//! zlib and by the command zstd.
 
 use super::answer::KnownAnswer;
 use super::hex::hex;

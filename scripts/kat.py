@@ -16,7 +16,7 @@ TARGET = ROOT / "core/src/trust/vectors.rs"
 HEAD = """\
 //! Known answers, made by `scripts/kat.py`. Do not edit by hand.
 //!
-//! The origin of each is named above it. `computed` means: by two implementations that share no code (OpenSSL and
+//! A comment above each answer names its origin. `computed` means: by two implementations that share no code (OpenSSL and
 //! PyCryptodome, see `scripts/reference.py`), which agree.
 
 use super::answer::KnownAnswer;
@@ -24,7 +24,7 @@ use super::hex::hex;
 use super::sample_keys;
 use crate::algorithm::Algorithm;
 
-/// Every algorithm's answers: one short, one that crosses several blocks; of RSA one.
+/// A short answer of each algorithm, and one that crosses several blocks; a single answer of RSA.
 #[rustfmt::skip]
 pub(crate) const KNOWN_ANSWERS: &[KnownAnswer] = &[
 """

@@ -3,7 +3,7 @@
  *
  *     libsrtp SUITE BYTES STREAMS SECONDS        e.g. libsrtp AEAD_AES_128_GCM 172 1000 0.2
  *
- * Each stream has a session and a master key of its own. Each round seals TURNS packets of every stream, one of each in turn, and then
+ * Each stream has a session and a master key of its own. Each round seals PACKETS packets of every stream, one of each in turn, and then
  * opens them. Prints nanoseconds of CPU time for each sealed packet, and for each opened one.
  *
  * Built by benches/packets/srtp with: cc -O2 libsrtp.c -lsrtp2
@@ -15,7 +15,7 @@
 #include "../peers/peer.h"
 
 /* Packets of each stream in a round. */
-enum { TURNS = 8, HEADER = 12, SALTED = 46 };
+enum { PACKETS = 8, HEADER = 12, SALTED = 46 };
 
 static const struct {
     const char *name;
@@ -69,7 +69,7 @@ int main(int count, char **words)
         fail("bytes, streams, or no library");
 
     /* Whole words, because libsrtp2 reads whole words. */
-    const size_t room = (bytes + SRTP_MAX_TRAILER_LEN + 63) / 64 * 64, packets = streams * TURNS;
+    const size_t room = (bytes + SRTP_MAX_TRAILER_LEN + 63) / 64 * 64, packets = streams * PACKETS;
     uint8_t *buffers = aligned_alloc(64, packets * room);
     srtp_t *out = calloc(streams, sizeof(*out)), *in = calloc(streams, sizeof(*in));
     if (!buffers || !out || !in)
@@ -87,7 +87,7 @@ int main(int count, char **words)
         int length = 0;
         for (size_t at = 0; at < packets; at++) {
             const size_t stream = at % streams;
-            header(buffers + at * room, (uint32_t)stream, (uint16_t)(turn * TURNS + at / streams));
+            header(buffers + at * room, (uint32_t)stream, (uint16_t)(turn * PACKETS + at / streams));
             length = (int)bytes;
             if (srtp_protect(out[stream], buffers + at * room, &length) != srtp_err_status_ok)
                 fail("not sealed");

@@ -22,11 +22,11 @@ struct Input<'a> {
     null_count: i8,
     nested: bool,
     /// The buffers that are present; others are null.
-    there: u8,
+    present: u8,
     validity: &'a [u8],
     /// Offsets, views or values.
     values: &'a [u8],
-    /// Data behind offsets, or of each buffer of views.
+    /// The data that offsets refer to, or the data of each buffer of views.
     data: Vec<&'a [u8]>,
     /// A number of the array to change, and its new value.
     odd: Option<(u8, i64)>,
@@ -81,8 +81,9 @@ fuzz_target!(|input: Input<'_>| {
             buffers.push(padded(input.data.first().copied().unwrap_or_default(), len));
         }
     }
-    let is_there = |index: usize| index > 7 || input.there >> index & 1 == 1;
-    let at = |(index, buffer): (usize, &Box<[u8]>)| if is_there(index) { buffer.as_ptr().cast() } else { ptr::null() };
+    let is_present = |index: usize| index > 7 || input.present >> index & 1 == 1;
+    let at =
+        |(index, buffer): (usize, &Box<[u8]>)| if is_present(index) { buffer.as_ptr().cast() } else { ptr::null() };
     let mut pointers: Vec<*const c_void> = buffers.iter().enumerate().map(at).collect();
     let mut array = ArrowArray {
         length: length as i64,
@@ -118,8 +119,8 @@ fuzz_target!(|input: Input<'_>| {
     }
     // SAFETY: the buffers are as long as the lengths and the last offset require, and outlive the column.
     let column = unsafe {
-        let given = ArrowArray::take(if input.nested { &raw mut outer } else { &raw mut own });
-        within(1 << 10, || Column::new(given, layout, input.nested))
+        let taken = ArrowArray::take(if input.nested { &raw mut outer } else { &raw mut own });
+        within(1 << 10, || Column::new(taken, layout, input.nested))
     };
     let Ok(column) = column else { return };
     for index in 0..column.len() {

@@ -82,7 +82,7 @@ struct RequestInput {
     /// The output replaces the input.
     in_place: bool,
     out: BufferInput,
-    /// Mostly valid for its session: the forward or the inverse operation.
+    /// `Some` makes a request that is mostly valid for its session: the forward operation if `true`, else the inverse one.
     fits: Option<bool>,
     iv: BufferInput,
     aad: BufferInput,
@@ -119,7 +119,7 @@ struct Open {
 
 fuzz_target!(|calls: Vec<Call>| {
     let mut open = Open {
-        // Ends with zeros, for offsets of columns.
+        // The arena ends with zeros, for offsets of columns.
         arena: Box::new(Arena(std::array::from_fn(|at| (at * 31 % 251 * usize::from(at < 3840)) as u8))),
         sessions: Vec::new(),
         streams: Vec::new(),
@@ -184,8 +184,8 @@ impl Open {
     ) -> Request {
         let at = |offset: usize| arena.cast::<u8>().wrapping_add(offset).cast::<c_void>();
         // SAFETY: an open handle, or none.
-        let own = unsafe { gantry_session_tag_len(session) };
-        let (operation, iv_len) = match (own, requested.operation % 4) {
+        let tag_len = unsafe { gantry_session_tag_len(session) };
+        let (operation, iv_len) = match (tag_len, requested.operation % 4) {
             (0, _) => (if forward { operation::ENCRYPT } else { operation::DECRYPT }, 16),
             (_, 0) => (operation::DIGEST, 0),
             (_, 1) => (operation::MAC, if forward { 12 } else { 0 }),
@@ -204,14 +204,14 @@ impl Open {
             result: -1000,
             iv: if operation == operation::MAC && iv_len > 0 { at(512) } else { iv },
             iv_len,
-            aad: if own == 0 { null() } else { aad.0 },
-            aad_len: if own == 0 { 0 } else { aad.1 },
+            aad: if tag_len == 0 { null() } else { aad.0 },
+            aad_len: if tag_len == 0 { 0 } else { aad.1 },
             r#in: if requested.in_place && !is_hash { out } else { at(input % 900) },
             in_len: len,
             out,
-            out_len: if is_hash { own.min(64) } else { len },
-            tag: if is_hash || own == 0 { null_mut() } else { tag },
-            tag_len: if is_hash { 0 } else { own.min(64) },
+            out_len: if is_hash { tag_len.min(64) } else { len },
+            tag: if is_hash || tag_len == 0 { null_mut() } else { tag },
+            tag_len: if is_hash { 0 } else { tag_len.min(64) },
         }
     }
 
@@ -324,8 +324,8 @@ impl Open {
             Call::DigestMany { session, messages, out } => {
                 let session = Self::pick(&self.sessions, session);
                 // SAFETY: an open handle, or none.
-                let own = unsafe { gantry_session_tag_len(session) };
-                let out = out.map_or(own, usize::from);
+                let tag_len = unsafe { gantry_session_tag_len(session) };
+                let out = out.map_or(tag_len, usize::from);
                 let mut list = Vec::new();
                 for (data, to) in messages.into_iter().take(40) {
                     let ((data, len), (to, _)) = (Self::piece(arena, data), Self::piece(arena, to));
@@ -362,8 +362,8 @@ impl Open {
                     reserved: 0,
                 };
                 // SAFETY: an open handle, or none.
-                let own = unsafe { gantry_session_tag_len(session) } * count;
-                let mut room = vec![0x5a; out.map_or(own, usize::from)];
+                let digests_len = unsafe { gantry_session_tag_len(session) } * count;
+                let mut room = vec![0x5a; out.map_or(digests_len, usize::from)];
                 let (to, len) = (room.as_mut_ptr().cast(), room.len());
                 // SAFETY: as above; the output is a separate buffer.
                 self.watched(&[], || unsafe { gantry_digest_column(session, &raw const column, to, len) });

@@ -39,10 +39,10 @@ static MEMORY: Counting = Counting;
 // Input: the first byte selects a bag or not, and the functions; then the name of the file, up to a line end, and its lines.
 fuzz_target!(|data: &[u8]| {
     let Some((&first, data)) = data.split_first() else { return };
-    let (in_bag, only) = (first & 1 == 1, first >> 1);
-    let only: Vec<Id> = Id::all().filter(|id| Some(*id) == Id::all().nth(only.into())).collect();
+    let (in_bag, function) = (first & 1 == 1, first >> 1);
+    let allowed: Vec<Id> = Id::all().filter(|id| Some(*id) == Id::all().nth(function.into())).collect();
     let mut lines = data.split_inclusive(|&byte| byte == b'\n');
-    let mut recogniser = Recogniser::new(lines.next().unwrap_or_default(), in_bag.then_some(Escapes::All), &only);
+    let mut recogniser = Recogniser::new(lines.next().unwrap_or_default(), in_bag.then_some(Escapes::All), &allowed);
     for line in lines {
         let most = 8 * line.len() + (64 << 10);
         let Recognised::Entry(entry) = within(most, || recogniser.read(line)) else { continue };
@@ -52,7 +52,7 @@ fuzz_target!(|data: &[u8]| {
             let mut digits = Vec::new();
             digest.write_hex(&mut digits);
             assert_eq!(digits.len(), id.digits());
-            assert!(only.is_empty() || only.contains(id));
+            assert!(allowed.is_empty() || allowed.contains(id));
         }
         let upward = entry.name.split(|&byte| byte == b'/').any(|part| part == b"..");
         assert!(!in_bag || !upward && !entry.name.starts_with(b"/"));

@@ -15,7 +15,7 @@ use nix::sys::memfd::{MFdFlags, memfd_create};
 static FILE: LazyLock<String> = LazyLock::new(|| {
     let file = memfd_create("gantry.toml", MFdFlags::empty()).unwrap();
     let path = format!("/proc/self/fd/{}", file.as_raw_fd());
-    // Stays open as long as the process.
+    // The file stays open as long as the process runs.
     std::mem::forget(file);
     let variables: Vec<_> = std::env::vars_os().map(|(name, _)| name).collect();
     for name in variables.iter().filter(|name| name.to_string_lossy().starts_with("GANTRY_")) {

@@ -48,9 +48,9 @@ const KEY: [u8; 36] = [7; 36];
 const INTEGRITY_KEY: [u8; 32] = [9; 32];
 const HERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1));
 const PEER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 2));
-/// The first bytes of source and destination of packets that may come in.
-const THERE: [u8; 2] = [10, 2];
-const INSIDE: [u8; 2] = [10, 1];
+/// The network of the peer, and the network here: packets from the first to the second may come in.
+const PEER_NETWORK: [u8; 2] = [10, 2];
+const OWN_NETWORK: [u8; 2] = [10, 1];
 
 static GANTRY: LazyLock<Gantry> = LazyLock::new(|| Gantry::builder().driver(&SoftwareDriver).build());
 
@@ -93,7 +93,7 @@ fuzz_target!(|input: &[u8]| {
             let mut part = vec![0; split.bytes(at)];
             split.write(at, &mut part);
             assert!(sealed.iter().any(|content| is_part_of(&part, content)), "the packet was not sealed: {part:x?}");
-            assert_eq!((&part[12..14], &part[16..18]), (&THERE[..], &INSIDE[..]), "no policy is for it");
+            assert_eq!((&part[12..14], &part[16..18]), (&PEER_NETWORK[..], &OWN_NETWORK[..]), "no policy is for it");
         }
     }
     assert_eq!(shared.counters.received_packets.get(), received);
@@ -113,8 +113,8 @@ fn receive(datagrams: Vec<(Received, Vec<u8>)>) -> (Arc<Shared>, Vec<(Offload, V
     let shared = Arc::new(Shared::new(associations.view.clone()).unwrap());
     let tun = Arc::new(tun::Queue::default());
     let waker = shared.view.waker().unwrap();
-    let inside = IpAddr::from([INSIDE[0], INSIDE[1], 0, 0]);
-    let local_addresses = local_addresses::LocalAddresses::new(std::iter::once((inside, 16)));
+    let own_network = IpAddr::from([OWN_NETWORK[0], OWN_NETWORK[1], 0, 0]);
+    let local_addresses = local_addresses::LocalAddresses::new(std::iter::once((own_network, 16)));
     let policy = Policies::default().add(policy(), false).unwrap();
     shared.view.change(|view| {
         view.local_addresses = local_addresses;
@@ -126,7 +126,7 @@ fn receive(datagrams: Vec<(Received, Vec<u8>)>) -> (Arc<Shared>, Vec<(Offload, V
     (shared, stack)
 }
 
-/// Returns the peers' ends, by their SPIs from [`SPI`] on.
+/// Returns the ends of the peers, which have the SPIs from [`SPI`] on.
 fn ends() -> Vec<Outbound> {
     let suites = [
         (Suite::AesGcm { icv: 16 }, 20, 0),
@@ -142,7 +142,7 @@ fn ends() -> Vec<Outbound> {
     suites.into_iter().enumerate().map(end).collect()
 }
 
-/// Returns the ends here, as a daemon installs them.
+/// Returns the SAs of this host, as a daemon installs them.
 fn associations() -> Associations {
     let mut associations = Associations::new(GANTRY.clone(), 4500).unwrap();
     let key = |bytes: &[u8]| Key::new(bytes);
@@ -181,7 +181,8 @@ fn policy() -> Policy {
         ciphers: u32::MAX,
         compressions: u32::MAX,
     };
-    let selector = Selector { source: network(THERE), destination: network(INSIDE), ..Selector::any(Family::Ipv4) };
+    let selector =
+        Selector { source: network(PEER_NETWORK), destination: network(OWN_NETWORK), ..Selector::any(Family::Ipv4) };
     Policy { templates: vec![template], ..Policy::new(selector, Direction::In) }
 }
 

@@ -23,13 +23,13 @@ static ENDS: LazyLock<Vec<(Outbound, Inbound)>> = LazyLock::new(|| {
     ] {
         for mode in [Mode::Tunnel, Mode::Transport, Mode::Payload] {
             for extended in [false, suite != Suite::AesGmac] {
-                let made = || {
+                let association = || {
                     // Constant keys are fine: the fuzzer does not know them.
-                    let made =
+                    let association =
                         Association::new(0x6162_6364, suite, &[7; 36][..key], &[9; 64][..integrity_key]).mode(mode);
-                    if extended { made.extended_numbers() } else { made }
+                    if extended { association.extended_numbers() } else { association }
                 };
-                ends.push((made().outbound(&gantry).unwrap(), made().inbound(&gantry).unwrap()));
+                ends.push((association().outbound(&gantry).unwrap(), association().inbound(&gantry).unwrap()));
             }
         }
     }
@@ -38,28 +38,28 @@ static ENDS: LazyLock<Vec<(Outbound, Inbound)>> = LazyLock::new(|| {
 
 fuzz_target!(|input: &[u8]| {
     let Some((&which, data)) = input.split_first() else { return };
-    let (out, back) = &ENDS[usize::from(which) % ENDS.len()];
+    let (outbound, inbound) = &ENDS[usize::from(which) % ENDS.len()];
 
     let mut wire = data.to_vec();
     let mut packet = Packet::new(&mut wire, 0..data.len());
-    assert!(back.open(&mut packet).is_err(), "an unauthentic packet opened");
+    assert!(inbound.open(&mut packet).is_err(), "an unauthentic packet opened");
     assert!(packet.data().is_empty() || packet.data() == data);
 
     let mut buffer = [&[0; 64][..], data, &[0; 64]].concat();
     let mut packet = Packet::new(&mut buffer, 64..64 + data.len());
     packet.next_header = which;
-    match out.seal(&mut packet) {
+    match outbound.seal(&mut packet) {
         Ok(()) => {
-            let result = back.open(&mut packet);
+            let result = inbound.open(&mut packet);
             // In tunnel mode the inner header determines the length of the packet; 59 marks a dummy packet.
             if result.is_ok() {
-                let mut came = packet.data().to_vec();
+                let mut opened = packet.data().to_vec();
                 // Around ESP, the IPv4 header gets a valid checksum.
                 let is_around = usize::from(which) % ENDS.len() / 2 % 3 == 1;
                 if is_around && data[0] >> 4 == 4 {
-                    came[10..12].copy_from_slice(&data[10..12]);
+                    opened[10..12].copy_from_slice(&data[10..12]);
                 }
-                assert!(data.starts_with(&came));
+                assert!(data.starts_with(&opened));
             }
         }
         Err(_) => assert_eq!(packet.data(), data),

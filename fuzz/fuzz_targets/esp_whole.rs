@@ -45,18 +45,18 @@ fuzz_target!(|input: &[u8]| {
     // Open a packet from a peer.
     let packet = sealed(content, number);
     let (mut whole, mut parts) = (packet.clone(), packet.clone());
-    let said = WHOLE.unprotect(number.into(), &mut whole);
+    let whole_result = WHOLE.unprotect(number.into(), &mut whole);
     let inbound = association().inbound(&GANTRY).unwrap();
-    let mut theirs = Packet::new(&mut parts, 0..packet.len());
-    match (said, inbound.open(&mut theirs)) {
+    let mut packet_of_parts = Packet::new(&mut parts, 0..packet.len());
+    match (whole_result, inbound.open(&mut packet_of_parts)) {
         (Ok((length, next)), Ok(())) => {
-            assert_eq!((&whole[START..START + length], next), (theirs.data(), theirs.next_header));
+            assert_eq!((&whole[START..START + length], next), (packet_of_parts.data(), packet_of_parts.next_header));
         }
         // Dummy packets are handled by the association, not by the device.
         (Ok((_, 59)), Err(PacketError::Dummy)) => {}
         (Err(Error::Refused(Outcome::Malformed)), Err(PacketError::Malformed(_))) => {
-            let hidden = whole == packet || whole[START..whole.len() - 16].iter().all(|byte| *byte == 0);
-            assert!(hidden, "a malformed packet returns no plaintext");
+            let is_hidden = whole == packet || whole[START..whole.len() - 16].iter().all(|byte| *byte == 0);
+            assert!(is_hidden, "a malformed packet returns no plaintext");
         }
         (one, other) => panic!("{one:?}, {other:?}"),
     }

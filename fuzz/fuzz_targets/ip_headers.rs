@@ -20,7 +20,7 @@ use packet::segment::Split;
 
 fuzz_target!(|input: &[u8]| {
     let Some((&[class, high, low], input)) = input.split_first_chunk() else { return };
-    let Some((before, packet)) = input.split_first_chunk::<HEADER>() else { return };
+    let Some((offload, packet)) = input.split_first_chunk::<HEADER>() else { return };
     let most = usize::from(u16::from_be_bytes([high, low]));
     let Some(header) = Header::read(packet) else { return };
     let packet = &packet[..header.total];
@@ -31,7 +31,7 @@ fuzz_target!(|input: &[u8]| {
     if !header.is_v6() && !header.dont_fragment {
         fragments(packet, &header, most);
     }
-    if let Some(offload) = Offload::read(before) {
+    if let Some(offload) = Offload::read(offload) {
         segments(packet, &offload);
     }
 });

@@ -28,25 +28,25 @@ fn room(units: u8) -> usize {
 
 fuzz_target!(|input: &[u8]| {
     let Some((&[which, units], data)) = input.split_first_chunk() else { return };
-    let (out, back) = &ENDS[usize::from(which) % ENDS.len()];
+    let (outbound, inbound) = &ENDS[usize::from(which) % ENDS.len()];
 
     let mut buffer = [data, &vec![0; room(units)]].concat();
     let mut packet = Packet::new(&mut buffer, 0..data.len());
-    match back.decompress(&mut packet) {
-        Ok(()) => check_round_trip(out, back, packet.data(), packet.next_header),
+    match inbound.decompress(&mut packet) {
+        Ok(()) => check_round_trip(outbound, inbound, packet.data(), packet.next_header),
         Err(error) => {
             assert!(matches!(error, PacketError::Malformed(_) | PacketError::Expands { .. }));
             assert!(packet.data().is_empty() || packet.data() == data);
         }
     }
-    check_round_trip(out, back, data, which);
+    check_round_trip(outbound, inbound, data, which);
 });
 
-fn check_round_trip(out: &Outbound, back: &Inbound, data: &[u8], next: u8) {
+fn check_round_trip(outbound: &Outbound, inbound: &Inbound, data: &[u8], next: u8) {
     let mut buffer = data.to_vec();
     let mut packet = Packet::new(&mut buffer, 0..data.len());
     packet.next_header = next;
-    if out.compress(&mut packet).is_err() {
+    if outbound.compress(&mut packet).is_err() {
         assert_eq!(packet.data(), data);
         return;
     }
@@ -56,14 +56,14 @@ fn check_round_trip(out: &Outbound, back: &Inbound, data: &[u8], next: u8) {
     }
     assert!(packet.data().len() < data.len());
     // In tunnel mode the inner header determines the length of the packet.
-    if back.decompress(&mut packet).is_ok() {
-        let mut came = packet.data().to_vec();
+    if inbound.decompress(&mut packet).is_ok() {
+        let mut decompressed = packet.data().to_vec();
         // Around IPComp, the IPv4 header gets a valid checksum.
-        if std::ptr::eq(out, &ENDS[1].0) && data[0] >> 4 == 4 {
-            came[10..12].copy_from_slice(&data[10..12]);
+        if std::ptr::eq(outbound, &ENDS[1].0) && data[0] >> 4 == 4 {
+            decompressed[10..12].copy_from_slice(&data[10..12]);
         }
-        assert!(data.starts_with(&came));
+        assert!(data.starts_with(&decompressed));
     } else {
-        assert!(std::ptr::eq(out, &ENDS[0].0), "only non-packets in tunnel mode may get lost");
+        assert!(std::ptr::eq(outbound, &ENDS[0].0), "only non-packets in tunnel mode may get lost");
     }
 }

@@ -9,7 +9,7 @@ use libfuzzer_sys::fuzz_target;
 #[derive(Arbitrary, Debug)]
 struct Input<'a> {
     function: u8,
-    /// Moves the numbers right: trees are small or large.
+    /// The numbers are shifted right by this number of bits, so that trees are small or large.
     shift: u8,
     /// The index of a leaf and the number of leaves; also the numbers of leaves of an old and a new tree.
     numbers: [u64; 2],
@@ -31,20 +31,20 @@ fuzz_target!(|input: Input<'_>| {
     assert!(expected.is_none_or(verify));
 
     let verify = |(old, new)| verify_consistency(function, first, second, &proof, &old, &new).is_ok();
-    let given = (old_root, new_root);
+    let claimed = (old_root, new_root);
     if first == second {
-        assert_eq!(verify(given), proof.is_empty() && old_root == new_root);
+        assert_eq!(verify(claimed), proof.is_empty() && old_root == new_root);
         assert_eq!(verify((old_root, old_root)), proof.is_empty());
     } else if first == 0 {
         let empty = MerkleTree::new(function).root();
-        assert_eq!(verify(given), proof.is_empty() && old_root == empty);
+        assert_eq!(verify(claimed), proof.is_empty() && old_root == empty);
         assert_eq!(verify((empty, new_root)), proof.is_empty());
     } else {
         let roots = |old| (first < second).then(|| reference.grown(Some(old), first, second, &proof)).flatten();
         // Both roots, and each beside a wrong one.
         let valid = roots(old_root).into_iter().flat_map(|(old, new)| [(old, new), (new_root, new), (old, new_root)]);
-        for given in valid.chain([given]) {
-            assert_eq!(verify(given), roots(given.0) == Some(given));
+        for claimed in valid.chain([claimed]) {
+            assert_eq!(verify(claimed), roots(claimed.0) == Some(claimed));
         }
     }
 });
@@ -65,8 +65,8 @@ impl Reference {
         })
     }
 
-    /// Returns the roots of the old and the new tree whose SUBPROOF (RFC 9162, 2.1.4.1) is this proof. The old root is known while no
-    /// node was left of it.
+    /// Returns the roots of the old and the new tree whose SUBPROOF (RFC 9162, 2.1.4.1) is this proof. `known` is the old root, as long as
+    /// no subtree lies left of the current one.
     fn grown(&self, known: Option<Node>, old: u64, new: u64, proof: &[Node]) -> Option<(Node, Node)> {
         if old == new {
             return match (known, proof) {

@@ -15,22 +15,23 @@ static GANTRY: LazyLock<Gantry> = LazyLock::new(|| Gantry::builder().driver(&Sof
 const SUITES: [(Suite, usize, usize); 2] = [(Suite::AesCm128HmacSha1_80, 16, 14), (Suite::AeadAes256Gcm, 32, 12)];
 
 fuzz_target!(|input: &[u8]| {
-    let Some((&which, mut rest)) = input.split_first() else { return };
-    let (suite, key, salt) = SUITES[usize::from(which & 1)];
-    let made = || {
-        let mki = if which & 2 == 0 { &b""[..] } else { b"id" };
-        let made = Context::new(suite, &[7; 32][..key], &[9; 14][..salt]).mki(mki).streams(4);
-        if which & 4 == 0 { made } else { made.unencrypted_control() }
+    let Some((&options, mut rest)) = input.split_first() else { return };
+    let (suite, key, salt) = SUITES[usize::from(options & 1)];
+    let context = || {
+        let mki = if options & 2 == 0 { &b""[..] } else { b"id" };
+        let context = Context::new(suite, &[7; 32][..key], &[9; 14][..salt]).mki(mki).streams(4);
+        if options & 4 == 0 { context } else { context.unencrypted_control() }
     };
     // New contexts for each input, so that results are reproducible.
-    let (out, back) = (made().outbound(&GANTRY).unwrap(), made().inbound(&GANTRY).unwrap());
+    let (outbound, inbound) = (context().outbound(&GANTRY).unwrap(), context().inbound(&GANTRY).unwrap());
 
     // A length byte, whose top bit marks RTCP, and the packet.
-    while let Some((&length, behind)) = rest.split_first() {
+    while let Some((&length, input)) = rest.split_first() {
         let is_control = length & 0x80 != 0;
-        let (data, next) = behind.split_at(usize::from(length & 0x7F).min(behind.len()));
+        let (data, next) = input.split_at(usize::from(length & 0x7F).min(input.len()));
         rest = next;
-        let open = |packet: &mut Packet<'_>| if is_control { back.open_control(packet) } else { back.open(packet) };
+        let open =
+            |packet: &mut Packet<'_>| if is_control { inbound.open_control(packet) } else { inbound.open(packet) };
 
         let mut wire = data.to_vec();
         let mut packet = Packet::new(&mut wire, 0..data.len());
@@ -39,13 +40,13 @@ fuzz_target!(|input: &[u8]| {
 
         let mut buffer = [data, &[0; 32]].concat();
         let mut packet = Packet::new(&mut buffer, 0..data.len());
-        match if is_control { out.seal_control(&mut packet) } else { out.seal(&mut packet) } {
+        match if is_control { outbound.seal_control(&mut packet) } else { outbound.seal(&mut packet) } {
             Ok(()) => {
-                let mut again = packet.data().to_vec();
+                let mut copy = packet.data().to_vec();
                 open(&mut packet).unwrap();
                 assert_eq!(packet.data(), data);
-                let length = again.len();
-                assert_eq!(open(&mut Packet::new(&mut again, 0..length)), Err(PacketError::Replayed));
+                let length = copy.len();
+                assert_eq!(open(&mut Packet::new(&mut copy, 0..length)), Err(PacketError::Replayed));
             }
             Err(_) => assert_eq!(packet.data(), data),
         }

@@ -81,19 +81,19 @@ fn authentic(which: usize, data: &[u8], content_type: u8, message: usize) -> Vec
     let header = |length: usize| [&[outer, 3, 3][..], &(length as u16).to_be_bytes()].concat();
     let pseudo = |length: usize| [&[0; 8], &header(length)[..]].concat();
     let (mut data, mut tag) = (data.to_vec(), [0; 20]);
-    let (own, length) = (&IV[..[0, 8, 16, 16][which]], data.len());
+    let (explicit_iv, length) = (&IV[..[0, 8, 16, 16][which]], data.len());
     match which {
         0 => gcm.seal(&IV[..12], &header(length + 16), &mut data, &mut tag[..16]).unwrap(),
-        1 => gcm.seal(&[&IV[..4], own].concat(), &pseudo(length), &mut data, &mut tag[..16]).unwrap(),
-        2 => then_mac.seal(own, &pseudo(16 + length), &mut data, &mut tag).unwrap(),
+        1 => gcm.seal(&[&IV[..4], explicit_iv].concat(), &pseudo(length), &mut data, &mut tag[..16]).unwrap(),
+        2 => then_mac.seal(explicit_iv, &pseudo(16 + length), &mut data, &mut tag).unwrap(),
         _ => {
             mac.mac(&[&pseudo(message), &data[..message]].concat(), &mut tag).unwrap();
             data.splice(message..message, tag);
-            cbc.encrypt(own, &mut data).unwrap();
+            cbc.encrypt(explicit_iv, &mut data).unwrap();
         }
     }
     let tag = &tag[..[16, 16, 20, 0][which]];
-    [&header(own.len() + data.len() + tag.len())[..], own, &data, tag].concat()
+    [&header(explicit_iv.len() + data.len() + tag.len())[..], explicit_iv, &data, tag].concat()
 }
 
 fuzz_target!(|input: &[u8]| {
@@ -106,12 +106,12 @@ fuzz_target!(|input: &[u8]| {
     let mut wire = data.to_vec();
     assert!(open(which, &mut wire).is_err(), "an unauthentic record opened");
 
-    let out = epoch(which).outbound(&GANTRY).unwrap();
-    let (head, tail) = out.room();
+    let outbound = epoch(which).outbound(&GANTRY).unwrap();
+    let (head, tail) = outbound.room();
     let mut buffer = [&vec![0; head][..], data, &vec![0; tail]].concat();
     let mut packet = Packet::new(&mut buffer, head..head + data.len());
     packet.content_type = content_type;
-    let result = out.seal(&mut packet);
+    let result = outbound.seal(&mut packet);
     assert_eq!(result.is_ok(), allowed(content_type, data.len(), which == 0));
     let mut wire = packet.data().to_vec();
     match result {
@@ -120,9 +120,9 @@ fuzz_target!(|input: &[u8]| {
     }
 
     // Whole blocks, including the MAC of MAC-then-encrypt.
-    let within = if which == 3 { 20 } else { 0 };
-    let blocks = (data.len() + within) / 16 * 16;
-    let data = if which < 2 { data } else { &data[..blocks.saturating_sub(within)] };
+    let mac_len = if which == 3 { 20 } else { 0 };
+    let blocks = (data.len() + mac_len) / 16 * 16;
+    let data = if which < 2 { data } else { &data[..blocks.saturating_sub(mac_len)] };
     if data.len() > MOST + 200 || (which >= 2 && data.is_empty()) {
         return;
     }

@@ -183,9 +183,11 @@ fn statistics() -> Result<()> {
             median(|pair| (pair.0 / pair.1 - 1.0) * 100.0),
         ));
     };
-    let (with, without) = (session(true)?, session(false)?);
+    let (counting_session, plain_session) = (session(true)?, session(false)?);
     for mode in &MODES {
-        row(&format!("null, {}", mode.name), &mut |counting| run(mode, if counting { &with } else { &without }));
+        row(&format!("null, {}", mode.name), &mut |counting| {
+            run(mode, if counting { &counting_session } else { &plain_session })
+        });
     }
     for (device, algorithm, batch) in REAL {
         let open = |counting| -> Result<Session> {
@@ -193,9 +195,9 @@ fn statistics() -> Result<()> {
             let gantry = builder.counting(counting).policy(Pin { device: device.to_owned() }).build();
             Ok(gantry.session(SessionParams::new(algorithm, &[7; 16][..algorithm.info().key.max.min(16)]))?)
         };
-        let (with, without) = (open(true)?, open(false)?);
+        let (counting_session, plain_session) = (open(true)?, open(false)?);
         row(&format!("{device}, {algorithm}, {KIB} bytes, batch {batch}"), &mut |counting| {
-            real(if counting { &with } else { &without }, batch)
+            real(if counting { &counting_session } else { &plain_session }, batch)
         });
     }
     println!("[{}]", rows.join(",\n "));
@@ -244,8 +246,8 @@ fn scaling() -> Result<()> {
     /// Requests per thread and round: some milliseconds, so that the start of threads does not matter.
     const REQUESTS: usize = 1 << 18;
     let cpus = std::thread::available_parallelism()?.get();
-    let one = session(true)?;
-    let own = (0..cpus).map(|_| session(true)).collect::<Result<Vec<_>>>()?;
+    let shared_session = session(true)?;
+    let own_sessions = (0..cpus).map(|_| session(true)).collect::<Result<Vec<_>>>()?;
     let mut rows = Vec::new();
     for mode in &MODES {
         let rate = |sessions: &[&Session]| {
@@ -265,11 +267,11 @@ fn scaling() -> Result<()> {
             });
             (sessions.len() * REQUESTS) as f64 / seconds
         };
-        let (mut shared, mut apart) = (Vec::new(), Vec::new());
+        let (mut shared_rates, mut separate_rates) = (Vec::new(), Vec::new());
         for _ in 0..ROUNDS {
-            let alone = rate(&[&one]);
-            shared.push(rate(&vec![&one; cpus]) / alone);
-            apart.push(rate(&own.iter().collect::<Vec<_>>()) / alone);
+            let rate_of_one_thread = rate(&[&shared_session]);
+            shared_rates.push(rate(&vec![&shared_session; cpus]) / rate_of_one_thread);
+            separate_rates.push(rate(&own_sessions.iter().collect::<Vec<_>>()) / rate_of_one_thread);
         }
         let median = |mut values: Vec<f64>| {
             values.sort_by(f64::total_cmp);
@@ -278,8 +280,8 @@ fn scaling() -> Result<()> {
         rows.push(format!(
             r#"{{"dispatch":"{}","cpus":{cpus},"one_session":{:.3},"frameworks_apart":{:.3}}}"#,
             mode.name,
-            median(shared),
-            median(apart)
+            median(shared_rates),
+            median(separate_rates)
         ));
     }
     println!("[{}]", rows.join(",\n "));
@@ -292,7 +294,7 @@ fn cpu_seconds() -> f64 {
 }
 
 fn run_loop(mode: &str, requests: &str) -> Result<()> {
-    let mode = MODES.iter().find(|known| known.name == mode).ok_or("unknown dispatch mode")?;
+    let mode = MODES.iter().find(|other| other.name == mode).ok_or("unknown dispatch mode")?;
     (mode.run)(&session(true)?, requests.parse()?);
     Ok(())
 }
@@ -306,26 +308,27 @@ fn check(file: &str) -> Result<()> {
     }
     let mut wrong = false;
     for mode in &MODES {
-        let was: f64 = recorded(mode.name).ok_or_else(|| format!("{file}: no count for {}", mode.name))?.parse()?;
-        let is = count(mode)?;
-        let change = is / was - 1.0;
+        let expected: f64 =
+            recorded(mode.name).ok_or_else(|| format!("{file}: no count for {}", mode.name))?.parse()?;
+        let counted = count(mode)?;
+        let change = counted / expected - 1.0;
         println!(
-            "counts: {:9} {is:8.1} instructions a request, recorded {was:.1} ({:+.1} %)",
+            "counts: {:9} {counted:8.1} instructions a request, recorded {expected:.1} ({:+.1} %)",
             mode.name,
             change * 100.0
         );
         wrong |= change.abs() > TOLERANCE;
     }
     if wrong {
-        let (then, now) = (recorded("rustc").unwrap_or("an unknown compiler"), rustc()?);
-        if then != now {
-            println!("counts: NOT COMPARED: recorded with {then}, and this is {now}");
+        let (old_rustc, new_rustc) = (recorded("rustc").unwrap_or("an unknown compiler"), rustc()?);
+        if old_rustc != new_rustc {
+            println!("counts: NOT COMPARED: recorded with {old_rustc}, and this is {new_rustc}");
             return Ok(());
         }
         return Err(format!(
             "a count differs by more than {:.0} % from the recorded one. Counts depend on the compiler: recorded with \
-             {then}, this is {now}. If the change is intended, record them again with `scripts/counts record` and \
-             say why in the commit",
+             {old_rustc}, this is {new_rustc}. If the change is intended, record them again with `scripts/counts record` \
+             and say why in the commit",
             TOLERANCE * 100.0
         )
         .into());

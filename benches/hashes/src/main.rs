@@ -43,7 +43,7 @@ impl Filter {
         if !self.0.is_empty() && !self.0.iter().any(|word| name.contains(word.as_str())) {
             return;
         }
-        let taken = |work: &mut Work<'_, T>, output: &mut [u8]| {
+        let measure = |work: &mut Work<'_, T>, output: &mut [u8]| {
             let begin = cpu_time();
             for (input, output) in input.chunks(input.len() / COUNT * batch).zip(output.chunks_mut(batch * size)) {
                 work(black_box(input), output);
@@ -53,10 +53,10 @@ impl Filter {
         let (mut output, mut least) = (vec![0; COUNT * size], f64::INFINITY);
         let (mut expected, mut ratios) = (output.clone(), vec![Vec::new(); peers.len()]);
         for _ in 0..ROUNDS {
-            let round = taken(ours, &mut expected);
-            least = least.min(round);
+            let time = measure(ours, &mut expected);
+            least = least.min(time);
             for ((name, peer), ratios) in peers.iter_mut().zip(&mut ratios) {
-                ratios.push(taken(peer, &mut output) / round);
+                ratios.push(measure(peer, &mut output) / time);
                 assert!(output == expected, "{name} has other digests");
             }
         }
@@ -69,7 +69,7 @@ impl Filter {
     }
 }
 
-/// Returns a loop over a function of one message.
+/// Returns work that calls `hash` for each message.
 fn each<H: AsRef<[u8]>>(hash: impl Fn(&[u8]) -> H) -> impl Fn(&[&[u8]], &mut [u8]) {
     move |messages, output| {
         for (message, output) in messages.iter().zip(output.chunks_exact_mut(output.len() / messages.len())) {
@@ -153,7 +153,7 @@ fn nodes(filter: &Filter) {
     }
 }
 
-/// Returns a loop over a function of one pair.
+/// Returns work that calls `hash` for each pair.
 fn pairs(hash: impl Fn(&[u8]) -> Node) -> impl Fn(&[Node], &mut [u8]) {
     move |children, output| {
         for (pair, output) in children.chunks_exact(2).zip(output.as_chunks_mut().0) {
@@ -165,7 +165,7 @@ fn pairs(hash: impl Fn(&[u8]) -> Node) -> impl Fn(&[Node], &mut [u8]) {
 /// Measures nodes with a byte before each pair (RFC 6962), and a tree that gets its leaves in pieces.
 fn logs(filter: &Filter) {
     let children: Vec<Node> = bytes(64).as_chunks().0.to_vec();
-    let one = |pair: &[u8]| sha2::Sha256::new().chain_update([1]).chain_update(pair).finalize().into();
+    let hash_pair = |pair: &[u8]| sha2::Sha256::new().chain_update([1]).chain_update(pair).finalize().into();
     for batch in [1, 4, COUNT] {
         filter.row(
             ("nodes of RFC 6962", batch),
@@ -173,7 +173,7 @@ fn logs(filter: &Filter) {
             &mut |children, output| {
                 hash_pairs(NodeHash::Rfc6962, children, output.as_chunks_mut().0).expect("pairs");
             },
-            &mut [("sha2", &mut pairs(one))],
+            &mut [("sha2", &mut pairs(hash_pair))],
         );
     }
     // There are as many leaves as nodes above.
@@ -189,7 +189,7 @@ fn logs(filter: &Filter) {
                 tree.append(leaves);
             },
             &mut [("sha2", &mut |leaves, _| {
-                leaves.iter().for_each(|leaf| _ = black_box(one([*leaf; 2].as_flattened())));
+                leaves.iter().for_each(|leaf| _ = black_box(hash_pair([*leaf; 2].as_flattened())));
             })],
         );
     }

@@ -44,14 +44,14 @@ impl Openssl {
         unsafe { CStr::from_ptr((self.version)(0)) }.to_str().expect("ASCII")
     }
 
-    /// Returns a loop over one message at a time. It keeps one context and one fetched algorithm.
+    /// Returns work that hashes one message after the other, all with the same context and the same fetched algorithm.
     pub(crate) fn digest(&self, algorithm: &CStr) -> impl Fn(&[&[u8]], &mut [u8]) {
-        let digest = (self.fetch)(null_mut(), algorithm.as_ptr(), null());
+        let evp_md = (self.fetch)(null_mut(), algorithm.as_ptr(), null());
         let context = (self.context)();
-        assert!(!digest.is_null() && !context.is_null(), "OpenSSL lacks {algorithm:?}");
+        assert!(!evp_md.is_null() && !context.is_null(), "OpenSSL lacks {algorithm:?}");
         move |messages, output| {
             for (message, output) in messages.iter().zip(output.chunks_exact_mut(output.len() / messages.len())) {
-                let good = (self.start)(context, digest, null()) == 1
+                let good = (self.start)(context, evp_md, null()) == 1
                     && (self.update)(context, message.as_ptr(), message.len()) == 1
                     && (self.finish)(context, output.as_mut_ptr(), null_mut()) == 1;
                 assert!(good, "OpenSSL refuses {} bytes", message.len());

@@ -61,10 +61,10 @@ fn measure(ends: &[(Outbound, Inbound)], bytes: usize, at_least: Duration) -> Re
         }
         let mut packets: Vec<Packet<'_>> =
             buffers.iter_mut().map(|buffer| Packet::new(buffer, ROOM..ROOM + bytes)).collect();
-        let mut burst: Vec<_> = ends.iter().map(|(out, _)| out).zip(&mut packets).collect();
+        let mut burst: Vec<_> = ends.iter().map(|(outbound, _)| outbound).zip(&mut packets).collect();
         esp::seal(&mut burst);
         let sealed = Instant::now();
-        let mut burst: Vec<_> = ends.iter().map(|(_, back)| back).zip(&mut packets).collect();
+        let mut burst: Vec<_> = ends.iter().map(|(_, inbound)| inbound).zip(&mut packets).collect();
         esp::open(&mut burst);
         let opened = Instant::now();
         if let Some(reason) = packets.iter().find_map(|packet| packet.verdict().err()) {

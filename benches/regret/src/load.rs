@@ -1,4 +1,4 @@
-//! Requests of one thread, repeated.
+//! The requests that a thread repeats.
 
 use gantry_core::driver::{Buffers, Operands};
 use gantry_core::{Algorithm, Kind, Operation, Outcome, Request, Session};
@@ -43,7 +43,7 @@ impl Load {
         Some(Self { kind: info.kind, batch, slots: (0..requests).map(slot).collect(), next: 0 })
     }
 
-    /// Runs batches, each with one call, or a direct call for a batch of one.
+    /// Runs `times` batches, each with one call: `process`, or `run` if the batch is a single request.
     #[inline(never)]
     pub(crate) fn repeat(&mut self, session: &Session, times: usize) -> Result<(), gantry_core::Error> {
         for _ in 0..times {

@@ -28,7 +28,7 @@ type Result<T, E = Box<dyn Error + Send + Sync>> = std::result::Result<T, E>;
 /// Duration of one turn: shorter than the time slices on a busy machine.
 const TURN: Duration = Duration::from_micros(400);
 /// Maximum repetitions of an interrupted turn.
-const AGAIN: usize = 10;
+const REPETITIONS: usize = 10;
 /// A point with a lower ratio is measured longer.
 const DOUBTFUL: f64 = 0.985;
 /// The additional time, relative to the first measurement.
@@ -91,7 +91,7 @@ fn main() -> Result<()> {
     for _ in 0..options.runs.max(1) {
         let mut modes: Option<(Algorithm, Vec<DispatchMode>)> = None;
         for (point, verdicts) in points.iter().zip(&mut verdicts) {
-            if modes.as_ref().is_none_or(|(known, _)| *known != point.algorithm) {
+            if modes.as_ref().is_none_or(|(algorithm, _)| *algorithm != point.algorithm) {
                 modes = Some((point.algorithm, DispatchMode::all(&gantry, point.algorithm)?));
             }
             let Some((_, modes)) = &modes else { continue };
@@ -163,8 +163,8 @@ impl DispatchMode {
                 device.capability(algorithm).is_some_and(|capability| capability.operations.contains(&operation))
             };
             if device.state() == DeviceState::Ready && offers(device) && device.admit(algorithm).is_ok() {
-                let alone = gantry.with_policy(Pin { device: device.name().to_owned() });
-                modes.push(DispatchMode::new(Some(device.name().to_owned()), &alone, algorithm)?);
+                let pinned = gantry.with_policy(Pin { device: device.name().to_owned() });
+                modes.push(DispatchMode::new(Some(device.name().to_owned()), &pinned, algorithm)?);
             }
         }
         if modes.is_empty() {
@@ -255,7 +255,7 @@ impl Point {
                 let mode = if round % 2 == 0 { forward } else { modes.len() - 1 - forward };
                 barrier.wait();
                 let mut took = Duration::MAX;
-                for _ in 0..AGAIN {
+                for _ in 0..REPETITIONS {
                     let before = interruptions();
                     took = took.min(repeat(&modes[mode].sessions[round / 2 % SESSIONS], turns[mode], &mut trouble));
                     if interruptions() == before {

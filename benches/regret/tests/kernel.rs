@@ -1,4 +1,5 @@
-//! Routes under a real kernel, in guests whose clock counts instructions, independent of the load of this machine.
+//! Checks that the policy chooses the best device under a real kernel. The guests' clock counts instructions, so the load of this machine
+//! does not change the results.
 
 use std::process::Command;
 

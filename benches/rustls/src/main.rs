@@ -1,6 +1,6 @@
 //! The CPU time of transfers and handshakes with each provider of rustls, both ends in one thread.
 //!
-//! The providers take turns. The ratio to a peer is the median over the rounds of the peer's time by ours, so above 1 Gantry is faster.
+//! The providers take turns. The ratio is the peer's time divided by Gantry's, the median over the rounds: above 1, Gantry is faster.
 
 use std::io::{Read as _, Write as _};
 use std::sync::Arc;
@@ -14,10 +14,13 @@ use rustls::{
     ServerConnection, SideData, SupportedCipherSuite,
 };
 
-/// Rounds that count, and those before, in which the routes are learned.
-const ROUNDS: (usize, usize) = (31, 8);
-/// Bytes of a transfer, and handshakes, in one round.
+/// Measured rounds.
+const ROUNDS: usize = 31;
+/// Rounds before the measured ones, in which Gantry learns the routes.
+const WARM_UP_ROUNDS: usize = 8;
+/// Bytes of a transfer, one in each round.
 const TRANSFER: usize = 32 << 20;
+/// Handshakes in a round.
 const HANDSHAKES: usize = 100;
 /// Bytes that are written at once.
 const CHUNK: usize = 64 << 10;
@@ -63,12 +66,12 @@ fn report<const N: usize>(
     run: impl Fn(usize),
 ) {
     let mut times: [Vec<f64>; N] = std::array::from_fn(|_| Vec::new());
-    for round in 0..ROUNDS.0 + ROUNDS.1 {
+    for round in 0..WARM_UP_ROUNDS + ROUNDS {
         for (place, times) in times.iter_mut().enumerate() {
             let begun = cpu_time();
             run(place);
             let took = (cpu_time() - begun).as_secs_f64();
-            if round >= ROUNDS.1 {
+            if round >= WARM_UP_ROUNDS {
                 times.push(took);
             }
         }
@@ -91,7 +94,7 @@ fn cpu_time() -> Duration {
 
 type Configs = (Arc<ClientConfig>, Arc<ServerConfig>);
 
-/// Returns both ends with one suite and X25519, which all providers have, without resumption.
+/// Returns the configurations of both ends: one suite, X25519 (which all providers have), and no resumption.
 fn configs(
     provider: &CryptoProvider,
     suite: CipherSuite,

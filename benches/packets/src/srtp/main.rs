@@ -51,10 +51,10 @@ fn main() -> Result<()> {
     let gantry = gantry_runtime::open(Config::from_env()?)?;
     let mut rows = Vec::new();
     for (name, suite) in &options.suites {
-        let mut ours = ours::Streams::new(&gantry, *suite, &options)?;
+        let mut streams = ours::Streams::new(&gantry, *suite, &options)?;
         let mut rounds = Vec::new();
         for _ in 0..options.rounds {
-            rounds.push((ours.measure(options.slice)?, theirs(name, &options)?));
+            rounds.push((streams.measure(options.slice)?, measure_peer(name, &options)?));
         }
         let median = |of: fn(&(Cost, Cost)) -> f64| {
             let mut values: Vec<f64> = rounds.iter().map(of).collect();
@@ -93,9 +93,9 @@ fn options() -> Result<Options> {
             "--seconds" => options.slice = Duration::from_secs_f64(value()?.parse()?),
             "--rounds" => options.rounds = value()?.parse()?,
             name => {
-                let known = SUITES.into_iter().find(|(known, _)| *known == name);
+                let suite = SUITES.into_iter().find(|(other, _)| *other == name);
                 options.suites.push(
-                    known.ok_or(format!("unknown suite {name}, expected one of {:?}", SUITES.map(|(name, _)| name)))?,
+                    suite.ok_or(format!("unknown suite {name}, expected one of {:?}", SUITES.map(|(name, _)| name)))?,
                 );
             }
         }
@@ -113,7 +113,7 @@ fn options() -> Result<Options> {
     Ok(options)
 }
 
-fn theirs(suite: &str, options: &Options) -> Result<Cost> {
+fn measure_peer(suite: &str, options: &Options) -> Result<Cost> {
     let Options { peer, bytes, streams, slice, .. } = options;
     let words = [suite, &bytes.to_string(), &streams.to_string(), &slice.as_secs_f64().to_string()];
     let output = Command::new(peer).args(words).output()?;

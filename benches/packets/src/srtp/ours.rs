@@ -1,4 +1,4 @@
-//! Gantry's side. `libsrtp.c` does the same in the same order.
+//! Measures Gantry. `libsrtp.c` measures libsrtp2 with the same packets in the same order.
 
 use std::time::Duration;
 
@@ -9,8 +9,8 @@ use nix::time::{ClockId, clock_gettime};
 
 use super::{Cost, Options, Result};
 
-/// Packets of each stream in a turn, which seals them and then opens them.
-const TURNS: usize = 8;
+/// Packets of each stream that a turn seals and then opens.
+const PACKETS: usize = 8;
 /// Bytes of the RTP header.
 pub(super) const HEADER: usize = 12;
 
@@ -37,11 +37,11 @@ impl Streams {
         let mut ends = Vec::new();
         for stream in 0..options.streams {
             let keys: Vec<u8> = (0..key + salt).map(|at| (at + stream * 7) as u8).collect();
-            let made = || Context::new(suite, &keys[..key], &keys[key..]).window(128);
-            ends.push((made().outbound(gantry)?, made().inbound(gantry)?));
+            let context = || Context::new(suite, &keys[..key], &keys[key..]).window(128);
+            ends.push((context().outbound(gantry)?, context().inbound(gantry)?));
         }
         let room = (options.bytes + ends[0].0.room().1).next_multiple_of(64);
-        let buffers = vec![1; options.streams * TURNS * room];
+        let buffers = vec![1; options.streams * PACKETS * room];
         Ok(Self { ends, buffers, room, bytes: options.bytes, burst: options.burst, sequence: 0 })
     }
 
@@ -54,13 +54,13 @@ impl Streams {
             let (sealed, opened) = self.turn()?;
             seal += sealed;
             open += opened;
-            packets += (self.ends.len() * TURNS) as u32;
+            packets += (self.ends.len() * PACKETS) as u32;
         }
         let each = |time: Duration| time.as_secs_f64() * 1e9 / f64::from(packets);
         Ok(Cost { seal: each(seal), open: each(open) })
     }
 
-    /// Seals all packets, then opens them. Returns the CPU time of each.
+    /// Seals all packets, then opens them. Returns the CPU time of sealing and that of opening.
     fn turn(&mut self) -> Result<(Duration, Duration)> {
         let Self { ends, buffers, room, bytes, burst, sequence } = self;
         let begun = cpu()?;
@@ -93,7 +93,7 @@ impl Streams {
             }
         }
         let opened = cpu()?;
-        *sequence = sequence.wrapping_add(TURNS as u16);
+        *sequence = sequence.wrapping_add(PACKETS as u16);
         Ok((sealed.saturating_sub(begun), opened.saturating_sub(sealed)))
     }
 }
