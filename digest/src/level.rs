@@ -156,13 +156,11 @@ impl Level {
 }
 
 /// Returns the lowest level as of a CPU without AES instructions, for tests of drivers.
-#[doc(hidden)]
 pub fn base_without_aes() -> Level {
     Level { aes: false, ..Level::detect_at_most(Some(LevelName::Base)) }
 }
 
 /// Returns every level of this CPU, also with single features masked and with the other latency, for tests of kernels.
-#[doc(hidden)]
 #[cfg(feature = "alloc")]
 pub fn every_level() -> Vec<Level> {
     let mut levels = Vec::new();

@@ -69,6 +69,7 @@ mod hasher;
 mod hkdf;
 #[cfg(feature = "alloc")]
 mod hmac;
+#[cfg_attr(not(feature = "unstable"), allow(unreachable_pub, reason = "`internal` exports two functions for tests"))]
 mod level;
 mod many;
 mod messages;
@@ -87,8 +88,11 @@ pub(crate) mod tests;
 #[cfg(feature = "alloc")]
 mod tree;
 
-#[doc(hidden)]
+#[cfg(feature = "unstable")]
 pub mod internal;
+#[cfg(not(feature = "unstable"))]
+#[allow(dead_code, unreachable_pub, unused_imports, reason = "drivers use the rest")]
+mod internal;
 
 pub use ::digest::{self, Digest};
 pub use algorithm::{Algorithm, UnknownAlgorithm};

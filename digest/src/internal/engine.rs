@@ -16,6 +16,7 @@ pub const END: Run = (core::ptr::null(), 0);
 
 /// The lanes of one family of kernels. Segments are counted in blocks; 0 blocks mean the end of the job.
 pub trait Lanes {
+    /// One request.
     type Job;
 
     /// Number of lanes.

@@ -1,10 +1,13 @@
 //! A request to a hash function.
 
-/// One request: `input` is the next piece of `stream`, or the whole message if there is no stream. With an `output` the message ends: its
-/// digest is written there, cut to the length of `output`, and the stream restarts.
+/// One request.
 pub struct Job<'a, Start, Stream> {
+    /// The state before the message.
     pub start: &'a Start,
+    /// A message that arrives in pieces.
     pub stream: Option<&'a mut Stream>,
+    /// The next piece of `stream`, or the whole message if there is no stream.
     pub input: &'a [u8],
+    /// Ends the message: receives its digest, cut to this length, and the stream restarts.
     pub output: Option<&'a mut [u8]>,
 }

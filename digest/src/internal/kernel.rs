@@ -88,6 +88,7 @@ const fn row(lanes: usize) -> usize {
 
 /// The compression function of a hash function of the MD4 family (Merkle-Damgård, sixteen words to a block).
 pub trait Compression: Sized + 'static {
+    /// The word of the chaining value.
     type Word: Word;
     /// The bytes of a block.
     type Block: Block;
@@ -95,6 +96,7 @@ pub trait Compression: Sized + 'static {
     const BLOCK: usize = size_of::<Self::Block>();
     /// Words of the chaining value.
     const WORDS: usize;
+    /// The order of bytes in words of the message and the digest.
     const BIG_ENDIAN: bool;
     /// Bytes of the length field at the end of the padding.
     const LENGTH_FIELD: usize;
@@ -117,6 +119,7 @@ pub trait Compression: Sized + 'static {
 
 /// An array of the bytes of a block.
 pub trait Block: Copy + Send + Sync + AsRef<[u8]> + AsMut<[u8]> + 'static {
+    /// A block of zeros.
     const ZEROS: Self;
 }
 

@@ -47,11 +47,13 @@ impl Tree {
     }
 }
 
-/// One request: `input` is the next piece of `tree`, or the whole message if there is no tree. With an `output` the message ends:
-/// its digest is written there, and the tree restarts.
+/// One request.
 pub struct Job<'a> {
+    /// A message that arrives in pieces.
     pub tree: Option<&'a mut Tree>,
+    /// The next piece of `tree`, or the whole message if there is no tree.
     pub input: &'a [u8],
+    /// Ends the message: receives its digest, and the tree restarts.
     pub output: Option<&'a mut [u8]>,
 }
 

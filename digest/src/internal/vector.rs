@@ -134,9 +134,13 @@ pub trait Vector: Copy {
 
     /// Sum modulo the word size.
     fn add(self, other: Self) -> Self;
+    /// Bitwise conjunction.
     fn and(self, other: Self) -> Self;
+    /// Bitwise disjunction.
     fn or(self, other: Self) -> Self;
+    /// Bitwise exclusive disjunction.
     fn xor(self, other: Self) -> Self;
+    /// Bitwise complement.
     fn not(self) -> Self;
     /// Rotates every word left by `N` bits, 0 < N < word size.
     fn rotate_left<const N: u32>(self) -> Self;
