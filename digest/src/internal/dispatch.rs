@@ -42,7 +42,7 @@ pub struct Kernels<H: Hash> {
     pub(crate) side_by_side: Compress<H>,
     /// From this many messages on, `side_by_side` is faster than `few`.
     pub(crate) break_even: usize,
-    /// The same for messages of one or two blocks.
+    /// For messages of one or two blocks, the number from which on `side_by_side` is faster.
     pub(crate) brief_break_even: usize,
     /// Lanes of `few`; 1 if `few` is `single`.
     pub(crate) few_lanes: usize,
