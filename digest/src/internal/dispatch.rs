@@ -136,7 +136,7 @@ impl Hash for Sha256 {
 }
 
 impl Sha512 {
-    /// Returns true if [`sha512_prescheduled`](crate::internal::kernel::sha512_prescheduled) hashes a single message on this level.
+    /// Returns true if `kernel::sha512_prescheduled` hashes a single message on this level.
     pub fn has_prescheduled_kernel(level: Level) -> bool {
         cfg!(target_arch = "x86_64") && level.name() != LevelName::Base
     }
