@@ -143,8 +143,8 @@ pub(crate) static CIPHERS: [Row; 17] = [
 pub(crate) static KDFS: [Row; 2] =
     [Row::new("PBKDF2", 69, Mode::Kdf(Kdf::Pbkdf2)).faster_before(4, 1), Row::new("HKDF", 1036, Mode::Kdf(Kdf::Hkdf))];
 
-/// Operations with key pairs: signatures first, then key exchange. OpenSSL 4.0 has the same slow code for Curve25519 as 3.0, but TLS is
-/// tested with 3.0 only. One by one, the hashes of SLH-DSA take OpenSSL 4.0 up to five times as long as in lanes.
+/// Operations with key pairs: signatures first, then key exchange. OpenSSL 4.0 has the same slow code for Curve25519 as 3.0, but most
+/// programs are tested with 3.0 only. One by one, the hashes of SLH-DSA take OpenSSL 4.0 up to five times as long as in lanes.
 pub(crate) static PAIRS: [Row; 14] = [
     row("ED25519", 1087, A::Ed25519, Mode::Signature).faster_in_software_before(3, 1),
     row("SLH-DSA-SHA2-128s", 1460, A::SlhDsaSha2_128s, Mode::SlhDsa).faster_in_software_before(4, 1),

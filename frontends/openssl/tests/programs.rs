@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::Stdio;
 
 use gantry_runtime::stats::live;
+use lab::groups::command;
 use lab::{FAILED, Lab, OFFLOADED, Server, installed, noise, port, root, text, tls, wait_for};
 
 #[test]
@@ -74,6 +75,31 @@ fn tls_works_with_curve25519_and_with_keys_of_the_host() {
                 assert!(tls(&lab, &failed, none, &arguments).is_err(), "{key}, server, {arguments}: not used");
                 assert!(tls(&lab, none, &failed, &arguments).is_err(), "{key}, client, {arguments}: not used");
             }
+        }
+    }
+}
+
+/// From 4.0 on, libssl starts signatures with the version of TLS as a parameter.
+#[test]
+#[ignore = "fetches OpenSSL: make test-clients"]
+fn a_device_signs_and_verifies_in_tls_of_3_5_and_4_0() {
+    for series in ["3.5", "4.0"] {
+        let mut lab = Lab::new(&format!("tls-{series}"));
+        let openssl = command(series);
+        let path = format!("{}:{}", openssl.parent().unwrap().display(), std::env::var("PATH").unwrap());
+        lab.variables.push(("PATH", path));
+        lab.certificate("ed25519");
+        lab.write("answer", noise(1000));
+        lab.watch();
+        let offloaded = lab.configuration(OFFLOADED);
+        tls(&lab, &offloaded, &offloaded, "-tls1_3 -groups X25519").unwrap_or_else(|error| panic!("{series}: {error}"));
+        let pages = lab.take_statistics().pages;
+        let rows: Vec<_> = pages.iter().flat_map(|page| page.read().unwrap().rows).collect();
+        for (algorithm, operation) in [("ed25519", "sign"), ("ed25519", "verify"), ("x25519", "derive")] {
+            let rows = rows.iter().filter(|row| (&*row.algorithm, &*row.operation) == (algorithm, operation));
+            let devices: Vec<_> = rows.filter(|row| row.requests > 0).map(|row| row.device.as_deref()).collect();
+            let is_served = !devices.is_empty() && !devices.contains(&Some("host"));
+            assert!(is_served, "{series}, {algorithm}: {devices:?}");
         }
     }
 }

@@ -3,11 +3,12 @@
 
 mod lab;
 
+use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use lab::{Lab, everything, noise, text};
+use lab::{Lab, OFFLOADED, everything, libcrypto, noise, openssl, text};
 
 #[test]
 fn the_module_links_no_libcrypto_and_exports_one_symbol() {
@@ -49,6 +50,30 @@ fn keys_signatures_and_secrets_equal_those_of_the_default_provider() {
         let output = Command::new(&program).arg(&configuration).output().unwrap();
         assert_eq!(text(&output), "the same\n", "{policy}");
     }
+}
+
+/// Runs `parameters.c`, compiled with `libcrypto`. A device serves the signatures that the parameters leave unchanged.
+fn check_parameters(name: &str, libcrypto: &[OsString]) {
+    let lab = Lab::new(name);
+    lab.watch();
+    let program = lab.compile_with("tests/parameters.c", libcrypto);
+    let mut command = lab.command(program.to_str().unwrap(), Path::new("/dev/null"));
+    let output = command.arg(lab.configuration(OFFLOADED)).output().unwrap();
+    assert_eq!(text(&output), "the same\n");
+    let [host, _, device, _, host_back, _, device_back, _] = lab::counters(&lab)["ED25519"];
+    assert_eq!([host, device, host_back, device_back], [1, 2, 1, 2]);
+}
+
+#[test]
+#[cfg_attr(not(feature = "software"), ignore = "about the software device")]
+fn a_device_signs_with_the_parameters_of_tls() {
+    check_parameters("parameters", &["-lcrypto".into()]);
+}
+
+#[test]
+#[ignore = "long: make test-clients"]
+fn a_device_signs_with_the_parameters_of_tls_in_4_0() {
+    check_parameters("parameters-4.0", &libcrypto(&openssl("4.0"), true));
 }
 
 /// OpenSSL's own code is measured as one of the devices.

@@ -10,17 +10,17 @@ use gantry_core::{Algorithm, Outcome};
 use super::context::{Context, Contexts, bytes, new_context};
 use super::keys::KeyData;
 use crate::abi::Param;
+use crate::framework::Side;
 use crate::host::functions::SignatureFns;
-use crate::host::guard;
 use crate::host::params::is_empty;
+use crate::host::{ParamValues, guard};
 use crate::modes::slh_dsa::SlhDsaParams;
 use crate::provider::Wrapped;
 
 /// The core's `sigctx`.
 pub(super) type SignatureCtx = Context<SignatureFns>;
 
-/// The key for whole messages. `None` if a parameter was set that only the host understands, such as a variant of RFC 8032, and after
-/// calls that only newer releases have.
+/// The key for whole messages. `None` if a parameter was set that only the host understands, such as a variant of RFC 8032.
 #[derive(Clone, Default)]
 pub(crate) struct Signer {
     pub(super) key: Option<Arc<KeyData>>,
@@ -28,14 +28,12 @@ pub(crate) struct Signer {
 }
 
 impl Signer {
-    /// Runs a request on another device, if that is faster.
-    pub(super) fn run_on_device(
-        &self,
-        wrapped: &Wrapped,
-        algorithm: Algorithm,
-        operands: Operands<'_>,
-    ) -> Option<Outcome> {
-        let key = self.key.as_ref()?;
+    /// Runs a request on another device, if that is faster, and counts it.
+    fn run_on_device(&self, wrapped: &Wrapped, algorithm: Algorithm, operands: Operands<'_>) -> Option<Outcome> {
+        let Some(key) = &self.key else {
+            wrapped.count(operands.operation(), Side::Host, operands.bytes());
+            return None;
+        };
         key.pair().run(wrapped, algorithm, || key.raw(), operands)
     }
 
@@ -61,6 +59,16 @@ pub(super) unsafe extern "C" fn newctx<const PLACE: usize>(
     };
     // SAFETY: the call; the host, with its own context.
     unsafe { new_context(provider, PLACE, begin, |_, _| Signer::default()) }
+}
+
+/// Returns true if parameters change no signature. From 4.0 on, libssl names the version of TLS, which only SM2 needs.
+///
+/// # Safety
+///
+/// The call: null, or a terminated table.
+unsafe fn is_plain(params: *const Param) -> bool {
+    // SAFETY: as the caller promises.
+    unsafe { is_empty(params) || ParamValues::new(params).is_only(c"tls-version") }
 }
 
 /// # Safety
@@ -92,7 +100,7 @@ pub(super) unsafe extern "C" fn digest_init<const SIGN: bool>(
 ) -> c_int {
     // SAFETY: the call; the host, with the call's arguments.
     unsafe {
-        keyed(context, key, is_empty(params), |functions, context, key| {
+        keyed(context, key, is_plain(params), |functions, context, key| {
             Some(functions.digest_init::<SIGN>()?(context, digest, key, params))
         })
     }
@@ -216,8 +224,8 @@ pub(super) unsafe extern "C" fn verify(
 pub(super) unsafe extern "C" fn set_ctx_params(context: *mut c_void, params: *const Param) -> c_int {
     guard(0, || {
         // SAFETY: the call.
-        let ((this, ..), has_params) = unsafe { (SignatureCtx::parts(context), !is_empty(params)) };
-        if has_params {
+        let ((this, ..), plain) = unsafe { (SignatureCtx::parts(context), is_plain(params)) };
+        if !plain {
             this.state.key = None;
         }
         // SAFETY: the call.
