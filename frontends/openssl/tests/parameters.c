@@ -3,7 +3,8 @@
  *     parameters CONFIGURATION
  *
  * The configuration is for gantry's library context. With it, two signatures and two verifications have only parameters that change
- * nothing, and one of each has another parameter. */
+ * nothing, and one of each has another parameter. OpenSSL 3.4 and later also use EVP_PKEY_sign and EVP_PKEY_verify, twice each: the first
+ * time with a whole message, then with a digest. */
 #include <openssl/core_names.h>
 #include <openssl/evp.h>
 #include <openssl/provider.h>
@@ -14,7 +15,8 @@
 
 enum { SIZE = 32, SIGNATURE = 64 };
 
-static const unsigned char message[] = "the transcript of a handshake";
+static const unsigned char message[100] = "the transcript of a handshake";
+static char variant[] = "Ed25519ph";
 
 /* Signs twice in one context: with `params`, and after a start without key and parameters, as the command `speed` of 4.0 does. */
 static void sign(OSSL_LIB_CTX *library, EVP_PKEY *key, const OSSL_PARAM *params, int times, unsigned char *to)
@@ -41,10 +43,32 @@ static void verify(OSSL_LIB_CTX *library, EVP_PKEY *key, const OSSL_PARAM *param
     EVP_MD_CTX_free(ctx);
 }
 
+#if OPENSSL_VERSION_NUMBER >= 0x30400000L
+/* Signs and verifies with one of two ways to start. The second one signs a digest. */
+static void sign_otherwise(OSSL_LIB_CTX *library, EVP_PKEY *key, int of_digest, unsigned char *to)
+{
+    const OSSL_PARAM params[] = {
+        OSSL_PARAM_construct_utf8_string("instance", variant, 0),
+        OSSL_PARAM_construct_end(),
+    };
+    size_t written = SIGNATURE, length = of_digest ? 64 : 100;
+    EVP_SIGNATURE *algorithm = EVP_SIGNATURE_fetch(library, "ED25519", NULL);
+    EVP_PKEY_CTX *ctx = EVP_PKEY_CTX_new_from_pkey(library, key, NULL);
+    must(algorithm != NULL && ctx != NULL, "the algorithm");
+    must((of_digest ? EVP_PKEY_sign_init_ex2(ctx, algorithm, params) : EVP_PKEY_sign_message_init(ctx, algorithm, NULL)) == 1,
+        "beginning otherwise");
+    must(EVP_PKEY_sign(ctx, to, &written, message, length) == 1 && written == SIGNATURE, "signing otherwise");
+    must((of_digest ? EVP_PKEY_verify_init_ex2(ctx, algorithm, params) : EVP_PKEY_verify_message_init(ctx, algorithm, NULL)) == 1,
+        "beginning to verify otherwise");
+    must(EVP_PKEY_verify(ctx, to, SIGNATURE, message, length) == 1, "verifying otherwise");
+    EVP_PKEY_CTX_free(ctx);
+    EVP_SIGNATURE_free(algorithm);
+}
+#endif
+
 int main(int argc, char **argv)
 {
     int version = 0x0304;
-    char variant[] = "Ed25519ph";
     OSSL_PARAM params[] = {
         OSSL_PARAM_construct_int("tls-version", &version),
         OSSL_PARAM_construct_end(),
@@ -66,6 +90,13 @@ int main(int argc, char **argv)
         /* Releases before 3.2 ignore this. */
         params[1] = OSSL_PARAM_construct_utf8_string("instance", variant, 0);
     }
+#if OPENSSL_VERSION_NUMBER >= 0x30400000L
+    for (int of_digest = 0; of_digest < 2; of_digest++) {
+        sign_otherwise(with, key, of_digest, ours);
+        sign_otherwise(without, their_key, of_digest, theirs);
+        must(memcmp(ours, theirs, SIGNATURE) == 0, "signatures differ");
+    }
+#endif
     must(ERR_peek_error() == 0, "an error without a failure");
     EVP_PKEY_free(key);
     EVP_PKEY_free(their_key);

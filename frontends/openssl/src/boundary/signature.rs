@@ -20,7 +20,8 @@ use crate::provider::Wrapped;
 /// The core's `sigctx`.
 pub(super) type SignatureCtx = Context<SignatureFns>;
 
-/// The key for whole messages. `None` if a parameter was set that only the host understands, such as a variant of RFC 8032.
+/// The key for whole messages. `None` if a parameter was set that only the host understands, such as a variant of RFC 8032, and for
+/// digests.
 #[derive(Clone, Default)]
 pub(crate) struct Signer {
     pub(super) key: Option<Arc<KeyData>>,
@@ -106,27 +107,32 @@ pub(super) unsafe extern "C" fn digest_init<const SIGN: bool>(
     }
 }
 
-/// Functions that start an operation which the host serves alone.
-macro_rules! host_inits {
-    ($($name:ident),+) => {
-        $(pub(super) unsafe extern "C" fn $name<const SIGN: bool>(
-            context: *mut c_void,
-            key: *mut c_void,
-            params: *const Param,
-        ) -> c_int {
-            // SAFETY: the call; the host, with the call's arguments.
-            unsafe {
-                keyed(context, key, false, |functions, context, key| {
-                    Some(functions.$name::<SIGN>()?(context, key, params))
-                })
-            }
-        })+
-    };
+/// Starts an operation on a digest, which the host serves alone.
+pub(super) unsafe extern "C" fn init<const SIGN: bool>(
+    context: *mut c_void,
+    key: *mut c_void,
+    params: *const Param,
+) -> c_int {
+    // SAFETY: the call; the host, with the call's arguments.
+    unsafe {
+        keyed(context, key, false, |functions, context, key| Some(functions.init::<SIGN>()?(context, key, params)))
+    }
 }
 
-host_inits!(init, message_init);
+pub(super) unsafe extern "C" fn message_init<const SIGN: bool>(
+    context: *mut c_void,
+    key: *mut c_void,
+    params: *const Param,
+) -> c_int {
+    // SAFETY: the call; the host, with the call's arguments.
+    unsafe {
+        keyed(context, key, is_plain(params), |functions, context, key| {
+            Some(functions.message_init::<SIGN>()?(context, key, params))
+        })
+    }
+}
 
-/// `DIGEST`: the call is `EVP_DigestSign`. Otherwise it is `EVP_PKEY_sign` with a whole message, which OpenSSL has since 3.4.
+/// `DIGEST`: the call is `EVP_DigestSign`. Otherwise it is `EVP_PKEY_sign`, since OpenSSL 3.4 also with a whole message.
 pub(super) unsafe extern "C" fn sign_message<const DIGEST: bool>(
     context: *mut c_void,
     signature: *mut u8,
@@ -184,40 +190,6 @@ pub(super) unsafe extern "C" fn verify_message<const DIGEST: bool>(
         let verify = if DIGEST { functions.digest_verify } else { functions.verify };
         // SAFETY: the host, with the call's arguments.
         verify.map_or(0, |verify| unsafe { verify(this.host.context(), signature, size, input, length) })
-    })
-}
-
-pub(super) unsafe extern "C" fn sign(
-    context: *mut c_void,
-    signature: *mut u8,
-    written: *mut usize,
-    room: usize,
-    input: *const u8,
-    length: usize,
-) -> c_int {
-    guard(0, || {
-        // SAFETY: the call.
-        let (this, _, wrapped) = unsafe { SignatureCtx::parts(context) };
-        if !signature.is_null() && wrapped.is_forced_to_fail() {
-            return 0;
-        }
-        // SAFETY: the call.
-        unsafe { this.host.sign((signature, written, room), (input, length)) }
-    })
-}
-
-pub(super) unsafe extern "C" fn verify(
-    context: *mut c_void,
-    signature: *const u8,
-    size: usize,
-    input: *const u8,
-    length: usize,
-) -> c_int {
-    guard(0, || {
-        // SAFETY: the call.
-        let (this, _, wrapped) = unsafe { SignatureCtx::parts(context) };
-        // SAFETY: the call.
-        if wrapped.is_forced_to_fail() { 0 } else { unsafe { this.host.verify((signature, size), (input, length)) } }
     })
 }
 

@@ -242,10 +242,10 @@ fn signature_table(host: Table, place: usize) -> Vec<Dispatch> {
             OSSL_FUNC_SIGNATURE_DIGEST_VERIFY => signature::verify_message::<true>, SignatureVerify;
             OSSL_FUNC_SIGNATURE_SIGN_INIT => signature::init::<true>, KeyedInit;
             OSSL_FUNC_SIGNATURE_SIGN_MESSAGE_INIT => signature::message_init::<true>, KeyedInit;
-            OSSL_FUNC_SIGNATURE_SIGN => signature::sign, SignatureSign;
+            OSSL_FUNC_SIGNATURE_SIGN => signature::sign_message::<false>, SignatureSign;
             OSSL_FUNC_SIGNATURE_VERIFY_INIT => signature::init::<false>, KeyedInit;
             OSSL_FUNC_SIGNATURE_VERIFY_MESSAGE_INIT => signature::message_init::<false>, KeyedInit;
-            OSSL_FUNC_SIGNATURE_VERIFY => signature::verify, SignatureVerify;
+            OSSL_FUNC_SIGNATURE_VERIFY => signature::verify_message::<false>, SignatureVerify;
             OSSL_FUNC_SIGNATURE_SET_CTX_PARAMS => signature::set_ctx_params, SetParams;
         }),
     }

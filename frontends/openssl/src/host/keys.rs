@@ -184,30 +184,3 @@ impl Agreement {
         good && written == output.len()
     }
 }
-
-/// Signs and verifies with the key that was set last.
-impl Host<SignatureFns> {
-    /// # Safety
-    ///
-    /// The call, or slices: null, or room for the signature and its length; a readable message or digest.
-    pub(crate) unsafe fn sign(
-        &self,
-        (signature, written, room): (*mut u8, *mut usize, usize),
-        (input, length): (*const u8, usize),
-    ) -> c_int {
-        // SAFETY: the host, as the caller promises.
-        self.functions().sign.map_or(0, |sign| unsafe { sign(self.context(), signature, written, room, input, length) })
-    }
-
-    /// # Safety
-    ///
-    /// The call, or slices: a readable signature, and a readable message or digest.
-    pub(crate) unsafe fn verify(
-        &self,
-        (signature, size): (*const u8, usize),
-        (input, length): (*const u8, usize),
-    ) -> c_int {
-        // SAFETY: the host, as the caller promises.
-        self.functions().verify.map_or(0, |verify| unsafe { verify(self.context(), signature, size, input, length) })
-    }
-}
