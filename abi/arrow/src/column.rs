@@ -41,14 +41,14 @@ struct Offsets<T> {
     /// The offset of the first value. There is one offset more than values.
     first: NonNull<T>,
     data: NonNull<u8>,
-    /// Bytes of the data: the last offset.
+    /// Length of the data in bytes: the last offset.
     end: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Bitmap {
     bits: NonNull<u8>,
-    /// The bit of the first value.
+    /// The index of the bit for the first value.
     offset: usize,
 }
 
@@ -63,7 +63,7 @@ const VIEW: usize = 16;
 const INLINE: usize = 12;
 
 impl Column {
-    /// Imports an array whose schema has this layout. With `nested`, imports the only child of a structure.
+    /// Imports an array whose schema has this layout. With `nested`, the array is a structure, and the column is its only child.
     ///
     /// # Safety
     /// The array is released, or is valid for a schema of this layout. Its buffers have the bytes that the layout needs, and are not

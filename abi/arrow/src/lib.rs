@@ -1,5 +1,6 @@
 //! Columns of strings and byte strings behind [Arrow's C data interface](https://arrow.apache.org/docs/format/CDataInterface.html) and
-//! [C stream interface](https://arrow.apache.org/docs/format/CStreamInterface.html). Imports columns without a copy, and exports own ones.
+//! [C stream interface](https://arrow.apache.org/docs/format/CStreamInterface.html). Imports columns without a copy, and exports columns
+//! of its own.
 //!
 //! The interface gives lengths only of the buffers behind views. The crate checks each view against its buffer, and each offset against the
 //! last one. Like every consumer, it trusts that the producer's buffers have the length that their layout needs, and do not change.

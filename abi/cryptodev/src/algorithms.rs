@@ -10,7 +10,7 @@ pub struct CipherRow {
     pub number: u32,
     /// The kernel's name.
     pub name: &'static str,
-    /// The algorithms, one for each key length; empty if we have none.
+    /// The algorithms, one for each key length; empty if Gantry has none.
     pub algorithms: &'static [Algorithm],
     /// Bytes of the IV. CCM's IV has the kernel's form: 14 minus the nonce's length, the nonce, and zeros.
     pub iv: usize,
@@ -25,7 +25,7 @@ pub struct CipherRow {
 pub struct HashRow {
     /// [`SessionOp::mac`](crate::SessionOp::mac).
     pub number: u32,
-    /// The algorithm. The module uses its kernel name.
+    /// The algorithm. The module uses the algorithm's kernel name.
     pub algorithm: Algorithm,
 }
 
@@ -94,7 +94,7 @@ pub fn hash(number: u32) -> Option<&'static HashRow> {
 }
 
 impl CipherRow {
-    /// Returns whether the algorithm authenticates too.
+    /// Returns whether the row is an AEAD, not a cipher without authentication.
     pub fn is_aead(&self) -> bool {
         self.algorithms.first().is_some_and(|algorithm| algorithm.kind() == Kind::Aead) || self.number >= 108
     }

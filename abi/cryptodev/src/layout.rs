@@ -22,8 +22,9 @@ impl Width {
     }
 }
 
-/// A structure as C lays it out: every field at the next multiple of its size, the whole a multiple of its largest field.
-/// Reading, writing and measuring share one walk over the fields, so that the three cannot disagree.
+/// A structure as C lays it out. Every field begins at the next multiple of its size. The size of the structure is a multiple
+/// of the size of its largest field. Reading, writing and measuring share one walk over the fields, so that the three cannot
+/// disagree.
 pub(crate) trait Fields: Default {
     fn walk(&mut self, walk: &mut Walk<'_>);
 

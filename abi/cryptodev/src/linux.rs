@@ -34,7 +34,7 @@ pub const COP_FLAG_NO_ZC: u16 = 1 << 3;
 pub const COP_FLAG_AEAD_TLS_TYPE: u16 = 1 << 4;
 /// An SRTP packet: encryption, then MAC over the packet.
 pub const COP_FLAG_AEAD_SRTP_TYPE: u16 = 1 << 5;
-/// Forget the message so far; with [`COP_FLAG_UPDATE`].
+/// Forget the message so far. Used together with [`COP_FLAG_UPDATE`].
 pub const COP_FLAG_RESET: u16 = 1 << 6;
 
 /// [`SessionInfoOp::flags`]: user space reaches the algorithm's driver, a hardware engine, only through the kernel.
@@ -192,15 +192,15 @@ structure! {
     /// CIOCGSESSION: a cipher, a digest or MAC, or both.
     #[derive(Default)]
     SessionOp {
-        /// A row of [`CIPHERS`](crate::CIPHERS), or 0.
+        /// The number of a row of [`CIPHERS`](crate::CIPHERS), or 0.
         cipher: u32 = u32,
-        /// A row of [`HASHES`](crate::HASHES), or 0.
+        /// The number of a row of [`HASHES`](crate::HASHES), or 0.
         mac: u32 = u32,
-        /// Bytes of the cipher's key.
+        /// Length of the cipher's key in bytes.
         key_len: u32 = u32,
         /// Address of the cipher's key.
         key: u64 = pointer,
-        /// Bytes of the MAC's key.
+        /// Length of the MAC's key in bytes.
         mac_key_len: u32 = u32,
         /// Address of the MAC's key.
         mac_key: u64 = pointer,
@@ -219,7 +219,7 @@ structure! {
         op: u16 = u16,
         /// `COP_FLAG_*`.
         flags: u16 = u16,
-        /// Bytes of data.
+        /// Length of the data in bytes.
         len: u32 = u32,
         /// Address of the input.
         src: u64 = pointer,
@@ -242,9 +242,9 @@ structure! {
         op: u16 = u16,
         /// `COP_FLAG_AEAD_*`.
         flags: u16 = u16,
-        /// Bytes of input. Result: bytes of output.
+        /// Length of the input in bytes. Result: length of the output in bytes.
         len: u32 = u32,
-        /// Bytes of associated data.
+        /// Length of the associated data in bytes.
         auth_len: u32 = u32,
         /// Address of the associated data.
         auth_src: u64 = pointer,
@@ -254,11 +254,11 @@ structure! {
         dst: u64 = pointer,
         /// Address of the tag, for SRTP. Result: the address of the tag.
         tag: u64 = pointer,
-        /// Bytes of the tag; 0 for the longest.
+        /// Length of the tag in bytes; 0 for the longest tag.
         tag_len: u32 = u32,
         /// Address of the IV; 0 to continue from the previous request.
         iv: u64 = pointer,
-        /// Bytes of the IV; ignored, because the session determines the length.
+        /// Length of the IV in bytes; ignored, because the session determines the length.
         iv_len: u32 = u32,
     }
 }

@@ -241,7 +241,7 @@ pub mod aead {
     pub const CHACHA20_POLY1305: u32 = 3;
 }
 
-/// Public-key algorithms (VIRTIO_CRYPTO_AKCIPHER_). ECDSA has the specification's number, which differs from that of Linux's header.
+/// Public-key algorithms (VIRTIO_CRYPTO_AKCIPHER_). ECDSA has the specification's number, which differs from the number in Linux's header.
 pub mod akcipher {
     /// No public key.
     pub const NO_AKCIPHER: u32 = 0;

@@ -35,8 +35,8 @@ pub struct Request {
     pub session_parameters: Option<Session>,
     /// The lengths of the operands.
     pub lengths: Data,
-    /// True for the form of [`Features::stateless`], even if the request names a session. Only in this form, a chain's associated data
-    /// precede its source; otherwise they follow it.
+    /// True for the form of [`Features::stateless`], even if the request names a session. In this form, a chain's associated data precede
+    /// its source. In the other form they follow the source.
     pub stateless_form: bool,
 }
 
@@ -45,59 +45,60 @@ pub struct Request {
 pub enum Data {
     /// `struct virtio_crypto_cipher_para`.
     Cipher {
-        /// The IV, the counter or the tweak.
+        /// The length of the IV, the counter or the tweak.
         iv: u32,
-        /// The input.
+        /// The length of the input.
         source: u32,
-        /// The space for the output.
+        /// The length of the space for the output.
         destination: u32,
     },
     /// `struct virtio_crypto_alg_chain_data_para`.
     Chain(Chain),
     /// `struct virtio_crypto_hash_para`.
     Hash {
-        /// The message.
+        /// The length of the message.
         source: u32,
-        /// The digest.
+        /// The length of the digest.
         result: u32,
     },
     /// `struct virtio_crypto_mac_para`.
     Mac {
-        /// The message.
+        /// The length of the message.
         source: u32,
-        /// The MAC.
+        /// The length of the MAC.
         result: u32,
     },
     /// `struct virtio_crypto_aead_para`.
     Aead {
-        /// The nonce.
+        /// The length of the nonce.
         iv: u32,
-        /// Associated data.
+        /// The length of the associated data.
         aad: u32,
-        /// The plaintext, or ciphertext and tag.
+        /// The length of the plaintext, or of ciphertext and tag.
         source: u32,
-        /// The space for ciphertext and tag, or for the plaintext.
+        /// The length of the space for ciphertext and tag, or for the plaintext.
         destination: u32,
-        /// The tag; 0 stands for the session's [`tag_len`](crate::session::Aead::tag_len). Virtio 1.1 and Linux's header lack this field.
+        /// The length of the tag; 0 stands for the session's [`tag_len`](crate::session::Aead::tag_len). Virtio 1.1 and Linux's header lack
+        /// this field.
         tag: u32,
     },
     /// `struct virtio_crypto_akcipher_para`.
     Akcipher {
-        /// The input; in a verification, the signature.
+        /// The length of the input; in a verification, of the signature.
         source: u32,
-        /// The space for the result; in a verification, the signed data, which are another input.
+        /// The length of the space for the result; in a verification, of the signed data, which are a second input.
         destination: u32,
     },
 }
 
-/// A cipher over one part of the source and a digest or MAC over another.
+/// A cipher over one part of the source, and a digest or MAC over another part.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Chain {
-    /// The IV.
+    /// The length of the IV.
     pub iv: u32,
-    /// The input.
+    /// The length of the input.
     pub source: u32,
-    /// The space for the output, without the digest.
+    /// The length of the space for the output, without the digest.
     pub destination: u32,
     /// The offset of the cipher's part in the source.
     pub cipher_start: u32,
@@ -107,9 +108,9 @@ pub struct Chain {
     pub hash_start: u32,
     /// The length of the digest's part.
     pub hash_len: u32,
-    /// Associated data.
+    /// The length of the associated data.
     pub aad: u32,
-    /// The digest.
+    /// The length of the digest.
     pub result: u32,
 }
 
@@ -153,8 +154,8 @@ impl Header {
         self.opcode >> 8
     }
 
-    /// Returns true if this request names no session. [`Features::stateless`] says whether requests of the service may do so; otherwise a
-    /// device should reject the request.
+    /// Returns true if this request names no session. A device should reject such a request unless [`Features::stateless`] returns true for
+    /// the request's service.
     pub fn is_stateless(&self, features: Features) -> bool {
         features.revision_1() && self.flag & FLAG_SESSION_MODE == 0
     }

@@ -1,7 +1,7 @@
 //! Data structures of the virtio crypto device: the requests of guests, and the session messages of vhost-user front ends.
 //!
-//! Numbers and layouts are those of the virtio specification 1.2 and 1.3 (section "Crypto Device"), of `linux/virtio_crypto.h`,
-//! and of QEMU's and DPDK's sources for the session messages of vhost-user. Integers are little-endian. Lengths are in bytes.
+//! Numbers and layouts come from the virtio specification 1.2 and 1.3 (section "Crypto Device") and from `linux/virtio_crypto.h`. For
+//! the session messages of vhost-user, they come from QEMU's and DPDK's sources. Integers are little-endian. Lengths are in bytes.
 //! The crate does not access guest memory: callers pass a copy.
 //!
 //! A request has a header, a fixed part and a variable part. [`data::Header`] or [`control::Header`] gives the length of the fixed
@@ -67,7 +67,7 @@ pub enum Error {
     /// The number of the operation is unknown.
     #[error("unknown operation {0:#x}")]
     Operation(u32),
-    /// A field has an invalid value. The name is that of the field in `linux/virtio_crypto.h`.
+    /// A field has an invalid value. The string is the name of the field in `linux/virtio_crypto.h`.
     #[error("{0} has an invalid value")]
     Value(&'static str),
 }

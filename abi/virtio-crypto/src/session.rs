@@ -45,7 +45,7 @@ impl Direction {
 pub struct Cipher {
     /// A constant of [`cipher`](crate::constants::cipher).
     pub algo: u32,
-    /// Bytes of the key.
+    /// Length of the key in bytes.
     pub key_len: u32,
     /// The only direction of the session's requests.
     pub op: Direction,
@@ -82,11 +82,12 @@ pub struct Chain {
     pub cipher: Cipher,
     /// The number of the digest or MAC, depending on [`hash_mode`](Self::hash_mode).
     pub hash_algo: u32,
-    /// Bytes of the digest or MAC; 0 in a request without a session, where [`data::Chain::result`](crate::data::Chain::result) has them.
+    /// Bytes of the digest or MAC. In a request without a session it is 0, and [`data::Chain::result`](crate::data::Chain::result) has the
+    /// length.
     pub hash_result_len: u32,
     /// Bytes of the MAC's key; 0 for a digest.
     pub auth_key_len: u32,
-    /// Bytes of associated data.
+    /// Length of the associated data in bytes.
     pub aad_len: u32,
 }
 
@@ -95,7 +96,7 @@ pub struct Chain {
 pub struct Hash {
     /// A constant of [`hash`](crate::constants::hash).
     pub algo: u32,
-    /// Bytes of the digest.
+    /// Length of the digest in bytes.
     pub result_len: u32,
 }
 
@@ -104,9 +105,9 @@ pub struct Hash {
 pub struct Mac {
     /// A constant of [`mac`](crate::constants::mac).
     pub algo: u32,
-    /// Bytes of the MAC.
+    /// Length of the MAC in bytes.
     pub result_len: u32,
-    /// Bytes of the key.
+    /// Length of the key in bytes.
     pub key_len: u32,
 }
 
@@ -115,11 +116,11 @@ pub struct Mac {
 pub struct Aead {
     /// A constant of [`aead`](crate::constants::aead).
     pub algo: u32,
-    /// Bytes of the key.
+    /// Length of the key in bytes.
     pub key_len: u32,
-    /// Bytes of the tag.
+    /// Length of the tag in bytes.
     pub tag_len: u32,
-    /// Bytes of associated data.
+    /// Length of the associated data in bytes.
     pub aad_len: u32,
     /// The only direction of the session's requests.
     pub op: Direction,
@@ -149,7 +150,7 @@ pub enum Padding {
 pub struct Akcipher {
     /// Public or private.
     pub key_type: KeyType,
-    /// Bytes of the key.
+    /// Length of the key in bytes.
     pub key_len: u32,
     /// The algorithm, with its parameters.
     pub algorithm: PublicKey,
@@ -249,7 +250,7 @@ pub(crate) fn read_stateless_cipher(reader: &mut Reader<'_>) -> Result<Session, 
     Cipher::read(reader).map(Session::Cipher)
 }
 
-/// Reads the parameters of a chain in a request without a session. Their order differs from that in a session.
+/// Reads the parameters of a chain in a request without a session. Their order differs from the order in a session.
 pub(crate) fn read_stateless_chain(reader: &mut Reader<'_>) -> Result<Session, Error> {
     let (order, aad_len, cipher) = (order(reader.u32()?)?, reader.u32()?, Cipher::read(reader)?);
     let (hash_algo, auth_key_len, hash_mode) = (reader.u32()?, reader.u32()?, hash_mode(reader.u32()?)?);

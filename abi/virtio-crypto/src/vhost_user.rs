@@ -38,11 +38,11 @@ const PUBLIC_KEY: usize = 1024;
 /// The layout of the payload in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layout {
-    /// Number, parameters: 632 bytes.
+    /// Number of the session, parameters: 632 bytes.
     Symmetric,
-    /// Number, operation of 4 bytes, parameters: 632 bytes.
+    /// Number of the session, operation of 4 bytes, parameters: 632 bytes.
     Shifted,
-    /// Operation of 8 bytes, parameters, number: 1,072 bytes.
+    /// Operation of 8 bytes, parameters, number of the session: 1,072 bytes.
     Tagged,
 }
 

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use crate::Error;
 use crate::family::Family;
 
-/// A cursor over bytes. Integers are in native byte order, except those of `be16` and `be32`.
+/// A cursor over bytes. Integers are in native byte order, except in `be16` and `be32`, which are big-endian.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reader<'a>(pub(crate) &'a [u8]);
 
@@ -125,7 +125,7 @@ pub(crate) trait Write {
     }
 }
 
-/// Returns the `sizeof` of a C structure with a `u64`, whose fields end at `length`.
+/// Returns the `sizeof` of a C structure that has a `u64` and whose fields end at `length`.
 pub(crate) const fn padded(length: usize) -> usize {
     length.next_multiple_of(align_of::<u64>())
 }

@@ -353,7 +353,7 @@ impl SadInfo {
 pub struct SpdInfo {
     /// The number in the request, which the answer repeats.
     pub flags: u32,
-    /// The number of policies: in, out, forward, and the same three of sockets.
+    /// The numbers of policies for input, output and forwarding, and then of the sockets' policies in the same order.
     pub counts: Option<[u32; 6]>,
     /// The number of buckets in the hash table, and the maximum number.
     pub buckets: Option<[u32; 2]>,

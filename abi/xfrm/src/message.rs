@@ -26,7 +26,7 @@ pub enum Message {
     GetSa(SaRef),
     /// GETSA with NLM_F_DUMP: requests all SAs.
     DumpSa(AddressFilter),
-    /// FLUSHSA: deletes all SAs of a protocol, or notifies of that. 255 is IPSEC_PROTO_ANY: AH, ESP and IPComp.
+    /// FLUSHSA: deletes all SAs of a protocol, or notifies that they were deleted. 255 is IPSEC_PROTO_ANY: AH, ESP and IPComp.
     FlushSa(u8),
     /// ALLOCSPI: allocates an SPI for an SA.
     AllocSpi(Box<AllocSpi>),
@@ -42,7 +42,7 @@ pub enum Message {
     GetPolicy(PolicyRef),
     /// GETPOLICY with NLM_F_DUMP: requests all policies.
     DumpPolicy,
-    /// FLUSHPOLICY: deletes all policies of a kind, or notifies of that.
+    /// FLUSHPOLICY: deletes all policies of a kind, or notifies that they were deleted.
     FlushPolicy {
         /// XFRMA_POLICY_TYPE: 0 main, 1 sub.
         kind: u8,

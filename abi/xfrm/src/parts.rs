@@ -49,8 +49,8 @@ pub struct Selector {
     pub destination_port: Port,
     /// The source port.
     pub source_port: Port,
-    /// True if the selector's field for the family is 0, as only messages of SAs may have it: the addresses are then of the SA's family.
-    /// If the SA has the flag AF_UNSPEC, too, Linux matches packets of both families.
+    /// True if the selector's field for the family is 0, which only messages about SAs allow. The addresses then have the SA's family.
+    /// If the SA also has the flag AF_UNSPEC, Linux matches packets of both families.
     pub any_family: bool,
     /// The IP protocol, 0 for any.
     pub protocol: u8,
@@ -85,7 +85,7 @@ impl Selector {
         Family::of(self.destination.address)
     }
 
-    /// Reads a selector. Family 0 stands for `otherwise`.
+    /// Reads a selector. If the family is 0, the selector has the family `otherwise`.
     pub(crate) fn parse(reader: &mut Reader<'_>, otherwise: Option<Family>) -> Result<Self, Error> {
         let destination = reader.address()?;
         let source = reader.address()?;
@@ -137,21 +137,21 @@ impl Selector {
 /// removes the entry. [`NO_LIMIT`] bytes or packets, and 0 seconds, mean no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes.
+    /// The soft limit in bytes.
     pub soft_bytes: u64,
-    /// Bytes.
+    /// The hard limit in bytes.
     pub hard_bytes: u64,
-    /// Packets.
+    /// The soft limit in packets.
     pub soft_packets: u64,
-    /// Packets.
+    /// The hard limit in packets.
     pub hard_packets: u64,
-    /// Seconds since the entry was added.
+    /// The soft limit in seconds since the entry was added.
     pub soft_add_seconds: u64,
-    /// Seconds since the entry was added.
+    /// The hard limit in seconds since the entry was added.
     pub hard_add_seconds: u64,
-    /// Seconds since the entry was first used.
+    /// The soft limit in seconds since the entry was first used.
     pub soft_use_seconds: u64,
-    /// Seconds since the entry was first used.
+    /// The hard limit in seconds since the entry was first used.
     pub hard_use_seconds: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Messages between the preload library in a program and the server, on the same socket as those of XFRM. Their numbers are
+//! Messages between the preload library in a program and the server, on the same socket as XFRM messages. Their numbers are
 //! higher than all numbers of netlink.
 //!
 //! A connection stands for one netlink socket. The library first sends [`Private::Socket`], and again when the program joins
@@ -7,7 +7,7 @@
 //! Before the program binds a UDP socket, the library opens another connection and sends [`Private::Binding`]. The server
 //! answers [`Private::Share`]. With `true`, the library sets SO_REUSEPORT, binds, and sends [`Private::Bound`]. The server
 //! answers [`Private::Share`] again once the server picks the socket for each datagram, and the library closes the connection. The
-//! library waits at most a second for each answer, and then continues as after `false`.
+//! library waits at most a second for each answer, and then continues as if the answer were `false`.
 
 use std::net::{IpAddr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
