@@ -5,12 +5,12 @@
 use std::fmt;
 use std::time::Instant;
 
-/// Nanoseconds that pass, and waiting for them.
+/// A source of time in nanoseconds, and ways to wait.
 pub trait Clock: Send + Sync + fmt::Debug {
     /// Returns the nanoseconds since a fixed moment in the past. Never goes back.
     fn now(&self) -> u64;
 
-    /// Waits for a while, at most until `until`. A thread that cannot go on before a device does calls it repeatedly.
+    /// Waits for a while, at most until `until`. A thread that waits for a device calls this function repeatedly.
     fn wait(&self, until: Option<u64>);
 
     /// Spends `ns` nanoseconds of CPU time, as the driver of a modelled engine does.

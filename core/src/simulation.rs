@@ -12,9 +12,9 @@ use std::time::Duration;
 use crate::clock::Clock;
 
 /// Simulated time. It stands still until a thread waits or spends it. A wait continues to the next moment announced with [`at`](Self::at)
-/// before its deadline. Without one, it goes in steps, small ones first, because another thread may be about to announce a moment, and a
-/// leap to a deadline would skip it. On a clock that several threads use, such a step also takes real time, so that a thread without a CPU
-/// is not late.
+/// before its deadline. Without such a moment, the clock goes in steps, small ones first. Another thread may be about to announce a moment,
+/// and a leap to a deadline would skip it. On a clock that several threads use, such a step also takes real time, so that a thread
+/// without a CPU is not late.
 #[derive(Debug, Default)]
 pub struct VirtualClock {
     now: AtomicU64,
@@ -32,7 +32,7 @@ pub struct VirtualClock {
 impl VirtualClock {
     /// Simulated nanoseconds of a wait when nothing is announced, so that every deadline passes in the end.
     const STEP: u64 = 100_000;
-    /// The length of steps doubles after each such number of consecutive steps.
+    /// The number of consecutive steps after which the length of a step doubles.
     const STEPS_PER_DOUBLING: u32 = 16;
     /// Real time of a step as a multiple of its simulated time, if several threads use the clock.
     const SLOWDOWN: u64 = 4;

@@ -13,7 +13,7 @@ use gantry_core::{DeviceState, Gantry, Outcome, QueueOptions, RegisteredDevice, 
 /// Length of these tests' requests; no known answer has this length.
 const LENGTH: usize = 5;
 
-/// Returns a framework that prefers the engine, once there is one.
+/// Returns a framework that prefers the device `engine` as soon as it exists.
 fn gantry(devices: &[&Scripted]) -> Gantry {
     let order = ["engine", "software"].map(str::to_owned).to_vec();
     let builder = Gantry::builder().policy(Failover { order }).clock(Arc::new(VirtualClock::default()));

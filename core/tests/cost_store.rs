@@ -35,7 +35,7 @@ impl CostStore for Memory {
     }
 }
 
-/// A clock with the thread's CPU time, if the flag is set. A look takes a nanosecond.
+/// A clock with the thread's CPU time, if the flag is set. A reading takes a nanosecond.
 #[derive(Debug)]
 struct Metered(Arc<VirtualClock>, bool);
 
@@ -116,7 +116,7 @@ fn cells_exclude_the_time_of_other_programs() {
 #[test]
 fn heavily_disturbed_costs_are_not_stored() {
     for kind in [Kind::Preemptions, Kind::Frequency, Kind::Neighbour, Kind::All] {
-        // A program that ends half-way, one that ends later, and several of each.
+        // One program that ends half-way, one that ends later, and three programs of each kind.
         for (programs, saves) in [(1, 1), (1, 2), (3, 1), (3, 2)] {
             let times = excess_factors(kind, false, programs, saves);
             // A cell is a few times too long at most, if the machine was slow for the whole turn.

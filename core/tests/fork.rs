@@ -40,7 +40,7 @@ fn clone() -> libc::pid_t {
     unsafe { libc::syscall(libc::SYS_clone, libc::c_long::from(libc::SIGCHLD), 0, 0, 0, 0) as libc::pid_t }
 }
 
-/// Returns both calls if all children are recognized, else only `fork`.
+/// Returns both ways to make a child if children of both are recognized, or else only `fork`.
 fn calls() -> &'static [fn() -> libc::pid_t] {
     let both: &[fn() -> libc::pid_t] = &[fork, clone];
     if Process::certain().is_some() { both } else { &both[..1] }

@@ -221,7 +221,7 @@ fn a_device_with_thousands_of_lanes_is_tested_with_a_small_batch() {
         let gantry = Gantry::builder().driver(&wide).build();
         gantry.devices()[0].admit(Algorithm::Null).unwrap();
         let steps = [Operation::Encrypt, Operation::Decrypt].len();
-        // Besides, each answer is tested by itself, in place and not.
+        // In addition, each answer is tested by itself, once in place and once with a separate output.
         let most = steps * (128 + 2);
         assert!((steps * 2..=most).contains(&tested.load(Ordering::Relaxed)), "{tested:?}");
     }

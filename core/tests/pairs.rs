@@ -1,4 +1,4 @@
-//! Devices with fewer queue pairs than threads, which share them.
+//! Devices with fewer queue pairs than threads. The threads share the queue pairs.
 
 mod devices;
 

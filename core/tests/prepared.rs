@@ -41,7 +41,7 @@ fn a_session_is_prepared_on_the_next_device_if_the_first_declines() {
     });
     let other = Scripted::new(Script::new("other"));
     let gantry = framework(&[&declining, &other]);
-    // The known-answer test has opened some already.
+    // The known-answer test has opened several sessions already.
     let declined = (0..20).map(|_| session(&gantry)).find(|session| {
         let before = other.opened();
         session.prepare(Operation::Encrypt, LENGTH).unwrap();

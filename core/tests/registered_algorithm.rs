@@ -1,4 +1,4 @@
-//! A driver with an algorithm of its own, which works like those of the table.
+//! A driver with an algorithm of its own, which works like the algorithms of the table.
 
 use std::sync::Arc;
 

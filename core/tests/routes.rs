@@ -86,7 +86,7 @@ fn routes_leave_a_slow_device_within_a_second_and_return_after_recovery() {
     until("engine", 1);
     engine.factor.store(10, Ordering::Relaxed);
     until("software", 1_000_000_000);
-    // Routes stay there except for trials, which cost hardly anything.
+    // Routes stay on this device except for trials, which cost hardly anything.
     let start = clock.now();
     for _ in 0..100_000 {
         world.one(2048);

@@ -82,7 +82,7 @@ fn ten_thousand_sessions_have_a_request_each_in_one_queue() {
 
 #[test]
 fn a_cancelled_request_releases_its_session() {
-    // One is in the ring, and two wait for room.
+    // One request is in the ring, and two wait for room.
     let device = Scripted::new(Script { ring: Some(1), shared: true, ..Script::new("device") });
     let gantry = in_order(&Arc::default(), &[&device]);
     let mut queue = gantry.queue(QueueOptions::default()).unwrap();

@@ -43,7 +43,7 @@ fn served(snapshot: &Snapshot, device: &str) -> (u64, u64) {
 #[test]
 #[cfg_attr(miri, ignore = "80 threads: minutes")]
 fn counts_of_many_threads_are_exact() {
-    // More threads than slots, so that some share one. Later rounds reuse slots.
+    // More threads than slots, so that several threads share one. Later rounds reuse slots.
     const THREADS: usize = 80;
     let (rounds, singles, batch) = (3, 300, 7);
     let gantry = with(&[&Scripted::new(Script::new("device"))]).build();

@@ -31,7 +31,7 @@ impl<'a> Buffers<'a> {
         }
     }
 
-    /// Returns the result, for the lifetime of the buffers.
+    /// Returns the buffer of the result, for the lifetime of the buffers.
     pub(crate) fn into_output(self) -> &'a mut [u8] {
         let (Buffers::InPlace(output) | Buffers::Separate { output, .. }) = self;
         output
@@ -46,7 +46,7 @@ impl<'a> Buffers<'a> {
         }
     }
 
-    /// Returns the buffer of the result. In place, it still has the input.
+    /// Returns the buffer of the result. If the operation is in place, the buffer still has the input.
     pub fn output(&mut self) -> &mut [u8] {
         match self {
             Buffers::InPlace(data) => data,

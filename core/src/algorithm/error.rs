@@ -2,7 +2,7 @@
 //!
 //! * [`Misuse`]: a mistake of the caller, visible in its code. Untrusted data cannot cause it.
 //! * [`Outcome`]: the result of a request that ran, such as a wrong tag or an impossible length.
-//! * [`Fault`]: a failure of a device. Core retries elsewhere, so a caller gets one only if no device is left.
+//! * [`Fault`]: a failure of a device. Core retries elsewhere, so a caller gets a fault only if no device is left.
 //! * [`Refusal`]: the reason why a device opened no session: it never serves such a session ([`Unsupported`]), or has a fault.
 
 use std::borrow::Cow;
@@ -23,7 +23,7 @@ pub enum Error {
     /// The call was wrong.
     #[error(transparent)]
     Misuse(#[from] Misuse),
-    /// The request was run and refused its input: never [`Outcome::Done`].
+    /// The request ran, but its input was refused. The outcome is never [`Outcome::Done`].
     #[error("{0}")]
     Refused(Outcome),
     /// Every device that could serve the request failed.
@@ -175,7 +175,7 @@ pub enum Misuse {
     /// An option of a queue is out of range.
     #[error("a queue with a {what} of {got}; it takes 1 to {most}")]
     Queue {
-        /// The option.
+        /// The name of the option.
         what: &'static str,
         /// The given value.
         got: usize,
@@ -200,14 +200,14 @@ pub enum Misuse {
         /// The requested operation.
         operation: Operation,
     },
-    /// A piece of memory is out of bounds, or has another length than its destination.
+    /// A piece of memory is out of bounds, or has another length than the buffer that it is copied to or from.
     #[error("{len} bytes at offset {offset} do not fit {of} bytes of memory")]
     Bounds {
         /// The offset of the piece.
         offset: usize,
         /// The length of the piece.
         len: usize,
-        /// The bytes of the memory.
+        /// The length of the memory.
         of: usize,
     },
 }
@@ -223,13 +223,13 @@ pub enum Outcome {
     BadTag,
     /// The algorithm does not accept data of this length. The output is unchanged.
     BadLength,
-    /// The peer's public key is not a point of the curve, is one that gives the same secret for any private key (RFC 7748, 6.1), or is not
-    /// an encapsulation key (FIPS 203, 7.2). The output is unchanged or zero.
+    /// The peer's public key is invalid. It is not a point of the curve, gives the same secret for every private key (RFC 7748, 6.1), or is
+    /// not an encapsulation key (FIPS 203, 7.2). The output is unchanged or zero.
     BadKey,
     /// The input is malformed. Compressed data break the rules of their format, end too early, have a tail, or do not match their checksum;
-    /// the output is then undefined. A packet is not of its session or has invalid padding; it is then unchanged or zero. The input of
-    /// encipherment or decipherment is not below the modulus or has invalid padding ([`rsa`](crate::rsa)); the output is then unchanged or
-    /// zero.
+    /// the output is then undefined. A packet does not belong to its session or has invalid padding; the output is then unchanged or zero.
+    /// The input of encipherment or decipherment is not below the modulus or has invalid padding ([`rsa`](crate::rsa)); the output is then
+    /// unchanged or zero.
     Malformed,
     /// The result is longer than its buffer, or seems longer because of damaged data. The output is undefined.
     NoRoom,
@@ -262,7 +262,7 @@ pub enum Fault {
     /// The device gave a request back without a result.
     #[error("the device lost a request")]
     Lost,
-    /// The device's message.
+    /// The device failed, with this message.
     #[error("{0}")]
     Failed(Cow<'static, str>),
     /// The driver panicked. A request in place is then not run elsewhere, because its data are unknown.

@@ -8,16 +8,16 @@
 pub struct Esp {
     /// The security parameters index (RFC 4303, 2.1).
     pub spi: u32,
-    /// Numbers have 64 bits, of which packets carry the lower half (RFC 4303, 2.2.1).
+    /// Packet numbers have 64 bits, and each packet carries the lower half of its number (RFC 4303, 2.2.1).
     pub extended: bool,
 }
 
-/// Bytes of SPI and number.
+/// The length of the SPI and the number in a packet, in bytes.
 pub const HEADER: usize = 8;
-/// Bytes of the length of the padding, and of the next header.
+/// The length of the trailer without its padding, in bytes: one for the length of the padding, and one for the next header.
 pub const TRAILER: usize = 2;
 
-/// Writes the trailer of data whose first bytes are a payload (RFC 4303, 2.4 to 2.6). Does nothing if there is no room for it.
+/// Writes the trailer of data whose first `payload` bytes are the payload (RFC 4303, 2.4 to 2.6). Does nothing if there is no room for it.
 pub fn write_trailer(data: &mut [u8], payload: usize, next_header: u8) {
     let Some((rest, trailer)) = data.split_last_chunk_mut::<TRAILER>() else { return };
     let padding = rest.get_mut(payload..).unwrap_or_default();
@@ -27,7 +27,7 @@ pub fn write_trailer(data: &mut [u8], payload: usize, next_header: u8) {
     }
 }
 
-/// Returns the bytes of the payload and the next header, according to the trailer of the data.
+/// Returns the length of the payload and the next header, according to the trailer of the data.
 ///
 /// # Errors
 /// A description of the error in the trailer.

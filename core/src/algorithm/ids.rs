@@ -1,6 +1,6 @@
 //! The ids of algorithms.
 
-/// Writes the enum and the list of all its values.
+/// Writes the enum and the list of the algorithms in the table.
 macro_rules! algorithms {
     ($($variant:ident)+) => {
         /// The id of an algorithm. Its implementation on a device is a [`Capability`](crate::driver::Capability).
@@ -22,7 +22,7 @@ macro_rules! algorithms {
     };
 }
 
-// The order is that of the rows in `table.rs`; a test in `info.rs` checks it.
+// The order is the same as in `table.rs`; a test in `info.rs` checks it.
 #[rustfmt::skip]
 algorithms! {
     Null Md5 Sha1 Sha224 Sha256 Sha384 Sha512 Sha512_256 Sha3_224 Sha3_256 Sha3_384 Sha3_512 Shake128 Shake256
@@ -46,13 +46,13 @@ algorithms! {
 use Algorithm as A;
 
 impl Algorithm {
-    /// Algorithms of drivers, behind the table. A process has room for eight.
+    /// The ids for algorithms that drivers bring. They follow the ids of the table. A process has room for eight.
     #[rustfmt::skip]
     pub(super) const REGISTERED: [Algorithm; 8] = [
         A::Registered0, A::Registered1, A::Registered2, A::Registered3,
         A::Registered4, A::Registered5, A::Registered6, A::Registered7,
     ];
 
-    /// Maximum number of algorithms. Their ids are below it.
+    /// The maximum number of algorithms. Every id is below this number.
     pub(crate) const COUNT: usize = Algorithm::ALL.len() + Algorithm::REGISTERED.len();
 }

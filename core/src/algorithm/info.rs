@@ -27,15 +27,15 @@ impl Algorithm {
         self.info().kind
     }
 
-    /// Returns whether the algorithm is a parameter set of SLH-DSA (FIPS 205). A signature takes up to some millions of hashes: milliseconds
-    /// to nearly a second, where others take microseconds.
+    /// Returns whether the algorithm is a parameter set of SLH-DSA (FIPS 205). Such a signature takes up to several million hashes, which
+    /// is milliseconds to nearly a second. Most other signatures take microseconds.
     pub fn is_slh_dsa(self) -> bool {
         (Algorithm::SlhDsaSha2_128s..=Algorithm::SlhDsaShake256f).contains(&self)
     }
 }
 
 impl AlgorithmInfo {
-    /// Returns the bytes of a packet with these lengths of payload and tag: header, IV, payload, padding, trailer, tag (RFC 4303, 2).
+    /// Returns the length of a packet whose payload and tag have these lengths: header, IV, payload, padding, trailer, tag (RFC 4303, 2).
     pub const fn packet_length(&self, payload: usize, tag: usize) -> usize {
         let padded = payload.saturating_add(TRAILER).div_ceil(self.block).saturating_mul(self.block);
         padded.saturating_add(HEADER + self.iv.max + tag)
@@ -46,7 +46,7 @@ impl AlgorithmInfo {
         HEADER + self.iv.max
     }
 
-    /// Returns the maximum payload of a packet of `packet` bytes with a tag of `tag` bytes; `None` if there is no such packet.
+    /// Returns the maximum payload length of a packet of `packet` bytes with a tag of `tag` bytes; `None` if there is no such packet.
     pub const fn payload_length(&self, packet: usize, tag: usize) -> Option<usize> {
         match packet.checked_sub(self.payload_start() + tag) {
             Some(padded) if padded >= TRAILER && padded.is_multiple_of(self.block) => Some(padded - TRAILER),
@@ -70,7 +70,7 @@ impl AlgorithmInfo {
         bytes.saturating_add(bytes / 8).saturating_add(128)
     }
 
-    /// Returns the default bytes of a digest, MAC, tag, signature, shared secret or enciphered message: mostly the maximum.
+    /// Returns the default length of a digest, MAC, tag, signature, shared secret or enciphered message: the maximum, except for an XOF.
     #[inline]
     pub fn default_tag(&self) -> usize {
         self.xof.unwrap_or(self.tag.max)

@@ -9,12 +9,12 @@ pub struct Lengths {
     pub min: usize,
     /// Longest; `usize::MAX` if only memory limits it.
     pub max: usize,
-    /// Distance between two allowed lengths.
+    /// Distance between neighbouring allowed lengths.
     pub step: usize,
 }
 
 impl Lengths {
-    /// None: only the empty string.
+    /// Allows only length 0.
     pub const NONE: Lengths = Lengths::exactly(0);
 
     /// Allows one length.

@@ -1,5 +1,5 @@
 //! Algorithms and their data: the tables of algorithms, kinds and operations, parameters of sessions, memory of requests, and errors. All
-//! other folders of core build on this one; it knows no device.
+//! other folders of core use this folder, which knows no device.
 
 mod buffers;
 mod direction;

@@ -8,14 +8,14 @@ use super::kind::Kind;
 use super::row::AlgorithmInfo;
 
 impl Algorithm {
-    /// Returns all algorithms with this name. A name or an alias has one algorithm; the kernel's name of a cipher has one for each key
-    /// size. Spellings are compared as in [`same_name`].
+    /// Returns all algorithms with this name. A name or an alias belongs to one algorithm. The Linux kernel's name of a cipher belongs to
+    /// one algorithm for each key size. Spellings are compared as in [`same_name`].
     pub fn matching(name: &str) -> Result<Vec<Algorithm>, UnknownAlgorithm> {
         let found = find(name);
         if found.is_empty() { Err(UnknownAlgorithm::new(name, None)) } else { Ok(found) }
     }
 
-    /// Returns the algorithm of a kind with this name. The error suggests algorithms of the kind.
+    /// Returns the algorithm with this name, which must be of kind `kind`. The error suggests algorithms of this kind.
     pub fn of_kind(name: &str, kind: Kind) -> Result<Algorithm, UnknownAlgorithm> {
         match find(name)[..] {
             [algorithm] if algorithm.kind() == kind => Ok(algorithm),
@@ -102,7 +102,7 @@ impl UnknownAlgorithm {
             .collect();
         if near.is_empty() && given.len() > 2 {
             // A name of several key sizes, or of a part: "aes-gcm", "aes256". Encrypt-then-authenticate names contain two algorithms'
-            // names, and would match each of these.
+            // names, and would match either name.
             let contains = |row_name: &str| {
                 let mut row_name = letters(row_name);
                 given.chars().all(|letter| row_name.any(|next| next == letter))

@@ -1,4 +1,4 @@
-//! The table of operations. Requests, submissions, shadow copies, known answers and measurements read their rows here.
+//! The table of operations. Requests, submissions, shadow copies, known answers and measurements read the rows of their operations here.
 
 use std::fmt;
 
@@ -60,11 +60,11 @@ pub enum Length {
     Number,
     /// One byte.
     NextHeader,
-    /// The bytes of the request's data.
+    /// The length of the request's data.
     Data,
-    /// A packet with a payload of the data's bytes.
+    /// A packet whose payload has the length of the data.
     Packet,
-    /// Room for any result of compression.
+    /// A length that suffices for any result of compression.
     Compressed,
     /// The tag length of the session: a digest, MAC, tag, signature, secret or enciphered message.
     Tag,
@@ -82,7 +82,7 @@ pub enum Length {
     Seed,
 }
 
-/// The key of a session that runs an operation.
+/// The key that a session needs for an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum KeyOf {
     /// The secret or private key, if the algorithm has keys.
@@ -114,9 +114,9 @@ pub struct OperationInfo {
     pub operation: Operation,
     /// The name in tables and JSON.
     pub name: &'static str,
-    /// Its kind.
+    /// The kind of the algorithms that have the operation.
     pub kind: Kind,
-    /// The direction of a session that runs this operation and not its inverse; `Both` where there is no such choice.
+    /// The direction of a session that runs this operation and not its inverse; `Both` if sessions of the kind have no direction.
     pub direction: Direction,
     /// The length of the IV, nonce, number or seed.
     pub iv: Length,
@@ -135,11 +135,11 @@ pub struct OperationInfo {
     /// The operation that checks a result, if several results are valid.
     pub(crate) verifier: Option<Operation>,
     pub(crate) key: KeyOf,
-    /// IV, input, output and tag in a known answer.
+    /// The parts of a known answer that have the IV, the input, the output and the tag.
     pub(crate) answer: [Place; 4],
 }
 
-/// Makes a row with the fields that most operations share: a message in, a result of the tag's length out.
+/// Makes a row with the values that most operations share: a message in, a result of the tag's length out.
 const fn row(operation: Operation, name: &'static str, kind: Kind) -> OperationInfo {
     OperationInfo {
         operation,
@@ -278,7 +278,7 @@ const TABLE: [OperationInfo; Operation::ALL.len()] = {
 };
 
 /// The direction of a session that runs this operation and not its inverse. A session that verifies or enciphers has the public key, and
-/// one that generates keys or encapsulates has none.
+/// a session that generates keys or encapsulates has no key.
 impl From<Operation> for Direction {
     fn from(operation: Operation) -> Self {
         operation.info().direction
@@ -320,7 +320,7 @@ impl Operation {
         self.info().name
     }
 
-    /// Returns the place of the operation among the [operations](Kind::operations) of its kind.
+    /// Returns the index of the operation in the [operations](Kind::operations) of its kind.
     #[inline]
     pub const fn index(self) -> usize {
         const INDEXES: [u8; Operation::ALL.len()] = {
@@ -336,12 +336,12 @@ impl Operation {
         INDEXES[self as usize] as usize
     }
 
-    /// Returns whether the operation takes the results of another operation of its kind.
+    /// Returns whether the operation takes the results of another operation of its kind as its input.
     pub fn is_inverse(self) -> bool {
         self.info().direction == Direction::Decrypt || self == Operation::Decompress
     }
 
-    /// Returns whether the operation has its own layout of operands, and takes long.
+    /// Returns `true` for `KeyGen` and the operations after it, which have their own layouts of operands and take long.
     #[inline]
     pub(crate) const fn is_rare(self) -> bool {
         self as u8 >= Operation::KeyGen as u8
@@ -370,7 +370,7 @@ impl Operation {
 impl Kind {
     /// Returns the operations of this kind, in the order in which tables list them.
     pub const fn operations(self) -> &'static [Operation] {
-        /// Number of operations of the kinds before, and of the kind itself.
+        /// For each kind: the index of its first operation in the table, and the number of its operations.
         const COUNTS: [(u8, u8); Kind::ALL.len()] = {
             let (mut counts, mut at) = ([(0, 0); Kind::ALL.len()], 0);
             while at < TABLE.len() {
@@ -394,7 +394,7 @@ impl OperationInfo {
         !matches!(self.tag, Length::Nothing | Length::GivenTag)
     }
 
-    /// Returns whether the IV is random bytes, which the device may choose.
+    /// Returns whether the operation takes random bytes in place of an IV. The device may choose them.
     pub fn takes_seed(&self) -> bool {
         matches!(self.iv, Length::Seed | Length::KeySeed)
     }
@@ -412,7 +412,7 @@ impl fmt::Display for Operation {
 }
 
 impl AlgorithmInfo {
-    /// Returns the bytes of a field, for a request of `data` bytes in a session with tags of `tag` bytes. Assumes that seeds come from the
+    /// Returns the length of a field for a request of `data` bytes in a session with tags of `tag` bytes. Assumes that seeds come from the
     /// caller.
     pub fn length(&self, length: Length, data: usize, tag: usize) -> usize {
         match length {
@@ -432,7 +432,7 @@ impl AlgorithmInfo {
         }
     }
 
-    /// Returns the bytes of data that a request of an operation takes, if they are always the same.
+    /// Returns the number of data bytes that a request of an operation takes, if this number is always the same.
     pub fn data_of(&self, operation: Operation) -> Option<usize> {
         let input = operation.info().input;
         (input != Length::Data).then(|| self.length(input, 0, self.tag.max))

@@ -48,7 +48,7 @@ struct Signing {
 
 impl SessionParams {
     /// Makes parameters. `key` is empty for digests, both halves in order for XTS, and the private key for signatures, key exchange and key
-    /// encapsulation. Operations with another key need [their direction](Self::with_direction).
+    /// encapsulation. Operations with another key, such as a public key, need [their direction](Self::with_direction).
     pub fn new(algorithm: Algorithm, key: &[u8]) -> Self {
         Self {
             algorithm,
@@ -64,14 +64,14 @@ impl SessionParams {
         }
     }
 
-    /// Sets the association whose packets a session protects or opens.
+    /// Sets the security association whose packets a session protects or opens.
     #[must_use]
     pub fn with_esp(mut self, esp: Esp) -> Self {
         self.esp = Some(esp);
         self
     }
 
-    /// Returns the association of a session for packets.
+    /// Returns the security association of a session for packets.
     pub fn esp(&self) -> Option<Esp> {
         self.esp
     }
@@ -84,7 +84,7 @@ impl SessionParams {
         self
     }
 
-    /// Sets the input of signatures, where the algorithm has a choice. By default it is the message.
+    /// Sets the input of signatures, if the algorithm has a choice. By default, the input is the message.
     #[must_use]
     pub fn with_prehash(mut self, prehash: Prehash) -> Self {
         self.signing.prehash = prehash;
@@ -132,7 +132,7 @@ impl SessionParams {
         self.algorithm.info().randomized && !self.signing.deterministic
     }
 
-    /// Sets the second key, of encrypt-then-authenticate algorithms.
+    /// Sets the second key, which encrypt-then-authenticate algorithms use for the MAC.
     #[must_use]
     pub fn with_mac_key(mut self, key: &[u8]) -> Self {
         self.mac_key = Zeroizing::new(key.to_vec());
@@ -146,7 +146,7 @@ impl SessionParams {
         self
     }
 
-    /// Sets the bytes of a MAC or tag, or of a digest whose length the caller chooses. If not set, the length is the algorithm's
+    /// Sets the length of a MAC or tag, or of a digest whose length the caller chooses, in bytes. If not set, it is the algorithm's
     /// [default](crate::AlgorithmInfo::default_tag).
     #[must_use]
     pub fn with_tag_len(mut self, bytes: usize) -> Self {
@@ -154,21 +154,21 @@ impl SessionParams {
         self
     }
 
-    /// Takes nonces of any length that the algorithm has ([`AlgorithmInfo::any_nonce`](crate::AlgorithmInfo::any_nonce)): of AES-GCM, 1 to
-    /// 65,536 bytes. Without this, AES-GCM takes 12 bytes only.
+    /// Allows nonces of any length that the algorithm has ([`AlgorithmInfo::any_nonce`](crate::AlgorithmInfo::any_nonce)): 1 to 65,536
+    /// bytes for AES-GCM. Without this setting, AES-GCM takes only nonces of 12 bytes.
     #[must_use]
     pub fn with_any_nonce(mut self) -> Self {
         self.any_nonce = true;
         self
     }
 
-    /// Returns the lengths of the session's IVs or nonces.
+    /// Returns the allowed lengths of the session's IVs or nonces.
     pub fn iv_lengths(&self) -> Lengths {
         let info = self.algorithm.info();
         if self.any_nonce && info.any_nonce.max > 0 { info.any_nonce } else { info.iv }
     }
 
-    /// Lets the requests of this session complete in the order in which a queue took them.
+    /// Makes the requests of this session complete in the order in which a queue took them.
     #[must_use]
     pub fn ordered(mut self) -> Self {
         self.ordered = true;
@@ -190,12 +190,12 @@ impl SessionParams {
         &self.key
     }
 
-    /// Returns the second key of encrypt-then-authenticate algorithms, otherwise an empty one. Secret.
+    /// Returns the second key of an encrypt-then-authenticate algorithm; empty for other algorithms. Secret.
     pub fn mac_key(&self) -> &[u8] {
         &self.mac_key
     }
 
-    /// Returns the bytes of a digest, MAC, tag, signature or secret of this session; 0 for ciphers.
+    /// Returns the length in bytes of a digest, MAC, tag, signature or secret of this session; 0 for ciphers.
     pub fn tag_len(&self) -> usize {
         self.tag_len
     }
@@ -256,7 +256,7 @@ impl SessionParams {
         let (algorithm, takes) = (self.algorithm, self.algorithm.info().context);
         let Signing { context, prehash, .. } = &self.signing;
         let got = context.len();
-        // A representative already includes the context.
+        // The representative μ already includes the context.
         if !takes.allows(got) || *prehash == Prehash::Mu && got > 0 {
             let takes = if *prehash == Prehash::Mu { Lengths::NONE } else { takes };
             return Err(Misuse::ContextLength { algorithm, got, takes });
@@ -269,7 +269,7 @@ impl SessionParams {
         if good { Ok(()) } else { Err(Misuse::Prehash { algorithm }) }
     }
 
-    /// Returns the operation of this session's streams.
+    /// Returns the operation of this session's digest or MAC streams, if it has them.
     pub(crate) fn stream_operation(&self) -> Option<Operation> {
         match self.algorithm.kind() {
             Kind::Digest => Some(Operation::Digest),

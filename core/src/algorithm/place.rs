@@ -4,14 +4,14 @@ use super::ids::Algorithm;
 use super::operation::Operation;
 use super::table::TABLE;
 
-/// Columns of the table below: no fewer than there are operations, and a power of two, which is quicker to multiply by.
+/// Columns of `PLACES`: at least the number of operations, and a power of two, because multiplying by it is quicker.
 const COLUMNS: usize = 32;
 
 /// Entries of an algorithm that a driver brings: as many as the kind with the most operations needs.
 const MOST: usize = 3;
 
-/// The index of each operation's entry, then the number of entries. An operation that the algorithm does not have gets the last entry of
-/// the algorithm.
+/// For each algorithm and operation, the index of its entry; then the number of all entries. An operation that the algorithm does not have
+/// gets the last entry of the algorithm.
 static PLACES: ([[u16; COLUMNS]; Algorithm::COUNT], usize) = {
     let mut places = [[0; COLUMNS]; Algorithm::COUNT];
     let (mut index, mut first) = (0, 0);
@@ -37,7 +37,7 @@ static PLACES: ([[u16; COLUMNS]; Algorithm::COUNT], usize) = {
     (places, first)
 };
 
-/// The algorithm of each entry, and the place of the operation in its kind.
+/// The algorithm of each entry, and the index of the operation among the operations of its kind.
 static ENTRIES: [(Algorithm, u8); Algorithm::PLACES] = {
     let mut entries = [(Algorithm::ALL[0], 0); Algorithm::PLACES];
     let (mut index, mut place) = (0, 0);
@@ -61,13 +61,13 @@ impl Algorithm {
     /// Number of entries of a table that has an entry for each operation of each algorithm.
     pub const PLACES: usize = PLACES.1;
 
-    /// Returns the entry of an operation. An operation that the algorithm does not have shares one of the algorithm's entries.
+    /// Returns the index of an operation's entry. An operation that the algorithm does not have shares one of the algorithm's entries.
     #[inline]
     pub fn place(self, operation: Operation) -> usize {
         PLACES.0[self as usize][operation as usize].into()
     }
 
-    /// Returns the algorithm and the operation of an entry.
+    /// Returns the algorithm and the operation of the entry with this index.
     pub fn at_place(place: usize) -> (Algorithm, Operation) {
         let (algorithm, operation) = ENTRIES[place];
         let operations = algorithm.kind().operations();

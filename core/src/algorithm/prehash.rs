@@ -10,14 +10,15 @@ pub enum Prehash {
     /// The message: ML-DSA (FIPS 204, 5.2), SLH-DSA (FIPS 205, 10.2.1).
     #[default]
     Pure,
-    /// Its digest, which the device computes: HashML-DSA (FIPS 204, 5.4), HashSLH-DSA (FIPS 205, 10.2.2).
+    /// The digest of the message, which the device computes: HashML-DSA (FIPS 204, 5.4), HashSLH-DSA (FIPS 205, 10.2.2).
     Hash(Algorithm),
     /// ML-DSA only: the representative μ, 64 bytes, which the caller has computed from the public key, the context and the message
     /// (FIPS 204, 6.2, step 6). The session has no context.
     Mu,
 }
 
-/// The functions of [`Prehash::Hash`], and the last byte of their numbers (NIST, Computer Security Objects Register, 2.16.840.1.101.3.4.2).
+/// The functions of [`Prehash::Hash`], and the last byte of their object identifiers (NIST, Computer Security Objects Register,
+/// 2.16.840.1.101.3.4.2).
 const FUNCTIONS: [(Algorithm, u8); 11] = [
     (Algorithm::Sha256, 1),
     (Algorithm::Sha384, 2),
@@ -33,7 +34,7 @@ const FUNCTIONS: [(Algorithm, u8); 11] = [
 ];
 
 impl Prehash {
-    /// Returns the function's object identifier, in DER, as it goes into the message; `None` if there is no such function.
+    /// Returns the function's object identifier in DER, as the signed message contains it; `None` for other variants and other algorithms.
     pub fn identifier(self) -> Option<[u8; 11]> {
         let Prehash::Hash(algorithm) = self else { return None };
         let (_, last) = FUNCTIONS.iter().find(|(function, _)| *function == algorithm)?;

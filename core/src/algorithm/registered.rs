@@ -1,4 +1,4 @@
-//! Algorithms that drivers bring: rows in addition to those of the table.
+//! Algorithms that drivers bring: rows in addition to the rows of the table.
 
 use std::sync::{Mutex, OnceLock, PoisonError};
 
@@ -11,19 +11,19 @@ use super::table::TABLE;
 /// does not have are empty.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Answer {
-    /// The key; of signatures, key exchange and key encapsulation, the private one.
+    /// The key; for signatures, key exchange and key encapsulation, the private key.
     pub key: &'static [u8],
     /// The key of the MAC for encrypt-then-authenticate algorithms; the public key for signatures and key encapsulation.
     pub second_key: &'static [u8],
-    /// The IV; of key encapsulation, the random bytes of a secret.
+    /// The IV; for key encapsulation, the random bytes from which the secret is made.
     pub iv: &'static [u8],
-    /// Associated data; of key encapsulation, the random bytes of both keys; of signatures, the context.
+    /// Associated data; for key encapsulation, the random bytes from which both keys are made; for signatures, the context.
     pub aad: &'static [u8],
-    /// Message or plaintext; of key exchange, the peer's public key.
+    /// Message or plaintext; for key exchange, the peer's public key.
     pub input: &'static [u8],
-    /// Ciphertext, digest, MAC, signature or secret; of key encapsulation, the ciphertext.
+    /// Ciphertext, digest, MAC, signature or secret; for key encapsulation, the ciphertext.
     pub output: &'static [u8],
-    /// The tag of an AEAD; the secret of key encapsulation.
+    /// The tag of an AEAD; for key encapsulation, the secret.
     pub tag: &'static [u8],
 }
 
@@ -52,7 +52,7 @@ pub enum Unregistered {
     /// Another algorithm has the name, or one of the aliases.
     #[error("{name}: there is another algorithm of this name")]
     Name {
-        /// The name.
+        /// The name or alias that is taken.
         name: &'static str,
     },
     /// The row or one of the known answers is invalid.
@@ -81,7 +81,7 @@ static NONE: AlgorithmInfo = AlgorithmInfo::new("unregistered", Kind::Digest);
 impl Algorithm {
     /// Adds an algorithm to the tables for the rest of the process. A driver calls this before it declares its capabilities, and passes the
     /// result to [`Capability::new`](crate::driver::Capability::new). Then sessions, batches, queues, statistics and the names of
-    /// algorithms include it.
+    /// algorithms include the algorithm.
     ///
     /// `..`[`AlgorithmInfo::new`] fills in the fields that the row does not set; this function sets the id. At least one known answer is
     /// needed, because without one no device can serve an algorithm. Registering the same row again returns the same algorithm.
@@ -131,7 +131,7 @@ fn rows() -> impl Iterator<Item = (Algorithm, &'static AlgorithmInfo)> {
     ROWS.iter().filter_map(OnceLock::get).map(|registered| (registered.info.algorithm, &registered.info))
 }
 
-/// Returns the place of an algorithm that is not in the table.
+/// Returns the index in `ROWS` of an algorithm that is not in the table.
 fn place(algorithm: Algorithm) -> Option<usize> {
     (algorithm as usize).checked_sub(TABLE.len())
 }

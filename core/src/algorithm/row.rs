@@ -17,14 +17,14 @@ pub struct AlgorithmInfo {
     pub aliases: &'static [&'static str],
     /// The Linux kernel's name, shared by all key sizes; empty where the kernel has none.
     pub kernel: &'static str,
-    /// Its kind.
+    /// The kind of the algorithm.
     pub kind: Kind,
-    /// Key lengths. XTS counts both halves. For signatures, key exchange, key encapsulation and encipherment, these are private keys. The
-    /// shorter of two lengths is that of the seed from which the key is made.
+    /// Key lengths. XTS counts both halves. For signatures, key exchange, key encapsulation and encipherment, these are lengths of private
+    /// keys. The shorter of two lengths is the length of the seed from which the key is made.
     pub key: Lengths,
-    /// Lengths of public keys, of signatures, key exchange, key encapsulation and encipherment.
+    /// Lengths of public keys, for signatures, key exchange, key encapsulation and encipherment.
     pub public_key: Lengths,
-    /// Lengths of the second key, of encrypt-then-authenticate algorithms.
+    /// Lengths of the second key of encrypt-then-authenticate algorithms.
     pub mac_key: Lengths,
     /// IV or nonce lengths.
     pub iv: Lengths,
@@ -42,18 +42,18 @@ pub struct AlgorithmInfo {
     pub tag: Lengths,
     /// The default length of digests whose length the caller chooses (extendable-output functions).
     pub xof: Option<usize>,
-    /// The digest inside, of HMACs and encrypt-then-authenticate.
+    /// The digest inside HMACs and encrypt-then-authenticate algorithms.
     pub digest: Option<Algorithm>,
-    /// The AEAD inside, of packets.
+    /// The AEAD inside packet algorithms.
     pub aead: Option<Algorithm>,
-    /// The cipher inside, of encrypt-then-authenticate.
+    /// The cipher inside encrypt-then-authenticate algorithms.
     pub cipher: Option<Algorithm>,
-    /// Signatures or ciphertexts are made with random numbers, so that those of the same message differ. They can be verified or
+    /// Signatures or ciphertexts are made with random numbers, so two results for the same message differ. They can be verified or
     /// deciphered, but not compared.
     pub randomized: bool,
     /// Lengths of the context string of signatures ([`SessionParams::with_context`](crate::SessionParams::with_context)).
     pub context: Lengths,
-    /// Bytes of a ciphertext of key encapsulation, and of its random input.
+    /// The length of a ciphertext of key encapsulation, and the length of the random input.
     pub encapsulation: (usize, usize),
     /// Compression levels. A higher level takes longer and gives fewer bytes; a device may have fewer levels.
     pub levels: Lengths,
@@ -61,7 +61,7 @@ pub struct AlgorithmInfo {
     pub default_level: usize,
     /// For key exchange, the base point, encoded as a public key.
     pub generator: &'static [u8],
-    /// The standard.
+    /// The standard that specifies the algorithm.
     pub source: &'static str,
 }
 
@@ -93,7 +93,7 @@ impl AlgorithmInfo {
     }
 }
 
-// The functions have no maximum length. This constant limits the buffer of a digest.
+// Extendable-output functions have no maximum length. This constant limits the buffer of a digest.
 const XOF_MAX: usize = 64 << 10;
 // SP 800-38D, 5.2.1.1: 2^39 - 256 bits.
 const GCM_MAX: u64 = (1 << 36) - 32;
@@ -268,14 +268,14 @@ pub(super) const fn signature(
     AlgorithmInfo { name, aliases, kind: Kind::Signature, key, public_key, tag, ..BLANK }
 }
 
-/// Makes a row for signatures of digests of SHA-256, SHA-384 and SHA-512.
+/// Makes a row for RSA signatures of SHA-256, SHA-384 and SHA-512 digests.
 pub(super) const fn rsa_signature(name: &'static str, modulus: usize) -> AlgorithmInfo {
     let row = signature(name, &[], rsa::private_length(modulus), rsa::public_length(modulus), modulus);
     AlgorithmInfo { min_data: 32, max_data: 64, block: 16, ..row }.from("RFC 8017")
 }
 
-/// Makes a row for encryption. Messages are at least `padding` bytes shorter than the modulus; without padding, they are numbers of its
-/// length.
+/// Makes a row for RSA encryption. Messages are at least `padding` bytes shorter than the modulus; without padding, they are numbers with
+/// the length of the modulus.
 pub(super) const fn rsa_encryption(name: &'static str, modulus: usize, padding: usize) -> AlgorithmInfo {
     let min_data = if padding == 0 { modulus } else { 0 };
     let (key, public) = (rsa::private_length(modulus), rsa::public_length(modulus));
@@ -359,7 +359,8 @@ pub(super) const fn ml_kem(
     }
 }
 
-/// Makes a row for packets of ESP (RFC 4303) by an AEAD. The IV in a packet is its number, of 8 bytes, or an unpredictable block.
+/// Makes a row for packets of ESP (RFC 4303) that an AEAD encrypts. The IV in a packet is the 8-byte packet number or an unpredictable
+/// block.
 pub(super) const fn esp(
     name: &'static str,
     aead: Algorithm,

@@ -38,7 +38,7 @@ rows! {
     Sha3_512 = digest("sha3-512", &[], "sha3-512", 72, 64).from("FIPS 202");
     Shake128 = xof("shake128", &["shake-128"], 168, 32).from("FIPS 202");
     Shake256 = xof("shake256", &["shake-256"], 136, 64).from("FIPS 202");
-    // The domain byte is 1F, and KT128's customization string empty.
+    // The domain byte is 1F, and KT128's customization string is empty.
     TurboShake128 = xof("turboshake128", &[], 168, 32).from("RFC 9861");
     TurboShake256 = xof("turboshake256", &[], 136, 64).from("RFC 9861");
     Kt128 = xof("kt128", &["kangarootwelve", "k12"], 168, 32).from("RFC 9861");
@@ -85,8 +85,8 @@ rows! {
     Aes128Xts = xts("aes-128-xts", &["aes128-xts"], 32);
     Aes256Xts = xts("aes-256-xts", &["aes256-xts"], 64);
     DesEde3Cbc = cipher("des-ede3-cbc", &["des3", "3des-cbc", "des3-cbc"], "cbc(des3_ede)", 24, 8, 8).from("SP 800-67");
-    // The IV is that of OpenSSL: a little-endian 32-bit block counter, then the 12-byte nonce of RFC 8439. The counter must not wrap within
-    // a request, so a request has at most 256 GiB.
+    // The IV has OpenSSL's layout: a little-endian 32-bit block counter, then the 12-byte nonce of RFC 8439. The counter must not wrap
+    // within a request, so a request has at most 256 GiB.
     ChaCha20 = cipher("chacha20", &["chacha"], "chacha20", 32, 16, 1).max_data(64 << 32).from("RFC 8439");
 
     Aes128Gcm = gcm("aes-128-gcm", &["aead_aes_128_gcm", "id-aes128-gcm", "aes128-gcm", "aes128-gcm@openssh.com", "a128gcm", "aes-gcm-128"], 16);
@@ -164,7 +164,7 @@ rows! {
     SlhDsaShake256s = slh_dsa("slh-dsa-shake-256s", &["id-slh-dsa-shake-256s", "2.16.840.1.101.3.4.3.30"], 32, 29792);
     SlhDsaShake256f = slh_dsa("slh-dsa-shake-256f", &["id-slh-dsa-shake-256f", "2.16.840.1.101.3.4.3.31"], 32, 49856);
 
-    // The key of an AEAD is followed by its salt, as IKE has it.
+    // The salt follows the key of an AEAD, as in IKE.
     EspAes128Gcm = esp("esp-aes-128-gcm", A::Aes128Gcm, 20, 0, 8, Lengths::range(8, 16, 4)).from("RFC 4106");
     EspAes192Gcm = esp("esp-aes-192-gcm", A::Aes192Gcm, 28, 0, 8, Lengths::range(8, 16, 4)).from("RFC 4106");
     EspAes256Gcm = esp("esp-aes-256-gcm", A::Aes256Gcm, 36, 0, 8, Lengths::range(8, 16, 4)).from("RFC 4106");
@@ -180,8 +180,8 @@ rows! {
 
     Deflate = compression("deflate", &["raw-deflate"], "deflate", 9, 6).from("RFC 1951");
     Zlib = compression("zlib", &[], "zlib-deflate", 9, 6).from("RFC 1950");
-    // One member or several, one after another, as in files; zeros may follow.
+    // The compressed data are one or more members, one after another, as in files; zeros may follow.
     Gzip = compression("gzip", &["gz"], "", 9, 6).from("RFC 1952");
-    // One frame or several, one after another, as in files.
+    // The compressed data are one or more frames, one after another, as in files.
     Zstd = compression("zstd", &["zst", "zstandard"], "zstd", 19, 3).from("RFC 8878");
 }

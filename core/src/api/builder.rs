@@ -47,7 +47,7 @@ pub struct GantryBuilder {
 }
 
 impl GantryBuilder {
-    /// Adds every device that the driver discovers. Among equal devices, the earlier driver is preferred.
+    /// Adds every device that the driver discovers. Among equal devices, the device of the earlier driver is preferred.
     #[must_use]
     pub fn driver(self, driver: &dyn Driver) -> Self {
         self.driver_with(driver, |_| None)
@@ -90,7 +90,7 @@ impl GantryBuilder {
     }
 
     /// Repeats one in `every` requests of each thread in software and compares the results; 0 for none. If they differ, the caller gets the
-    /// result of software, and the device is quarantined. Steps of streams are not verified.
+    /// software result, and the device is quarantined. Steps of streams are not verified.
     #[must_use]
     pub fn verify(mut self, every: u32) -> Self {
         self.verify = every;
@@ -104,7 +104,7 @@ impl GantryBuilder {
         self
     }
 
-    /// Hands a snapshot to `publish` at most once per `every`, on the thread of a request that is timed. A last snapshot comes when the
+    /// Hands a snapshot to `publish` at most once per `every`, on a thread that runs a timed request. A last snapshot comes when the
     /// framework and its sessions are dropped. Nothing is published while there are no requests.
     #[must_use]
     pub fn publish(mut self, every: Duration, publish: impl Fn(&Snapshot) + Send + Sync + 'static) -> Self {

@@ -1,7 +1,7 @@
-//! Routing for a caller that is itself one of the devices, as OpenSSL's own code is behind Gantry's provider.
+//! Routing for a caller that is itself one of the devices, such as OpenSSL's own code behind Gantry's OpenSSL provider.
 //!
 //! Such a caller serves most requests without a session. For each request it asks whether another device would save time at this size. The
-//! answer is cached. Until the answer is known, the caller's work pays for measurements, as requests of sessions do.
+//! answer is cached. Until the answer is known, the caller's work counts towards the cost of measurements, as requests of sessions do.
 
 use super::session::Session;
 use crate::algorithm::{Algorithm, Kind, Operation};
@@ -16,11 +16,11 @@ const MARGIN: f32 = 4.0;
 /// measurement contains. (131 to 157 with AES-128-GCM on a Zen 4.)
 const DISPATCH_NS: f32 = 150.0;
 
-/// Estimated nanoseconds of a request before any measurement: per operation with a key pair, else a fixed part plus 1 ns a byte.
+/// Estimated nanoseconds of a request before any measurement: `PAIR_NS` with a key pair, and `OTHER_NS` plus 1 ns per byte without one.
 const PAIR_NS: u32 = 50_000;
 const OTHER_NS: usize = 100;
 
-/// The saving of a request whose policy was set by the operator and selects another device.
+/// The saving that is returned if a policy set by the operator selects another device.
 const POLICY_SAVING: u32 = u32::MAX;
 
 /// A caller that is one of the devices, and the other devices.
@@ -34,7 +34,7 @@ pub struct CallerDevice {
 
 impl CallerDevice {
     /// Creates a `CallerDevice` for the caller that is the device `own_name`. `may_serve` selects the other devices that may take requests.
-    /// With `follows_policy` the policy decides for every request of any size; otherwise the measured costs do.
+    /// With `follows_policy` the policy decides for every request of any size; without it, the measured costs decide.
     pub fn new(
         gantry: Gantry,
         own_name: &str,
@@ -56,7 +56,7 @@ impl CallerDevice {
         self.follows_policy
     }
 
-    /// Returns the cached savings of other devices.
+    /// Returns the cached savings by other devices.
     #[inline]
     pub fn worth(&self, algorithm: Algorithm, operation: Operation) -> &Worth {
         &self.worth[algorithm.place(operation)]
@@ -95,19 +95,19 @@ impl CallerDevice {
         )
     }
 
-    /// Returns `true` if the policy routes `requests` requests to another device that may serve them. The caller is one of its candidates.
+    /// Returns `true` if the policy routes `requests` requests to another device that may serve them. The policy may choose the caller.
     pub fn routes_elsewhere(&self, session: &Session, operation: Operation, bytes: usize, requests: usize) -> bool {
         let device = session.route(operation, bytes, requests).map(|route| &self.gantry.devices()[route.device]);
         device.is_some_and(|device| self.is_other(device))
     }
 
-    /// Returns the other ready devices that serve an algorithm.
+    /// Returns the ready devices, other than the caller, that may take requests and serve an algorithm.
     pub fn rivals(&self, algorithm: Algorithm) -> impl Iterator<Item = &RegisteredDevice> {
         let others = self.gantry.devices().iter().filter(|device| self.is_other(device));
         others.filter(move |device| device.capability(algorithm).is_some() && device.state() == DeviceState::Ready)
     }
 
-    /// Returns `true` if a device that takes `device` nanoseconds saves enough where the caller takes `own`.
+    /// Returns `true` if a device that takes `device` nanoseconds saves enough time when the caller takes `own` nanoseconds.
     pub fn is_worth_it(own: f32, device: f32) -> bool {
         saved(own, device) > 0
     }
@@ -118,7 +118,7 @@ impl CallerDevice {
         self.compare_costs(algorithm, operation);
     }
 
-    /// Returns `true` for another device that may take requests.
+    /// Returns `true` if `device` is not the caller and may take requests.
     pub fn is_other(&self, device: &RegisteredDevice) -> bool {
         device.name() != self.own_name && (self.may_serve)(device)
     }
@@ -141,7 +141,7 @@ impl CallerDevice {
         self.gantry.device(&self.own_name)?.costs(algorithm, operation)
     }
 
-    /// Caches the savings that follow from the costs.
+    /// Caches the savings that follow from the measured costs.
     fn compare_costs(&self, algorithm: Algorithm, operation: Operation) {
         let own = self.own_costs(algorithm, operation).filter(|own| own.is_known());
         let rivals = self.rivals(algorithm).filter_map(|device| device.costs(algorithm, operation));
@@ -152,7 +152,7 @@ impl CallerDevice {
     }
 }
 
-/// Returns the nanoseconds that a device saves where the caller takes `own`; 0 within the margins.
+/// Returns the nanoseconds that a device saves when it takes `device` and the caller takes `own` nanoseconds; 0 within the margins.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "positive, and may saturate")]
 fn saved(own: f32, device: f32) -> u32 {
     let device = device + DISPATCH_NS;

@@ -32,12 +32,12 @@ pub enum RejectReason {
     Misuse(#[from] Misuse),
 }
 
-/// A finished request. Every accepted submission has exactly one, unless it was cancelled.
+/// A finished request. Every accepted submission gets exactly one completion, unless the submission was cancelled.
 #[derive(Debug)]
 pub struct Completion {
     /// The ticket from `submit`.
     pub ticket: Ticket,
-    /// The caller's number.
+    /// The number that the caller gave the submission.
     pub user: u64,
     /// The outcome. An error means that no device could run the request.
     pub result: Result<Outcome>,

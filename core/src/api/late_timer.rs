@@ -12,7 +12,7 @@ use std::time::Duration;
 use crate::clock::Clock;
 use crate::process::Process;
 
-/// A thread that wakes a waker at a deadline, which can be moved.
+/// A thread that calls a waker at a deadline, which can be moved.
 pub(super) struct LateTimer {
     alarm: Arc<Alarm>,
     /// `Some` until dropped.
@@ -33,7 +33,7 @@ struct State {
     due: Option<u64>,
     /// The time at which the thread checks `due` next; `None` while it waits without a timeout.
     waits_until: Option<u64>,
-    /// The thread is in the waker, which runs a task's code.
+    /// The thread is calling the waker, which may run a task's code.
     is_waking: bool,
     is_stopped: bool,
 }

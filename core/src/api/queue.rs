@@ -43,16 +43,16 @@ const TIMED_EVERY: u64 = 64;
 /// # Ok(()) }
 /// ```
 ///
-/// Dropping a queue takes its requests back from the devices. If a device keeps one even then, the queue's memory is leaked.
+/// Dropping a queue takes its requests back from the devices. If a device keeps a request even then, the queue's memory is leaked.
 ///
-/// A queue belongs to the process that made it. In a child of that process it is empty, and [refuses](Misuse::Forked) requests: the
-/// requests made before are with the devices and threads of the parent.
+/// A queue belongs to the process that made it. In a child of that process the queue is empty, and [refuses](Misuse::Forked) requests: the
+/// earlier requests are with the devices and threads of the parent.
 pub struct Queue {
     gantry: Gantry,
     process: Process,
     options: QueueOptions,
     slots: Slots,
-    /// Leaked with the slots.
+    /// Leaked together with the slots, if a request has not come back when the queue is dropped.
     sessions: ManuallyDrop<QueueSessions>,
     inbox: ManuallyDrop<Arc<Inbox>>,
     dispatcher: ManuallyDrop<Dispatcher<Arc<Inbox>>>,
@@ -99,7 +99,7 @@ impl Gantry {
 }
 
 impl Queue {
-    /// Takes a request. Runs its group if that is full.
+    /// Takes a request. Sends its group of waiting requests if the group is full.
     ///
     /// # Errors
     /// Returns the submission if the queue is full or the caller made a mistake.
@@ -267,7 +267,7 @@ impl Queue {
         if self.is_forked() {
             return false;
         }
-        // No later call may come to send these when their coalescing time is over.
+        // The requests are sent now, because no later call may come when their coalescing time is over.
         self.flush();
         self.send_and_poll(true);
         if self.in_flight() == 0 || self.ready() || !self.inbox.sleep(waker.clone()) {
@@ -298,7 +298,7 @@ impl Queue {
         !self.done.is_empty() || !self.inbox.is_empty()
     }
 
-    /// Adds a request to a group that can run it.
+    /// Adds a request to the group of its algorithm and operation, and sends the group if it is full.
     fn join(&mut self, core: &Arc<SessionCore>, handle: Handle) {
         let Self { gantry, groups, options, .. } = self;
         let (algorithm, shape) = (core.params.algorithm(), handle.meta.shape);
@@ -332,7 +332,8 @@ impl Queue {
         }
     }
 
-    /// Sends the groups that are due, or all with `all`, and collects completions. Returns `true` if a request came back.
+    /// Sends the groups that are due, and collects completions. With `all`, or if nothing was submitted since the last call, also sends
+    /// each group whose algorithm has no requests in other queues. Returns `true` if a request came back.
     fn send_and_poll(&mut self, all: bool) -> bool {
         let only_polls = !std::mem::take(&mut self.has_submitted);
         let longest = self.coalescing_time();
@@ -342,7 +343,7 @@ impl Queue {
             let group = &self.groups[index];
             let is_full = group.group.list.len() >= group.batch_size;
             let due = is_full || longest == 0 || now >= group.since.saturating_add(longest);
-            // The caller has no more requests, and no other queue has one of this algorithm.
+            // The caller has no more requests, and no other queue has requests of this algorithm.
             let alone = (all || only_polls) && group.coalescer(&self.gantry).queues() <= 1;
             if due || alone {
                 let group = self.groups.swap_remove(index);
@@ -364,7 +365,7 @@ impl Queue {
         u64::try_from(self.options.coalesce.as_nanos()).unwrap_or(u64::MAX)
     }
 
-    /// Posts the requests of a group to the coalescer, where other threads may take them along.
+    /// Posts the requests of a group to the coalescer, where other threads may take them and send them with their own requests.
     fn post(&mut self, index: usize) {
         let group = &mut self.groups[index];
         let coalescer = group.coalescer(&self.gantry);
@@ -387,7 +388,7 @@ impl Queue {
         }
     }
 
-    /// Delivers finished requests, those of ordered sessions in order.
+    /// Delivers finished requests. Requests of ordered sessions are delivered in order.
     fn deliver(&mut self, each: &mut impl FnMut(Completion)) -> usize {
         let mut delivered = 0;
         while let Some(handle) = self.done.pop() {
@@ -402,7 +403,7 @@ impl Queue {
             }
         }
         if self.slots.used() == 0 {
-            // Other threads took these requests along. The coalescer must not count this queue as waiting.
+            // Other threads ran the requests of these groups. The coalescer must not count this queue as waiting.
             self.groups.drain(..).for_each(|group| group.leave(&self.gantry));
         }
         delivered
@@ -422,7 +423,8 @@ impl Queue {
         }
     }
 
-    /// Holds a request back if it is not the next one of its ordered session. Otherwise queues the request after it, if that is done.
+    /// Holds a request back if it is not the next request of its ordered session. Otherwise moves the request after it to the finished
+    /// requests, if that request is done.
     #[inline]
     fn hold_for_order(&mut self, handle: Handle) -> Option<Handle> {
         if !handle.owner().params.is_ordered() {
@@ -441,7 +443,7 @@ impl Queue {
         Some(handle)
     }
 
-    /// Moves the next request of an ordered session to the finished ones, if it is done.
+    /// Moves the next request of an ordered session to the finished requests, if it is done.
     fn advance(&mut self, session: u32) {
         let order = &mut self.sessions[session].order;
         if let Some((_, done)) = order.front_mut()

@@ -14,13 +14,13 @@ pub struct QueueOptions {
     pub depth: usize,
     /// Maximum bytes of the requests in the queue and in devices. A larger request is taken if the queue is empty.
     pub bytes: usize,
-    /// Priority of the requests on a device with too little room for all.
+    /// Priority of the requests on a device with too little room for all requests.
     pub class: Priority,
     /// Share of a device with too little room, relative to other queues of the class: 1 to 1024.
     pub weight: u32,
     /// Longest time that a request waits to be batched. With zero, each call of `complete` sends the requests that are waiting.
     pub coalesce: Duration,
-    /// Called for each completion as soon as this queue finds it, instead of by [`Queue::complete`](crate::Queue::complete).
+    /// Called for each completion as soon as this queue finds it. [`Queue::complete`](crate::Queue::complete) then has none to deliver.
     pub immediate: Option<Arc<dyn Fn(Completion) + Send + Sync>>,
 }
 

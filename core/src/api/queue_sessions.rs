@@ -7,16 +7,16 @@ use std::sync::Arc;
 use crate::dispatch::SessionCore;
 use crate::request::Handle;
 
-/// A table of the sessions in a queue. A session is held only while it has requests here, so that its keys can be wiped. Its place stays
-/// reserved for a while, because the session will probably return.
+/// A table of the sessions in a queue. A session is held only while it has requests here, so that its keys can be wiped. Its place, an
+/// index in the table, stays reserved for a while, because the session will probably return.
 #[derive(Default)]
 pub(super) struct QueueSessions {
     entries: Vec<Entry>,
-    /// Places by session number. When a session has ended, its number may be reused; the new session then gets the same place.
+    /// Places by session id. When a session has ended, its id may be reused; the new session then gets the same place.
     places: HashMap<usize, u32>,
-    /// The last session to enter, and its place.
+    /// The id of the last session to enter, and its place.
     last: (usize, u32),
-    /// Places of sessions that had no requests at some time; they may have some again.
+    /// Places of sessions that had no requests at some time. Some of these sessions may have requests again.
     idle: Vec<u32>,
 }
 
@@ -28,7 +28,7 @@ pub(super) struct Entry {
     requests: usize,
     /// The place is in `idle`.
     listed: bool,
-    /// The requests of an ordered session in order of submission, with the handles of those that are done.
+    /// The requests of an ordered session in order of submission: the slot of each request, and its handle if it is done.
     pub(super) order: VecDeque<(u32, Option<Handle>)>,
 }
 
@@ -83,7 +83,7 @@ impl QueueSessions {
         None
     }
 
-    /// Counts one request less. Releases the session with its last one.
+    /// Counts one request less. Releases the session with its last request.
     pub(super) fn leave(&mut self, place: u32) {
         let entry = &mut self.entries[place as usize];
         entry.requests -= 1;
@@ -96,7 +96,7 @@ impl QueueSessions {
         }
     }
 
-    /// Takes the finished requests of ordered sessions that wait for earlier ones.
+    /// Takes the finished requests of ordered sessions that wait for earlier requests of their session.
     pub(super) fn drain(&mut self) -> impl Iterator<Item = Handle> {
         self.entries.iter_mut().flat_map(|entry| entry.order.drain(..).filter_map(|(_, handle)| handle))
     }

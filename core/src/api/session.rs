@@ -49,10 +49,10 @@ impl Session {
         self.run(Operands::Mac { iv: &[], input, output })?.ok()
     }
 
-    /// Checks that `tag` is the MAC of `input`, in constant time, or a signature of it.
+    /// Checks that `tag` is a signature of `input`, or compares it with the MAC of `input` in constant time.
     ///
     /// # Errors
-    /// [`Error::Refused`] with [`Outcome::BadTag`] if it is not.
+    /// [`Error::Refused`] with [`Outcome::BadTag`] if `tag` is wrong.
     pub fn verify(&self, input: &[u8], tag: &[u8]) -> Result<()> {
         if self.core.params.algorithm().kind() == Kind::Signature {
             return self.run(Operands::Verify { input, signature: tag })?.ok();
@@ -122,8 +122,8 @@ impl Session {
         Ok(written.min(room))
     }
 
-    /// Compresses `input`; returns the bytes written to `output`. An output of
-    /// [`compressed_max`](crate::AlgorithmInfo::compressed_max) bytes always suffices; with too short a one the result is
+    /// Compresses `input`; returns the number of bytes written to `output`. An output of
+    /// [`compressed_max`](crate::AlgorithmInfo::compressed_max) bytes always suffices. If `output` is too short, the result is
     /// [`Outcome::NoRoom`](crate::Outcome::NoRoom).
     ///
     /// ```no_run
@@ -143,8 +143,9 @@ impl Session {
         self.run_compression(Operation::Compress, input, output)
     }
 
-    /// Decompresses `input`; returns the bytes written to `output`. The result is [`Outcome::NoRoom`](crate::Outcome::NoRoom) if `output`
-    /// is too short, and [`Outcome::Malformed`](crate::Outcome::Malformed) if `input` is not compressed data.
+    /// Decompresses `input`; returns the number of bytes written to `output`. The result is
+    /// [`Outcome::NoRoom`](crate::Outcome::NoRoom) if `output` is too short, and [`Outcome::Malformed`](crate::Outcome::Malformed) if
+    /// `input` is not compressed data.
     pub fn decompress(&self, input: &[u8], output: &mut [u8]) -> Result<usize> {
         self.run_compression(Operation::Decompress, input, output)
     }
@@ -206,7 +207,7 @@ impl Session {
         Ok(Stream::new(self.core.clone(), state, route))
     }
 
-    /// Starts a cipher over data that arrives in chunks, chained across them.
+    /// Starts a cipher over data that arrives in chunks. The cipher is chained across the chunks.
     pub fn cipher_stream(&self, operation: Operation, iv: &[u8]) -> Result<CipherStream> {
         let mut nothing = [];
         let operands = Operands::Cipher { operation, iv, data: Buffers::InPlace(&mut nothing) };
@@ -235,8 +236,8 @@ impl Session {
         self.core.prepare(operation, bytes)
     }
 
-    /// Returns a session with the same algorithm, direction and tag length under new keys, open on every device where this one is. No
-    /// request pauses while a caller switches sessions: requests in flight finish under the old keys, which are then zeroized.
+    /// Returns a session with the same algorithm, direction and tag length under new keys, open on every device where this session is open.
+    /// No request pauses while a caller switches sessions: requests in flight finish under the old keys, which are then zeroized.
     ///
     /// # Errors
     /// The keys are wrong ([`Misuse`]).
@@ -250,7 +251,7 @@ impl Session {
     pub fn run(&self, mut operands: Operands<'_>) -> Result<Outcome> {
         if matches!(operands, Operands::Update { .. } | Operands::Finish { .. }) {
             let (algorithm, operation) = (self.core.params.algorithm(), operands.operation());
-            return Err(Misuse::Stream { algorithm, operation }.into()); // a stream steps by itself, or in a batch
+            return Err(Misuse::Stream { algorithm, operation }.into()); // the stream itself or a batch runs these
         }
         let mut timer = self.core.counters().timer(1);
         let (shape, outcome) = self.core.limits.check(&operands)?;
@@ -264,7 +265,7 @@ impl Session {
     /// Runs a batch on the calling thread and returns when every request has an outcome. Parts of the batch may go to several devices.
     ///
     /// A [`Misuse`] in any request is reported before any request runs. After [`Error::Device`] or [`Error::Unserved`], the requests that
-    /// no device could serve have no outcome; the others have one.
+    /// no device could serve have no outcome; the other requests have one.
     pub fn process(&self, requests: &mut [Request<'_>]) -> Result<()> {
         self.core.process(requests)
     }

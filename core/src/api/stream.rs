@@ -53,7 +53,7 @@ impl Stream {
         self.route
     }
 
-    /// Returns an error if a chunk was lost: the digest would be that of another message.
+    /// Returns an error if a chunk was lost: the digest would belong to another message.
     fn check_unbroken(&self) -> Result<()> {
         let algorithm = self.session.params.algorithm();
         if self.broken { Err(Error::Device { algorithm, last: Fault::Lost }) } else { Ok(()) }
@@ -80,7 +80,7 @@ impl Clone for Stream {
 
 /// The state of a cipher whose data arrives in chunks, chained across them; from [`Session::cipher_stream`](crate::Session::cipher_stream).
 ///
-/// A clone continues from the same position under the same IV: of two that encrypt, only one may go on.
+/// A clone continues from the same position under the same IV: of two streams that encrypt, only one may go on.
 pub struct CipherStream {
     session: Arc<SessionCore>,
     state: Box<dyn driver::CipherStream>,
@@ -147,11 +147,11 @@ impl Clone for CipherStream {
 /// The state of an AEAD whose messages arrive in chunks, one message after the other; from
 /// [`Session::aead_stream`](crate::Session::aead_stream).
 ///
-/// When opening, [`update`](Self::update) releases plaintext before its tag is verified. Use this only for interfaces that work so, and
+/// When opening, [`update`](Self::update) releases plaintext before its tag is verified. Use this only for interfaces that need it, and
 /// keep the plaintext back until [`open`](Self::open) has succeeded. For a message in one piece, use
 /// [`Session::open`](crate::Session::open).
 ///
-/// A clone continues from the same position under the same nonce: of two that seal, only one may go on with the message.
+/// A clone continues from the same position under the same nonce: of two streams that seal, only one may go on with the message.
 pub struct AeadStream {
     session: Arc<SessionCore>,
     state: Box<dyn driver::AeadStream>,
@@ -171,7 +171,7 @@ impl AeadStream {
         Self { session, state, operation, route, left: None }
     }
 
-    /// Begins a message, and abandons an unfinished one.
+    /// Begins a message, and abandons an unfinished message.
     pub fn begin(&mut self, iv: &[u8], aad: &[u8]) -> Result<()> {
         self.session.limits.check_iv(iv)?;
         self.step(0, |state| state.begin(iv, aad).map(|()| Outcome::Done))?.ok()?;
@@ -217,7 +217,7 @@ impl AeadStream {
         Err(Misuse::OutputLength { algorithm, got: data.output_len(), needs: data.len() }.into())
     }
 
-    /// Ends a sealed message and writes its tag.
+    /// Ends a message that is being sealed, and writes its tag.
     pub fn seal(&mut self, tag: &mut [u8]) -> Result<()> {
         self.end_message(Operation::Seal)?;
         let needs = self.session.params.tag_len();
@@ -228,8 +228,8 @@ impl AeadStream {
         self.step(0, |state| state.seal(tag).map(|()| Outcome::Done)).map(drop)
     }
 
-    /// Ends an opened message and verifies its tag, which may have any length that the algorithm allows. [`Error::Refused`] means a
-    /// forgery: discard the plaintext.
+    /// Ends a message that is being opened, and verifies its tag, which may have any length that the algorithm allows. [`Error::Refused`]
+    /// means a forgery: discard the plaintext.
     pub fn open(&mut self, tag: &[u8]) -> Result<()> {
         self.end_message(Operation::Open)?;
         if !self.session.params.algorithm().info().tag.allows(tag.len()) {
@@ -282,7 +282,7 @@ impl Clone for AeadStream {
 }
 
 impl<'a> Request<'a> {
-    /// Returns a request for the next chunk of a stream's message. A batch of these feeds many streams side by side.
+    /// Returns a request for the next chunk of a stream's message. A batch of such requests feeds many streams side by side.
     pub fn update(stream: &'a mut Stream, input: &'a [u8]) -> Self {
         let (device, bound) = stream.parts();
         Self::new(Operands::Update { stream: device, input }, Some(bound))

@@ -1,13 +1,14 @@
 //! Requests as futures, for any executor.
 //!
 //! A task is polled at least twice for a request. The first poll only submits the request, so that other ready tasks can add theirs. The
-//! second poll sends all of them to the devices together. This is how a server with a task per connection fills lanes.
+//! second poll sends all of them to the devices together. This is how a server with a task per connection fills a device's lanes, which
+//! run requests side by side.
 //!
 //! A completion wakes only the task of its request. One task at a time, the *poller*, is woken by devices and collects completions for all
 //! tasks. When the poller leaves, the next task is woken to take over.
 //!
 //! There is no coalescing time: the poller sends all waiting requests before it sleeps. A stalled device wakes no task, so a thread wakes
-//! one when the device is late (`late_timer.rs`).
+//! a task when the device is late (`late_timer.rs`).
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
@@ -47,7 +48,7 @@ struct Shared {
     bell: Arc<Bell>,
 }
 
-/// The waker that devices wake. Its lock is held only briefly, because devices ring while other queues work.
+/// The waker that devices call. Its lock is held only briefly, because devices ring while other queues work.
 #[derive(Debug, Default)]
 struct Bell(Mutex<Ring>);
 
@@ -65,7 +66,7 @@ struct State {
     depth: usize,
     /// Wakers of sleeping tasks.
     asleep: BTreeMap<WaitKey, Waker>,
-    /// The task that polls the devices: asleep until they ring, or woken and about to run. `None` only if no task sleeps.
+    /// The task that polls the devices: asleep until the devices ring, or woken and about to run. `None` only if no task sleeps.
     poller: Option<WaitKey>,
     /// The thread that detects late devices. Started when a task first sleeps for a device.
     timer: Option<LateTimer>,
@@ -88,7 +89,7 @@ enum WaitKey {
     Room(u64),
 }
 
-/// Wakers to wake and to drop after unlocking: either may run a task's code, which may complete a request.
+/// Wakers to call and to drop after unlocking: either step may run a task's code, which may complete a request.
 #[derive(Debug, Default)]
 struct Deferred {
     wake: SmallVec<[Waker; 1]>,
@@ -203,7 +204,7 @@ impl Drop for RequestFuture {
             Stage::Submitted(ticket) => self.shared.with(|state| state.leave(ticket)),
             Stage::New { place: Some(place), .. } => self.shared.with(|state| {
                 if !state.mark_awake(WaitKey::Room(place)) {
-                    state.wake_waiters(1); // it had been woken for room: pass that on
+                    state.wake_waiters(1); // this task had been woken for room: wake the next one
                 }
             }),
             Stage::New { .. } | Stage::Finished => {}
@@ -231,7 +232,7 @@ impl Bell {
         std::mem::take(&mut *lock(&self.0)).sleeper
     }
 
-    /// Registers a task to be woken when a device rings. Returns `false` if one has rung since the last [`clear`](Self::clear).
+    /// Registers a task to be woken when a device rings. Returns `false` if a device has rung since the last [`clear`](Self::clear).
     fn register(&self, waker: &Waker) -> bool {
         let mut ring = lock(&self.0);
         if !ring.has_rung {

@@ -9,16 +9,17 @@ use crate::dispatch::{Gantry, Group, SessionCore};
 /// Requests of one algorithm and operation that wait to be batched.
 pub(super) struct PendingGroup {
     pub(super) group: Group,
-    /// A session of the algorithm. Not a place in the queue, which another session may get when this one's requests are gone.
+    /// A session of the algorithm. Its index in the queue would not do: another session may get the index when this session's requests are
+    /// gone.
     pub(super) lead: Arc<SessionCore>,
     pub(super) operation: Operation,
     pub(super) since: u64,
-    /// This many requests are sent at once.
+    /// The number of requests in a full batch.
     pub(super) batch_size: usize,
-    /// Send as soon as there are `batch_size` requests: a device with queue pairs starts right away. Work on this thread gains by waiting
-    /// for more requests.
+    /// The group is sent as soon as it has `batch_size` requests, because a device with queue pairs starts right away. Work on this thread
+    /// gains by waiting for more requests.
     pub(super) at_once: bool,
-    /// The requests are in the coalescer, where other threads may take them along.
+    /// The requests are in the coalescer, where other threads may take them and send them with their own requests.
     pub(super) posted: bool,
 }
 

@@ -14,13 +14,13 @@ use crate::sync::{AtomicU64, AtomicUsize, Mutex, Ordering, lock, try_lock};
 pub(crate) struct ActivePair {
     pub(crate) device: usize,
     pub(crate) pair: OpenPair,
-    /// Virtual time of our next request in the backlog.
+    /// The earliest start, in the backlog's virtual time, of the next request that the user of the queue pair puts there.
     pub(crate) turn: u64,
     /// The counters' key of the last submission.
     site: Site,
-    /// The oldest request in the device, and the time since when it has been the oldest.
+    /// The address of the oldest request in the device, and the time since when it has been the oldest.
     oldest: Option<(usize, u64)>,
-    /// The part that is being measured.
+    /// The part of a batch that is being measured, if there is one.
     pending: Option<PendingMeasurement>,
 }
 
@@ -42,7 +42,8 @@ struct PendingMeasurement {
     missing: usize,
 }
 
-/// Requests that came back together and were submitted together. Most bursts are of one kind, so their times are recorded once for all.
+/// Requests that came back together and were submitted together. Most such requests are of one kind, so their time is recorded once for
+/// all of them.
 struct CompletionRun {
     since: u64,
     bytes: usize,
@@ -77,7 +78,7 @@ impl ActivePair {
         self.pair.in_flight() == 0
     }
 
-    /// Calls `work` on the queue pair, and updates the device's load by the change of requests in flight.
+    /// Calls `work` on the queue pair, and updates the device's load by the change in the number of requests in flight.
     #[inline]
     fn count_load<T>(&mut self, health: &Health, work: impl FnOnce(&mut OpenPair) -> T) -> T {
         let before = self.pair.in_flight();
@@ -181,7 +182,8 @@ impl ActivePair {
         Some(since.saturating_add(health.deadline(bytes)).saturating_add(1))
     }
 
-    /// Closes the queue pair for `home`, which is going away. Requests of other inboxes are declined, so that they run elsewhere.
+    /// Closes the queue pair, because the queue with the inbox `home` is being dropped. Requests that return to other inboxes are declined,
+    /// so that they run elsewhere.
     pub(crate) fn take_back(&mut self, health: &Health, home: &Inbox, returned: &mut List) {
         let mut taken = List::new();
         self.count_load(health, |pair| pair.take_back(&mut taken));
@@ -193,16 +195,16 @@ impl ActivePair {
         returned.append(&mut taken);
     }
 
-    /// Offers requests to the device. Returns `true` if [all](OpenPair::submit) are done.
+    /// Offers requests to the device. Returns `true` if the device has taken and completed [all](OpenPair::submit) of them.
     pub(crate) fn submit(&mut self, health: &Health, offered: &mut List, returned: &mut List) -> bool {
         let submitted = self.count_load(health, |pair| pair.submit(offered, returned));
         if let Err(fault) = &submitted {
-            offered.fail(fault, returned); // retry these elsewhere, too
+            offered.fail(fault, returned); // retry the remaining requests elsewhere, too
         }
         submitted == Ok(true)
     }
 
-    /// Offers requests of the backlog, of any thread, in order.
+    /// Offers the requests of the backlog in order, whichever thread submitted them.
     pub(crate) fn resume(&mut self, health: &Health, now: u64, returned: &mut List) {
         health.backlog.serve(|offered| {
             offered.each(|handle| {
@@ -219,9 +221,9 @@ impl ActivePair {
 
 // Queue pairs that all threads share.
 //
-// A thread's private queue pairs hold only its own requests: their owner may stop polling. Requests that it submits for others, from a
-// backlog or a coalescer, go to the device's shared queue pairs. If a device has fewer queue pairs than there are threads, all requests do.
-// Every thread that waits for a request polls the shared queue pairs.
+// A thread's private queue pairs hold only its own requests, because the thread may stop polling. Requests that it submits for others, from
+// a backlog or a coalescer, go to the device's shared queue pairs. If a device has fewer queue pairs than there are threads, all requests
+// go there. Every thread that waits for a request polls the shared queue pairs.
 
 #[derive(Default)]
 pub(crate) struct SharedPairs {
@@ -234,7 +236,7 @@ pub(crate) struct SharedPairs {
 
 #[derive(Default)]
 struct SharedPairsState {
-    /// Open queue pairs, and closed ones from which a request has not come back.
+    /// Open queue pairs, and closed queue pairs from which a request has not come back.
     pairs: Vec<ActivePair>,
     /// The device's counts at the last movement, and the time since when they have not changed although requests wait for room.
     stuck: Option<(Moved, u64)>,
@@ -249,7 +251,7 @@ pub(crate) struct ServeContext<'a> {
     pub(crate) health: &'a Health,
     pub(crate) common: &'a Common,
     pub(crate) learner: Learner<'a>,
-    /// The device has fewer queue pairs than there are threads, so that all are shared.
+    /// The device has fewer queue pairs than there are threads, so that all queue pairs are shared.
     pub(crate) is_scarce: bool,
     /// Takes another queue pair; `None` if there is none.
     pub(crate) take_pair: &'a dyn Fn() -> Result<Option<OpenPair>, Fault>,
@@ -282,7 +284,7 @@ impl SharedPairs {
             refused = state.resume(context, returned);
             refused = refused.or_else(|| state.is_stuck(health, common.clock.now()));
         } else {
-            refused = Some(Fault::Declined("the device has just failed")); // before it got the waiting requests
+            refused = Some(Fault::Declined("the device has just failed")); // it failed before it got the waiting requests
         }
         if let Some(fault) = refused {
             state.stuck = None;
@@ -291,8 +293,8 @@ impl SharedPairs {
         self.update(&mut state, context);
     }
 
-    /// Takes back the waiting requests of `home`, and all requests on the same queue pairs as one of `home`. The lock excludes offers: a
-    /// request being offered is neither in the backlog nor on a queue pair.
+    /// Takes back the waiting requests of the inbox `home`, and all requests on the queue pairs that have a request of this inbox. The lock
+    /// excludes offers: a request being offered is neither in the backlog nor on a queue pair.
     pub(crate) fn abandon(&self, context: &ServeContext<'_>, home: &Inbox, returned: &mut List) {
         let mut state = lock(&self.state);
         returned.append(&mut context.health.backlog.withdraw(home));
@@ -302,7 +304,7 @@ impl SharedPairs {
         self.update(&mut state, context);
     }
 
-    /// Returns the time at which to act if the device does not move, if there is one.
+    /// Returns the time at which to act if no request enters or leaves the device until then; `None` if there is no such time.
     pub(crate) fn deadline(&self) -> Option<u64> {
         Some(self.deadline.load(Ordering::Relaxed)).filter(|deadline| *deadline != u64::MAX)
     }
@@ -323,8 +325,8 @@ impl SharedPairs {
 }
 
 impl SharedPairsState {
-    /// Offers the backlog to the open queue pairs, and to new ones as long as the device has any and requests are left. Returns a fault if
-    /// there is no way into the device.
+    /// Offers the backlog to the open queue pairs. If requests are left, takes new queue pairs: one if none is open, or as many as needed
+    /// if all are shared. Returns a fault if a queue pair cannot be opened.
     fn resume(&mut self, context: &ServeContext<'_>, returned: &mut List) -> Option<Fault> {
         let (health, now) = (context.health, context.common.clock.now());
         for active in self.pairs.iter_mut().filter(|active| active.pair.is_open()) {
@@ -351,7 +353,7 @@ impl SharedPairsState {
         }
     }
 
-    /// Returns a fault if a device has not moved for long although requests wait for room.
+    /// Returns a fault if no request has entered or left the device for long although requests wait for room.
     fn is_stuck(&mut self, health: &Health, now: u64) -> Option<Fault> {
         let moved = health.load.moved();
         match self.stuck {
@@ -372,7 +374,7 @@ impl SharedPairsState {
     }
 }
 
-/// Returns the maximum nanoseconds without movement on a device while requests wait for room.
+/// Returns the maximum nanoseconds in which no request enters or leaves a device while requests wait for room.
 fn stuck_limit(moved: Moved, health: &Health) -> u64 {
     health.deadline(if moved.0 == moved.1 { 0 } else { usize::MAX })
 }

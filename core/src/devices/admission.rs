@@ -16,7 +16,7 @@ use crate::trust::{Failure, PATIENCE, Progress, Test, Trust, retry_patience};
 /// The known-answer test of one algorithm on a device.
 #[derive(Default)]
 pub(crate) struct Admission {
-    /// The result: nanoseconds of the fastest batch, or a description of the wrong answer. A fault sets neither.
+    /// The result: nanoseconds of the fastest batch, or a description of the wrong answer. A fault is not a result.
     verdict: OnceLock<Result<u64, String>>,
     /// Delays the next test after a fault, so that the device can recover.
     trust: Trust,
@@ -29,16 +29,17 @@ pub(crate) struct Admission {
 /// The time that a thread may spend on a known-answer test.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Urgency {
-    /// None: the request has waited for a test already.
+    /// No time: the request has waited for a test already.
     Never,
-    /// About a millisecond: a request waits, and another device may take it. Work in this thread is not interrupted.
+    /// About a millisecond: a request waits, and another device may take it. A computation in this thread is not interrupted, even if it
+    /// takes longer.
     Brief,
     /// The whole test.
     Patient,
 }
 
 impl Urgency {
-    /// Returns the urgency of a request on this route. If the route is pinned, no other device will do, so wait for this one.
+    /// Returns the urgency of a request on this route. If the route is pinned, no other device will do, so the request waits for the test.
     #[inline]
     pub(crate) fn for_route(self, route: Route) -> Self {
         if route.reason == Reason::Pinned { Urgency::Patient } else { self }
@@ -140,7 +141,7 @@ impl Admission {
     }
 }
 
-/// The reason of a device for declining requests while it is being tested.
+/// The reason that a device gives for declining requests while it is being tested.
 pub(crate) const TEST_RUNNING: &str = "its known-answer test is under way";
 
 /// The tests of a device on probation. Every request continues the tests for a moment, and does not wait for their end.

@@ -1,8 +1,8 @@
 //! Requests that wait for a full device: in order, fairly, and with three priority classes.
 //!
 //! Within a class, the queues share the device by weight (start-time fair queueing: Goyal, Vin, Cheng, 1996). Each request gets a start tag
-//! in the class's virtual time: the time at which the queue's earlier requests would have been served at its share of the device. The
-//! smallest start tag is served first. A higher class goes before a lower one, but only a limited number of times in a row, so that no
+//! in the class's virtual time: the time at which the queue's earlier requests would have been served at the queue's share of the device.
+//! The smallest start tag is served first. A higher class goes before a lower one, but only a limited number of times in a row, so that no
 //! class starves.
 //!
 //! Any thread that finds room serves the backlog, including requests of other threads.
@@ -15,7 +15,7 @@ use crate::request::{Handle, Inbox, List, Request};
 use crate::route::Load;
 use crate::sync::{Mutex, lock};
 
-/// The priority of a queue's requests on a device with too little room for all.
+/// The priority of a queue's requests on a device with too little room for all requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Priority {
     /// Served first.
@@ -23,7 +23,7 @@ pub enum Priority {
     /// Neither of the others; the default.
     #[default]
     Normal,
-    /// Served if there is room, and occasionally otherwise.
+    /// Served if no higher class waits, and occasionally if one does.
     Bulk,
 }
 
@@ -31,7 +31,7 @@ impl Priority {
     /// All classes, the most urgent first.
     pub const ALL: [Priority; 3] = [Priority::RealTime, Priority::Normal, Priority::Bulk];
 
-    /// Returns the number of requests of higher classes that may be served in a row while one of this class waits.
+    /// Returns the number of requests of higher classes that may be served in a row while a request of this class waits.
     pub const fn patience(self) -> u32 {
         match self {
             Priority::RealTime => 0,
@@ -57,7 +57,7 @@ impl Default for Sender {
 
 /// The requests that wait for one device.
 pub(crate) struct Backlog {
-    /// Gets the number of waiting requests.
+    /// The load of the device, which gets the number of waiting requests.
     load: Arc<Load>,
     schedule: Mutex<Schedule>,
 }
@@ -67,7 +67,7 @@ struct Schedule {
     classes: [Class; 3],
     /// Counts arrivals: breaks ties between equal start tags.
     arrivals: u64,
-    /// The turns of the present burst; kept to reuse the allocation.
+    /// The positions of the requests that are being offered; kept to reuse the allocation.
     burst: Vec<Position>,
 }
 
@@ -76,7 +76,7 @@ struct Class {
     waiting: BinaryHeap<WaitingRequest>,
     /// The virtual time: the start tag of the request served last.
     now: u64,
-    /// Requests of higher classes served since the last one of this class, while one was waiting.
+    /// Requests of higher classes served since the last request of this class, while a request of this class was waiting.
     passed: u32,
 }
 
@@ -106,7 +106,7 @@ impl PartialOrd for WaitingRequest {
     }
 }
 impl Ord for WaitingRequest {
-    /// Reverses the order, because a heap returns its greatest element and the longest-waiting request must come first.
+    /// Reverses the order, because a heap returns its greatest element and the request with the smallest position must come first.
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         Reverse(self.position).cmp(&Reverse(other.position))
     }
@@ -128,7 +128,8 @@ impl Backlog {
         self.load.waiting() == 0
     }
 
-    /// Adds requests at the end of their sender's share. `turn` is the sender's place in virtual time.
+    /// Adds requests behind the earlier requests of their sender. `turn` is the earliest start of the sender's next request in virtual
+    /// time, and is moved on.
     pub(crate) fn push(&self, list: &mut List, sender: Sender, turn: &mut u64) {
         let mut schedule = lock(&self.schedule);
         let class = sender.class as usize;
@@ -143,8 +144,8 @@ impl Backlog {
         self.load.set_waiting(schedule.len());
     }
 
-    /// Offers requests in order, grouped by algorithm and operation, as long as all are taken. The backlog is not locked during an offer.
-    /// Callers hold the lock of the shared queue pairs, so that one thread at a time serves the backlog.
+    /// Offers requests in order, grouped by algorithm and operation, as long as the device takes all of them. The backlog is not locked
+    /// during an offer. Callers hold the lock of the shared queue pairs, so that one thread at a time serves the backlog.
     pub(crate) fn serve(&self, mut offer: impl FnMut(&mut List)) {
         if self.is_empty() {
             return;
@@ -175,12 +176,12 @@ impl Backlog {
         self.extract(|_| true)
     }
 
-    /// Takes the requests that are at home in this inbox.
+    /// Takes the requests that return to this inbox.
     pub(crate) fn withdraw(&self, home: &Inbox) -> List {
         self.extract(|request| request.has_home(home))
     }
 
-    /// Takes the request of this inbox for which `is_it` returns `true`.
+    /// Takes the request that returns to this inbox and for which `is_it` returns `true`.
     pub(crate) fn withdraw_one(&self, home: &Inbox, is_it: impl Fn(&Request<'static>) -> bool) -> Option<Handle> {
         self.extract(|request| request.has_home(home) && is_it(request)).pop()
     }
@@ -212,12 +213,12 @@ impl Schedule {
     fn class(&self) -> Option<usize> {
         let waits = |class: &usize| !self.classes[*class].waiting.is_empty();
         let first = (0..3).find(waits)?;
-        // A lower class that has run out of patience goes before the highest.
+        // A lower class that has run out of patience goes before the highest class that waits.
         let impatient = |class: &usize| self.classes[*class].passed >= Priority::ALL[*class].patience();
         Some((first + 1..3).rev().filter(waits).find(impatient).unwrap_or(first))
     }
 
-    /// Returns the next requests that can be offered together. Fills `positions` with their turns.
+    /// Returns the next requests that can be offered together. Fills `positions` with their positions.
     fn next_burst(&mut self, positions: &mut Vec<Position>) -> List {
         let mut burst = List::new();
         let mut kind = None;
@@ -243,7 +244,7 @@ impl Schedule {
         burst
     }
 
-    /// Puts back the requests of a burst for which there was no room, with their old turns.
+    /// Puts back the requests of a burst for which there was no room, with their old positions.
     fn put_back(&mut self, burst: &mut Vec<Position>, refused: List) {
         let taken = burst.len() - refused.len();
         if let Some(first) = burst.get(taken) {
@@ -318,8 +319,8 @@ mod races {
         }
     }
 
-    /// FreeBSD: the driver returned ERESTART, then called crypto_unblock, and was marked as blocked only then, so it was never called
-    /// again. Here a thread that waits for the request checks again, and one check is enough.
+    /// In FreeBSD, a driver returned ERESTART, then called crypto_unblock, and was marked as blocked only after that, so it was never
+    /// called again. Here a thread that waits for the request checks again, and one check is enough.
     #[test]
     fn unblock_between_the_full_answer_and_the_blocked_mark() {
         loom::model(|| {
@@ -329,8 +330,8 @@ mod races {
             let submitter = thread::spawn({
                 let device = device.clone();
                 move || {
-                    device.offer(&mut list); // the full answer, perhaps
-                    device.push(list); // the mark
+                    device.offer(&mut list); // the device may answer that it is full
+                    device.push(list); // marks the device as blocked
                     device.serve();
                 }
             });
@@ -343,7 +344,7 @@ mod races {
         });
     }
 
-    /// FreeBSD: while a queue was drained, its driver was unblocked, and a request ran twice or never.
+    /// In FreeBSD, a driver was unblocked while its queue was drained, and a request ran twice or never.
     #[test]
     fn queue_drained_while_a_device_unblocks() {
         loom::model(|| {

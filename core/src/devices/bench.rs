@@ -14,7 +14,7 @@ use crate::driver::{Capability, DeviceSession, Operands};
 use crate::request::{Handle, List, Request};
 use crate::trust::{Bench, PATIENCE, Run, RunResult};
 
-/// Nanoseconds that a request waits for a known-answer test, and for one batch of it.
+/// Maximum nanoseconds that a request waits for a known-answer test, and for one batch of the test.
 pub(crate) const BRIEF: u64 = 1_000_000;
 
 /// The queue pairs and the time limits of a known-answer test.
@@ -37,7 +37,7 @@ impl<'a> PairBench<'a> {
         until: u64,
         patience: u64,
     ) -> Self {
-        // A device that runs one request after the other in this thread gains nothing from several at once.
+        // A device that runs one request after the other in this thread gains nothing from several requests at once.
         let at_once = if capability.direct && capability.lanes == 1 { 1 } else { usize::MAX };
         Self { take_pair, clock, until, patience, at_once }
     }
@@ -80,7 +80,7 @@ pub(crate) struct SentBatch {
     waited: u64,
 }
 
-/// Memory that the device may write. In vectors, whose content does not move with the batch.
+/// Memory that the device may write. It is in vectors, because their content does not move when the batch moves.
 struct BatchMemory {
     runs: Vec<Run>,
     /// Requests, each pointing into its run.
@@ -96,7 +96,7 @@ impl SentBatch {
     fn new(pair: OpenPair, session: Arc<dyn DeviceSession>, mut runs: Vec<Run>, now: u64) -> Self {
         let request = |run: &mut Run| {
             // SAFETY: the buffers of a run do not move, and nothing else accesses them, until `into_results` has all requests back. If that
-            // never happens, they are leaked.
+            // never happens, the buffers are leaked.
             let operands: Operands<'static> = unsafe { &mut *std::ptr::from_mut(run) }.operands();
             UnsafeCell::new(Request::new(operands, None))
         };
@@ -104,11 +104,11 @@ impl SentBatch {
         let mut offered = List::new();
         for cell in &requests {
             // SAFETY: a cell's address is never null. The request and its buffers do not move, as said above, and only this handle
-            // refers to it.
+            // refers to the request.
             let mut handle = unsafe { Handle::new(NonNull::new_unchecked(cell.get())) };
             let shape = handle.entry.operands.shape();
             handle.meta.shape = shape;
-            // SAFETY: the session is kept beside the requests.
+            // SAFETY: the session is kept together with the requests.
             unsafe { handle.address(&*session, None) };
             offered.push(handle);
         }
@@ -116,7 +116,7 @@ impl SentBatch {
         Self { pair, memory, offered, done: List::new(), start: now, moved: now, waited: 0 }
     }
 
-    /// Hands over requests and takes back completed ones until `until`. Returns `true` if all requests have a result. If nothing
+    /// Hands over requests, and takes back completed requests, until `until`. Returns `true` if all requests have a result. If nothing
     /// comes back for `patience` nanoseconds, the remaining requests get a fault.
     fn advance(&mut self, clock: &dyn Clock, at_once: usize, patience: u64, until: u64) -> Result<bool, Fault> {
         let mut before = clock.now();

@@ -1,14 +1,14 @@
 //! Measures the devices for one algorithm and operation, and keeps the costs.
 //!
-//! The devices take turns, cell by cell. There are five rounds, and the best measurement of a cell counts: this removes disturbances of the
-//! machine, and spreads the remaining ones over all devices. A caller that asks for a calibration waits for it and gets twenty rounds,
-//! which also outlast longer disturbances.
+//! A cell is a number of requests and their size. The devices take turns, cell by cell. There are five rounds, and the best measurement of
+//! a cell counts: this removes disturbances of the machine, and spreads the remaining disturbances over all devices. A caller that asks for
+//! a calibration waits for it and gets twenty rounds, which also outlast longer disturbances.
 //!
 //! No other caller waits. A calibration takes up to 25 ms per device, and threads with requests continue it for a [`SLICE_NS`] at a
-//! time. All such calibrations of a process together take at most a second of their time.
+//! time. All such calibrations of a process together take at most a second of these threads' time.
 //!
 //! The costs go to a [`CostStore`], if there is one: after the first round, for short-lived programs, and at the end. A later process
-//! believes plausible costs, repeats those with fewer rounds, and compares the others with its own requests.
+//! accepts plausible costs, measures costs from fewer rounds again, and compares the others with the times of its own requests.
 
 #![allow(clippy::cast_precision_loss, reason = "times fit into 24 bits, or need no more precision")]
 
@@ -25,9 +25,9 @@ use crate::route::{CostRecord, CostStore, Costs, Measured};
 const TOTAL_NS: u64 = 1_000_000_000;
 /// Rounds of a calibration: in slices, and on request.
 const ROUNDS: (usize, usize) = (5, 20);
-/// Nanoseconds that a request may wait for a calibration, besides the measurement that is running then.
+/// Nanoseconds that a request may wait for a calibration. A measurement that is running when this time is over is completed.
 const SLICE_NS: u64 = 200_000;
-/// Minimum distance of slices, as a multiple of a slice's duration.
+/// Minimum time from the start of a slice to the start of the next, as a multiple of the slice's duration.
 const SLICE_SPACING: u64 = 4;
 
 /// Calibrations of all frameworks over the same devices.
@@ -54,7 +54,7 @@ pub(crate) struct Calibration {
     probes: Vec<Probe>,
     /// All devices to be measured.
     devices: Vec<usize>,
-    /// The next probe, and the remaining rounds.
+    /// The index of the next probe; then the number of remaining rounds.
     next_probe: usize,
     rounds_left: usize,
     /// Rounds that are complete.
@@ -93,7 +93,7 @@ impl Calibrations {
         self.warnings.lock().unwrap_or_else(PoisonError::into_inner).push(warning);
     }
 
-    /// Loads costs from the store, once for each device. Returns `true` if it did so now.
+    /// Loads costs from the store, once for each device. Returns `true` if this call loaded costs.
     pub(crate) fn load(&self, devices: &[RegisteredDevice]) -> bool {
         let Some(store) = self.store() else { return false };
         let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
@@ -147,7 +147,7 @@ impl Calibrations {
         has_new_costs
     }
 
-    /// Measures all devices for an operation; without `anew`, only those that are not known.
+    /// Measures all devices for an operation; without `anew`, only the devices whose costs are unknown or from few rounds.
     pub(crate) fn calibrate(
         &self,
         context: CalibrationContext<'_>,
@@ -174,7 +174,7 @@ impl Calibrations {
             records.push(record(device, algorithm, operation, &measured));
             costs.set(measured, probe.direct, false);
         }
-        // These times are of the CPU at its best, like those of the devices measured before.
+        // These times show the CPU at its best, like the earlier times of other devices that use the CPU.
         let direct =
             |device: &&RegisteredDevice| device.capability(algorithm).is_some_and(|capability| capability.direct);
         let costs = context.devices.iter().filter(direct).filter_map(|device| device.costs(algorithm, operation));
@@ -216,7 +216,7 @@ impl Calibration {
     }
 
     /// Marks the operation as settled: unknown costs stay unknown. Does nothing if the costs of another device were found to be wrong
-    /// meanwhile.
+    /// during the calibration.
     fn settle(&self, context: CalibrationContext<'_>) {
         let Self { algorithm, operation, .. } = *self;
         let missed = |(place, device): (usize, &RegisteredDevice)| {

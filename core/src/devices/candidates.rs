@@ -9,7 +9,7 @@ use crate::route::Candidate;
 /// newer sessions.
 pub(crate) struct Candidates(Box<[RwLock<Cached>]>);
 
-/// `None` before the first session, and after a device was added.
+/// The devices for one algorithm; `None` before its first session, and after a device was added.
 type Cached = Option<Arc<[Candidate]>>;
 
 impl Default for Candidates {

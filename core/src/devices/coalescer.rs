@@ -1,8 +1,8 @@
 //! Coalescers, where requests of several queues wait to be batched.
 //!
-//! Lanes pay if several requests run side by side. Requests of all queues for the same algorithm share a coalescer. The thread that
-//! completes a batch takes all of them along and runs them. A thread whose coalescing time is over runs the requests that are there. There
-//! is no helper thread.
+//! A device's lanes run requests side by side, which pays only for several requests. Requests of all queues for the same algorithm share a
+//! coalescer. The thread that fills a batch takes all waiting requests and runs them. A thread whose coalescing time is over runs the
+//! requests that are there. There is no helper thread.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -14,7 +14,7 @@ use crate::stats::Stats;
 use crate::sync::{AtomicUsize, Ordering};
 
 /// Requests of one algorithm that wait to be batched, from any queue.
-#[repr(align(128))] // its own cache line, and the one prefetched with it
+#[repr(align(128))] // its own cache line, and the cache line that is prefetched with it
 pub(crate) struct Coalescer {
     waiting: Stack,
     /// At least the number of requests in `waiting`.
@@ -52,12 +52,12 @@ impl Coalescer {
         self.queues.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Stops counting a queue that has no such request left.
+    /// Stops counting a queue that has no request to be batched any more.
     pub(crate) fn leave(&self) {
         self.queues.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Returns the number of queues with such a request.
+    /// Returns the number of queues that have a request to be batched.
     pub(crate) fn queues(&self) -> usize {
         self.queues.load(Ordering::Relaxed)
     }
@@ -100,7 +100,7 @@ pub(crate) struct Common {
     pub(crate) stats: Stats,
     /// Bit mask of devices in quarantine.
     quarantined: AtomicU64,
-    /// By algorithm.
+    /// One coalescer for each algorithm.
     coalescers: Box<[Coalescer]>,
     /// One in `verify` requests is verified; 0 for none.
     pub(crate) verify: u32,

@@ -42,9 +42,9 @@ enum Entry {
 pub(crate) struct ActiveDevice {
     device: Arc<dyn Device>,
     info: Arc<DeviceInfo>,
-    /// By algorithm.
+    /// One known-answer test for each algorithm.
     admissions: Box<[Admission]>,
-    /// The tests on the way back from quarantine.
+    /// The known-answer tests that a quarantined device must pass to return.
     probation: Mutex<Option<Probation>>,
     pool: Pool,
     /// Present if the device limits the number of sessions.
@@ -74,7 +74,7 @@ impl ActiveDevice {
         }
     }
 
-    /// Returns `true` if a known-answer test has freed a queue pair. Another thread might not poll the test.
+    /// Returns `true` if a known-answer test has freed a queue pair. Polls the tests itself, because other threads might not poll them.
     #[cold]
     fn release_test_pair(&self) -> bool {
         let clock = &*self.health.environment().common.clock;
@@ -328,7 +328,7 @@ impl RegisteredDevice {
         self.active().ok_or(Fault::Lost)?.take_pair()
     }
 
-    /// Puts a queue pair back, if it is empty and the device has not failed it.
+    /// Puts a queue pair back, if it is open and no request is in flight on it.
     pub(crate) fn put_pair(&self, pair: OpenPair) {
         if let Some(active) = self.active() {
             active.put_pair(pair);
@@ -341,7 +341,7 @@ impl RegisteredDevice {
         self.expect_active().inline.load(Ordering::Relaxed)
     }
 
-    /// Returns `true` if the queue pairs are shared, because there are fewer than threads.
+    /// Returns `true` if the queue pairs are shared, because there are fewer queue pairs than threads.
     #[inline]
     pub(crate) fn is_scarce(&self) -> bool {
         self.expect_active().scarce.load(Ordering::Relaxed)

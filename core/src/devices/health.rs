@@ -21,9 +21,9 @@ pub(crate) struct Health {
     environment: OnceLock<Environment>,
 }
 
-/// The environment of a device.
+/// The framework of a device, as the device sees it.
 pub(crate) struct Environment {
-    /// Index in the framework.
+    /// The index of the device in the framework.
     pub(crate) place: usize,
     pub(crate) common: Arc<Common>,
 }
@@ -78,7 +78,7 @@ impl Health {
         let Environment { place, common } = self.environment();
         if self.trust.end_probation(works, common.clock.now()) {
             common.set_quarantined(*place, false);
-            // The device may have failed again between these two.
+            // The device may have failed again between these two steps.
             if !self.trust.is_ready() {
                 common.set_quarantined(*place, true);
             }

@@ -16,13 +16,13 @@ pub(crate) struct OpenPair {
     /// `None` once the queue pair has been closed.
     pair: Option<Box<dyn QueuePair>>,
     flight: Flight,
-    /// The present burst; empty between bursts, and kept to reuse the allocation.
+    /// Pointers to the requests that are being offered; empty between calls of `submit`, and kept to reuse the allocation.
     burst: Vec<Place>,
     /// A request was submitted since the last doorbell.
     needs_doorbell: bool,
 }
 
-// SAFETY: the places of a burst are used within one call only. The other fields are `Send` themselves, or a list of requests that the
+// SAFETY: the pointers in `burst` are used within one call only. The other fields are `Send` themselves, or are a list of requests that the
 // pair owns while they are in flight.
 unsafe impl Send for OpenPair {}
 
@@ -44,12 +44,12 @@ impl OpenPair {
 
     /// Returns `true` if a request of this inbox is in flight.
     pub(crate) fn has_requests_of(&self, home: &Inbox) -> bool {
-        // SAFETY: the requests live while they are in flight; a device does not touch core's metadata of them.
+        // SAFETY: the requests live while they are in flight; a device does not touch core's metadata of a request.
         let home_of = |place: Place| unsafe { (&raw const (*place.cast::<Request<'_>>().as_ptr()).meta.home).read() };
         self.flight.places().any(|place| home_of(place) == Some(std::ptr::NonNull::from(home)))
     }
 
-    /// Returns the address of the oldest request in flight, and the bytes of its data.
+    /// Returns the address of the oldest request in flight, and the length of its data.
     pub(crate) fn oldest(&self) -> Option<(usize, usize)> {
         let place = self.flight.oldest()?;
         // SAFETY: as in `has_requests_of`.
@@ -58,19 +58,20 @@ impl OpenPair {
     }
 
     /// Offers requests to the device. Requests for which it has no room stay in the list; requests that it completes at once go to `done`.
-    /// Returns `true` if these are all requests, and each [is done](Request::is_done). After an error, this pair is closed.
+    /// Returns `true` if the device has taken all offered requests, and each [is done](Request::is_done). After an error, this pair is
+    /// closed.
     #[inline]
     pub(crate) fn submit(&mut self, offered: &mut List, done: &mut List) -> Result<bool, Fault> {
         let Some(pair) = &mut self.pair else { return Err(Fault::Lost) };
         self.burst.extend(std::mem::take(offered).places());
-        // SAFETY: the list's handles are now in this burst and nowhere else; requests to be sent have been addressed.
+        // SAFETY: the list's handles are now in this burst and nowhere else; `Handle::address` has set the session of each request.
         let mut batch = unsafe { Batch::new(&mut self.burst) };
         // A queue pair that panics is dropped, so its broken state is never used.
         let result = catch_panic(|| pair.submit(&mut batch));
         let (mut returned, mut are_done) = (Chain::new(), true);
         let taken = batch.settle(|place, is_back| {
-            // SAFETY: a request that is back belongs to core again and is in no chain. Any other belongs to the device, and its owner keeps
-            // it alive until it has left the flight.
+            // SAFETY: a request that is back belongs to core again and is in no chain. Any other request belongs to the device, and its
+            // owner keeps it alive until it has left the flight.
             unsafe {
                 if is_back {
                     are_done &= place.cast::<Request<'_>>().as_ref().is_done();
@@ -86,7 +87,7 @@ impl OpenPair {
             // SAFETY: the request was not taken, so it belongs to the list as before.
             unsafe { refused.push(place) };
         }
-        // SAFETY: these are places of handles that came in this list.
+        // SAFETY: these pointers come from the handles of this list.
         (*offered, self.needs_doorbell) = (unsafe { List::from_chain(refused) }, true);
         // SAFETY: as above.
         let mut returned = unsafe { List::from_chain(returned) };
@@ -98,7 +99,7 @@ impl OpenPair {
         Ok(all_done)
     }
 
-    /// Notifies the device of submitted requests, unless it was notified of all.
+    /// Notifies the device of submitted requests, unless it has been notified of all of them.
     #[inline]
     pub(crate) fn doorbell(&mut self) {
         if self.needs_doorbell && !self.flight.is_empty() {
@@ -121,7 +122,7 @@ impl OpenPair {
         let Some(pair) = &mut self.pair else { return Ok(self.sweep(done)) };
         let mut completions = Completions::new(&mut self.flight);
         let polled = catch_panic(|| pair.poll(&mut completions));
-        // SAFETY: completed requests belong to core again; every entry in flight was a handle's.
+        // SAFETY: completed requests belong to core again; every entry in flight came from a handle.
         let mut returned = unsafe { List::from_chain(completions.into_completed()) };
         match polled {
             Ok(remaining) => {
@@ -142,7 +143,7 @@ impl OpenPair {
         found
     }
 
-    /// Drops the queue pair to take all requests back, done or not. Returns `false` if the device keeps one even then.
+    /// Drops the queue pair to take all requests back, done or not. Returns `false` if the device keeps a request even then.
     pub(crate) fn take_back(&mut self, done: &mut List) -> bool {
         let pair = self.pair.take();
         let _ = catch_panic(|| drop(pair));
@@ -156,7 +157,7 @@ impl OpenPair {
         self.flight.is_empty() || self.pair.as_mut().is_some_and(&mut arm)
     }
 
-    /// Takes back all requests after a panic, besides those in `returned`. Requests that the driver has not touched get the
+    /// Takes back all requests after a panic, in addition to the requests in `returned`. A request that the driver has lost gets the
     /// fault `Panicked`.
     #[cold]
     fn panicked(&mut self, mut returned: List, done: &mut List) -> Fault {
@@ -171,13 +172,13 @@ impl OpenPair {
     }
 }
 
-/// Idle queue pairs. No thread waits: if a slot is locked, the next one is tried, and if all are, a queue pair is attached anew.
+/// Idle queue pairs. No thread waits: if a slot is locked, the next slot is tried, and if all are locked, a new queue pair is attached.
 #[derive(Default)]
 pub(crate) struct Pool {
     slots: [Idle; 16],
 }
 
-/// A slot in its own cache line, because a thread takes and puts with every batch.
+/// A slot in its own cache line, because a thread takes a queue pair and puts it back with every batch.
 #[derive(Default)]
 #[repr(align(64))]
 struct Idle(Mutex<Option<OpenPair>>);
@@ -199,7 +200,7 @@ impl Pool {
         Some(pair)
     }
 
-    /// Iterates over all slots, starting at a different one in each thread to avoid contention.
+    /// Iterates over all slots, starting at a different slot in each thread to avoid contention.
     fn slots_from_own(&self) -> impl Iterator<Item = &Mutex<Option<OpenPair>>> {
         static THREADS: AtomicUsize = AtomicUsize::new(0);
         thread_local! {

@@ -1,4 +1,4 @@
-//! Measures one device, cell by cell.
+//! Measures one device, cell by cell. A cell is a number of requests (its row) and their size (its column).
 
 #![allow(clippy::cast_precision_loss, reason = "times fit into 24 bits, or need no more precision")]
 
@@ -14,21 +14,21 @@ use crate::request::{BorrowedBatch, Inbox, List, Request};
 use crate::route::{CostCell, Ledgers, Meter, REQUESTS};
 use crate::trust::{sample_params, sample_text};
 
-/// Maximum nanoseconds of a device in a round.
+/// Maximum nanoseconds that a device is measured in a round.
 const ROUND_NS: u64 = 5_000_000;
-/// Nanoseconds for a group of requests after which a device is not measurable.
+/// If a group of requests takes longer than this, in nanoseconds, the device is not measurable.
 const PATIENCE: u64 = 100_000_000;
-/// Groups that would take longer one by one, in nanoseconds, are not measured, because a caller waits.
+/// Maximum nanoseconds that the requests of a group may take one by one. Longer groups are not measured, because a caller waits.
 const MAX_GROUP_NS: f32 = 20e6;
 /// Minimum duration of a measurement in nanoseconds, so that reading the clock does not matter.
 const MEASUREMENT: u64 = 10_000;
-/// The first measurement of requests that are shorter than this, in nanoseconds, is discarded: the caches are cold.
+/// If the first measurement takes less than this, in nanoseconds, it is discarded, because the caches are cold.
 const COLD: u64 = 1_000_000;
 /// Columns: bytes of a request.
 const SIZES: [usize; 8] = [16, 64, 256, 1 << 10, 4 << 10, 16 << 10, 128 << 10, 1 << 20];
 /// Maximum bytes in all requests of a group. Larger groups take long and show nothing new.
 const MAX_GROUP_BYTES: usize = 256 << 10;
-/// Rows up to this number of requests are measured for every device that takes several at a time.
+/// Rows up to this number of requests are measured for every device that takes several requests at a time.
 const MIN_LAST_ROW: usize = 64;
 /// Rows for a device that takes requests one by one.
 const ONE_BY_ONE: [usize; 4] = [1, 2, 8, 32];
@@ -53,10 +53,10 @@ pub(crate) struct Probe {
     meter: Meter,
     buffers: Vec<Buffer>,
     rows: Vec<usize>,
-    /// Cells in the order of measurement, and the index of the next one.
+    /// Rows and columns of the cells in the order of measurement; then the index of the next cell.
     cells: Vec<(usize, usize)>,
     next: usize,
-    /// Cells of this round, and the nanoseconds that they took.
+    /// The number of cells measured in this round, and the nanoseconds that they took.
     round: (usize, u64),
     /// The round is over: all cells were measured, or the time is used up. The next round continues where this one ends.
     pub(crate) is_over: bool,
@@ -82,8 +82,8 @@ struct Buffer {
 /// The device cannot be measured.
 pub(crate) struct NotMeasurable;
 
-/// Returns the parameters of the measured session. For ECDSA, it has one half of the key pair, because some devices do not take both; the
-/// generator is the public key of private key 1.
+/// Returns the parameters of the measured session. For ECDSA, the session has one half of the key pair, because some devices do not take
+/// both halves; the generator is the public key that belongs to private key 1.
 fn params(algorithm: Algorithm, operation: Operation) -> SessionParams {
     match (algorithm, operation) {
         (Algorithm::EcdsaP256, Operation::Verify) => {
@@ -117,7 +117,7 @@ impl Probe {
         };
         let mut rows: Vec<usize> =
             if capability.lanes == 1 && capability.direct { ONE_BY_ONE.to_vec() } else { REQUESTS.to_vec() };
-        // Beyond twice the lanes, and the load that fills any device, times are in proportion.
+        // With more requests than twice the lanes, and than the load that fills any device, times grow in proportion.
         let max_requests = capability.lanes.saturating_mul(2).max(MIN_LAST_ROW).min(capability.ring.max(1));
         rows.retain(|requests| *requests <= max_requests);
         let sizes = |requests: usize| {
@@ -127,7 +127,7 @@ impl Probe {
         let (iv, tag) = (info.iv, params.tag_len());
         let iv_length = if iv.allows(12) { 12 } else { iv.max };
         let buffer = |index: usize| {
-            // Groups that use this buffer have at least this many requests.
+            // Groups that use this buffer have at least `index + 1` requests.
             let most = largest(index + 1);
             let row = operation.info();
             let output = match row.kind {
@@ -140,7 +140,7 @@ impl Probe {
                 None => vec![index as u8; info.data_length(most)],
             };
             match operation {
-                // A valid public key, which not every number is.
+                // Not every number is a valid public key; the generator is one.
                 Operation::Derive => input = info.generator.to_vec(),
                 Operation::Compress => input = sample_text(most),
                 // A number below any modulus. Invalid padding takes as long as valid padding.
@@ -157,7 +157,7 @@ impl Probe {
             rows.iter().map(|requests| vec![Vec::new(); sizes(*requests)]).collect();
         let mut cells: Vec<(usize, usize)> =
             (0..rows.len()).flat_map(|row| (0..samples[row].len()).map(move |column| (row, column))).collect();
-        // Single requests of all sizes come first: large ones reveal an engine with high start-up time, and larger groups can be
+        // Single requests of all sizes come first: large requests reveal an engine with a high start-up time, and larger groups can be
         // extrapolated.
         cells.sort_by_key(|(row, column)| (*row > 0, rows[*row] * (256 + SIZES[*column])));
         let buffers = (0..*rows.last().ok_or(NotMeasurable)?).map(buffer).collect();
@@ -218,7 +218,7 @@ impl Probe {
         let bytes = algorithm.info().data_of(*operation).unwrap_or(algorithm.info().data_length(bytes));
         let buffers = &mut buffers[..requests];
         let (bytes, scale) = if *operation == Operation::Decompress {
-            // Compressed data has a length of its own: scale the time.
+            // Compressed data has another length than the text: scale the time.
             let input = compressed(device, clock, *meter, session, bytes)?;
             for buffer in &mut *buffers {
                 buffer.input.clone_from(&input);

@@ -18,7 +18,7 @@ pub(crate) struct Registry {
     growing: Mutex<()>,
 }
 
-// SAFETY: a shared list gives shared access to devices, which are `Sync`; new ones go to slots that no thread reads yet.
+// SAFETY: a shared list gives shared access to devices, which are `Sync`; new devices go to slots that no thread reads yet.
 unsafe impl Sync for Registry {}
 
 /// The right to add devices, held by one thread at a time.
@@ -59,7 +59,7 @@ impl GrowGuard<'_> {
     /// Adds a device at the next index, if there is room.
     pub(crate) fn add(&mut self, device: RegisteredDevice) {
         let Some(place) = self.next() else { return };
-        // SAFETY: no thread reads a slot from `len` on, and only this thread writes one, because it holds the lock.
+        // SAFETY: no thread reads the slots from `len` on, and only this thread writes them, because it holds the lock.
         unsafe { (*self.registry.slots[place].get()).write(device) };
         self.registry.len.store(place + 1, Ordering::Release);
     }

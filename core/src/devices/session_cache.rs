@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::algorithm::{Fault, Refusal};
 use crate::driver::DeviceSession;
 
-/// Sessions by their number. The least recently used one is evicted to make room.
+/// Open sessions by their id. The least recently used session without requests in flight is evicted to make room.
 pub(crate) struct SessionCache {
     limit: usize,
     open: Mutex<Open>,
@@ -26,8 +26,8 @@ impl SessionCache {
         Self { limit: limit.saturating_sub(2).max(1), open: Mutex::default() }
     }
 
-    /// Returns the session with this number, and opens it if needed; other threads that need a session of the device wait meanwhile.
-    /// Declines if every open session has requests in flight.
+    /// Returns the session with this id, and opens it if needed; until it is open, other threads that need a session of the device wait.
+    /// Declines if the cache is full and every open session has requests in flight.
     pub(crate) fn get_or_open(
         &self,
         id: usize,

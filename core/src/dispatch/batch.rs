@@ -85,7 +85,7 @@ impl SessionCore {
     /// Runs requests of any sessions of this framework. `owner` returns the session of the request at an index. An error stays with its
     /// request.
     pub(crate) fn process_each<'s>(&self, owner: impl Fn(usize) -> &'s SessionCore, requests: &mut [Request<'_>]) {
-        /// Requests of one algorithm and operation, which share routes; in order of first appearance.
+        /// Requests of one algorithm and operation, which share routes.
         struct RequestClass<'s> {
             lead: &'s SessionCore,
             operation: Operation,
@@ -163,7 +163,7 @@ impl SessionCore {
     }
 }
 
-/// Checks that a stream belongs to the session: its state cannot leave the session's device.
+/// Checks that a stream belongs to the session: the stream's state cannot leave the session's device.
 fn check_bound(operation: Operation, bound: &Bound<'_>, session: &SessionCore) -> std::result::Result<(), Misuse> {
     if bound.session == session.id() {
         return Ok(());

@@ -37,7 +37,7 @@ impl<H: Deref<Target = Inbox>> Dispatcher<H> {
         }
         self.pairs.retain(|active| active.pair.is_open() || active.pair.in_flight() > 0);
         if self.in_flight > self.in_own_pairs() + returned.len() {
-            // Other threads may have taken our requests along, to any device.
+            // Other threads may have put our requests into their batches, and sent them to any device.
             (0..gantry.devices().len()).for_each(|device| gantry.serve(device, true, &mut returned));
         } else {
             // Our completions made room for waiting requests.
@@ -88,7 +88,7 @@ impl<H: Deref<Target = Inbox>> Dispatcher<H> {
         clock.wait(until);
     }
 
-    /// Returns the time at which a device with our requests is late, or at which the shared queue pairs must be polled.
+    /// Returns the earlier of two times: when a device with our requests is late, and when the shared queue pairs must be polled.
     pub(crate) fn deadline(&self, gantry: &Gantry) -> Option<u64> {
         let own =
             self.pairs.iter().filter_map(|active| active.deadline(gantry.devices()[active.device].health())).min();
@@ -145,7 +145,7 @@ impl<H: Deref<Target = Inbox>> Dispatcher<H> {
         Some(handle)
     }
 
-    /// Asks every device with our requests to wake `waker`. Returns `false` if one must be polled, as shared queue pairs must.
+    /// Asks every device with our requests to wake `waker`. Returns `false` if a queue pair must be polled, as every shared one must.
     pub(crate) fn arm(&mut self, waker: &Waker) -> bool {
         self.in_flight == self.in_own_pairs() && self.pairs.iter_mut().all(|active| active.pair.arm(waker))
     }

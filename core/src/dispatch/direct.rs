@@ -27,12 +27,12 @@ pub(crate) enum AttemptError {
     },
 }
 
-/// The attempts on a request so far.
+/// The attempts to run a request so far.
 pub(crate) struct Attempts {
     /// Bit mask of the devices that did not run the request.
     pub(crate) tried: u64,
     pub(crate) last: Option<Fault>,
-    /// Reasons of devices that declined this request.
+    /// The reasons that devices gave for declining this request.
     pub(crate) declined: Vec<String>,
     /// Bit mask of devices whose known-answer test was running.
     testing: u64,
@@ -50,7 +50,7 @@ impl Attempts {
     fn record(&mut self, error: AttemptError) {
         let device = match error {
             AttemptError::NoDevice if self.testing != 0 => {
-                // Now wait for the devices under test after all.
+                // No other device is left: wait for the devices whose test was running.
                 (self.tried, self.testing, self.urgency) = (self.tried & !self.testing, 0, Urgency::Patient);
                 return;
             }
@@ -98,7 +98,7 @@ impl SessionCore {
         })
     }
 
-    /// Runs a request after other attempts. `ran` receives the last route.
+    /// Runs a request after the attempts in `attempts`. `ran` gets the route of the last attempt.
     #[cold]
     pub(crate) fn run_after(
         &self,
@@ -117,7 +117,7 @@ impl SessionCore {
         Err(self.unserved_error(shape.operation, attempts.last, attempts.declined))
     }
 
-    /// Runs one request on the best device that is not among those tried `before`.
+    /// Runs one request on the best device that `before` does not list as tried.
     #[inline(always)]
     fn attempt(
         &self,
@@ -174,7 +174,7 @@ impl SessionCore {
         }
     }
 
-    /// Counts the fault of a request, and quarantines the device unless it declined.
+    /// Counts the fault of a request, and quarantines the device unless the device declined the request.
     #[cold]
     fn failed(&self, device: usize, site: Site, shape: Shape, fault: Fault) -> AttemptError {
         self.counters().here().fault(site, &fault);
@@ -186,7 +186,7 @@ impl SessionCore {
     }
 }
 
-/// Returns the attempts of devices on a request of a batch, to continue in this thread.
+/// Returns the earlier attempts to run a request of a batch. This thread makes the next attempts.
 pub(crate) fn earlier_attempts(tried: u64, error: Option<Error>) -> Attempts {
     let mut attempts = Attempts::new(tried);
     match error {
@@ -197,7 +197,8 @@ pub(crate) fn earlier_attempts(tried: u64, error: Option<Error>) -> Attempts {
     attempts
 }
 
-/// Blames the first request without a result for a panic of the driver. The driver has not seen the requests after it.
+/// Ends the requests that have no result after a panic of the driver. The first of them gets the fault `Panicked`. The driver has not seen
+/// the requests after it.
 #[cold]
 pub(crate) fn blame(route: Route, part: &mut List) {
     let mut fault = Fault::Panicked;
@@ -219,7 +220,7 @@ pub(crate) fn settle(handle: &mut Handle) -> bool {
     let (site, here) = (owner.site(route.device, operation), owner.counters().here());
     let ColdData { error: before, shadow, .. } = request.cold.take().map(|cold| *cold).unwrap_or_default();
     let fault = match (request.entry.outcome, request.entry.fault.take().map(|fault| *fault)) {
-        // An earlier device's error no longer matters.
+        // After an outcome, the error of an earlier device does not matter.
         (Some(outcome), _) => {
             let outcome = owner.verified_outcome(shadow, site, &mut request.entry.operands, outcome, route.device);
             request.entry.outcome = Some(outcome);
@@ -266,7 +267,7 @@ pub(crate) fn settle(handle: &mut Handle) -> bool {
     false
 }
 
-/// Runs a request in this thread, trying one device after the other, except those that have already tried.
+/// Runs a request in this thread, trying one device after the other, except the devices that have already tried it.
 pub(crate) fn run_here(handle: &mut Handle) {
     let (tried, shape) = (handle.meta.tried, handle.meta.shape);
     let copied = handle.copy_segments();

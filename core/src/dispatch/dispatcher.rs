@@ -4,8 +4,8 @@
 //! the calling thread runs it at once; a queue pair returns it later. Requests for which a queue pair has no room wait in the device's
 //! backlog, which every thread that finds room serves in order.
 //!
-//! Never put another thread's request on a private queue pair: its owner may stop polling. Such requests go to shared queue pairs, which
-//! every waiting thread polls.
+//! Never put another thread's request on a private queue pair: the owner of the pair may stop polling. Such requests go to shared queue
+//! pairs, which every waiting thread polls.
 
 #![allow(unsafe_code)]
 
@@ -28,10 +28,10 @@ use crate::stats::{Event, Site, StageTimer};
 
 /// The queue pairs that one thread uses at the moment.
 ///
-/// Our own requests are those that are at home in `inbox`.
+/// Our own requests are the requests that come back to `inbox`.
 pub(crate) struct Dispatcher<H> {
     pub(crate) inbox: H,
-    /// Open queue pairs. Rarely more than one; more than two allocate.
+    /// Open queue pairs. Rarely more than one. More than two need an allocation.
     pub(crate) pairs: SmallVec<[ActivePair; 2]>,
     /// Number of our requests in a device, a backlog or a coalescer.
     pub(crate) in_flight: usize,
@@ -44,13 +44,13 @@ pub(crate) struct Dispatcher<H> {
 
 /// Requests that go to one device together.
 struct Part<'s> {
-    /// Index among the candidates of the leading session.
+    /// Index of the device among the candidates of the leading session.
     place: usize,
     route: Route,
     /// Bytes of all requests.
     bytes: usize,
     list: List,
-    /// The common session, if the device works in this thread. Without it, each request knows its own.
+    /// The session of all requests, if an inline device runs them in this thread. If `None`, each request has a pointer to its session.
     session: Option<OpenSession<'s>>,
 }
 
@@ -64,12 +64,13 @@ impl<H: Deref<Target = Inbox>> Dispatcher<H> {
         self.in_flight
     }
 
-    /// Returns `true` if there is something to poll for: our requests, or others' on our queue pairs.
+    /// Returns `true` if there is something to poll for: our requests, or requests of other threads on our queue pairs.
     pub(crate) fn is_busy(&self) -> bool {
         self.in_flight > 0 || self.pairs.iter().any(|active| active.pair.in_flight() > 0)
     }
 
-    /// Posts requests of ours where any thread may take them along. Returns the number of requests there.
+    /// Puts requests of ours into a coalescer, from which any thread may take and run them. Returns the number of requests in the
+    /// coalescer.
     pub(crate) fn post(&mut self, coalescer: &Coalescer, list: List) -> usize {
         self.in_flight += list.len();
         coalescer.post(list)
@@ -81,8 +82,8 @@ impl<H: Deref<Target = Inbox>> Dispatcher<H> {
         self.send_taken(lead, list, done);
     }
 
-    /// Takes back our requests from a coalescer, and runs the others: a thread that takes requests must run them; otherwise an owner could
-    /// lose track of its own.
+    /// Takes all requests of a coalescer, returns our own, and runs the others. A thread that takes requests must run them; otherwise the
+    /// owner of a request could lose track of it.
     pub(crate) fn take_own(&mut self, lead: &SessionCore, coalescer: &Coalescer, done: &mut List) -> List {
         let mut list = self.take_from(coalescer);
         let own = list.extract(|request| request.has_home(&self.inbox));
@@ -144,7 +145,7 @@ impl<H: Deref<Target = Inbox>> Dispatcher<H> {
                 break;
             };
             let mut part = group.list.take_front(route.requests.max(1));
-            // A queue pair of an inline device would do the same with more overhead.
+            // Requests for an inline device run without a queue pair, which would do the same with more overhead.
             let simple = !group.mixed
                 && lead.candidates[place].capability.direct
                 && lead.gantry.devices()[route.device].is_inline();
@@ -253,7 +254,7 @@ impl<H: Deref<Target = Inbox>> Dispatcher<H> {
         all_done
     }
 
-    /// Runs requests on this device only. A request that the device fails keeps the fault.
+    /// Runs requests on this device only. If the device fails a request, the fault stays in the request.
     fn try_on(&mut self, lead: &SessionCore, device: usize, operation: Operation, mut list: List, done: &mut List) {
         let mut returned = List::new();
         if let Some(place) = lead.place(device) {
@@ -319,8 +320,8 @@ impl<H: Deref<Target = Inbox>> Dispatcher<H> {
         all_done
     }
 
-    /// Hands requests to a device. Requests that complete at once are in `returned`. Returns `true` if these are all requests, and each
-    /// [is done](Request::is_done).
+    /// Hands requests to a device. Requests that complete at once are in `returned`. Returns `true` if `returned` got all
+    /// requests of `part` and no others, and each [is done](Request::is_done).
     pub(crate) fn submit(
         &mut self,
         gantry: &Gantry,
@@ -367,7 +368,7 @@ impl<H: Deref<Target = Inbox>> Dispatcher<H> {
             gantry.counters().here().event(site, Event::Full, part.len());
             registered.health().backlog.push(&mut part, self.sender, &mut active.turn);
             self.pairs.push(active);
-            // The device may have got room before these were in the backlog; without this check, no thread might look again.
+            // The device may have got room before these requests were in the backlog. Without this check, perhaps no thread would notice.
             gantry.serve(device, false, returned);
             return false;
         }

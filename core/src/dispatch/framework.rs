@@ -41,7 +41,7 @@ impl Gantry {
         self.inner.devices.list()
     }
 
-    /// Returns the device with this name; if a device replaced another, the latest.
+    /// Returns the device with this name. If a device replaced another of this name, returns the latest.
     pub fn device(&self, name: &str) -> Option<&RegisteredDevice> {
         self.devices().iter().rev().find(|device| device.name() == name)
     }
@@ -74,8 +74,8 @@ impl Gantry {
         &self.common().clock
     }
 
-    /// Measures the devices that offer an operation and are not measured yet, or all with `anew`; this takes about ten milliseconds per
-    /// device. Learned policies start this measurement themselves when it pays.
+    /// Measures the devices that offer an operation and are not measured yet, or with `anew` all that offer it. This takes about ten
+    /// milliseconds per device. Learned policies start this measurement themselves when it pays.
     pub fn calibrate(&self, algorithm: Algorithm, operation: Operation, anew: bool) {
         self.inner.devices.calibrations.calibrate(self.calibration_context(), algorithm, operation, anew);
     }
@@ -115,7 +115,8 @@ impl Gantry {
         cost_records(self.devices())
     }
 
-    /// Takes over costs from [`costs`](Self::costs). Ignores records of other devices, and implausible ones.
+    /// Takes over costs that [`costs`](Self::costs) returned. Ignores implausible records, and records of devices that this framework
+    /// lacks.
     pub fn import_costs(&self, costs: &[CostRecord]) {
         for record in costs {
             import_record(self.devices(), record);

@@ -10,8 +10,8 @@ use crate::devices::Urgency;
 use crate::request::{Handle, List, Request};
 use crate::route::{Needs, Question, Route};
 
-/// Requests that can share a route. They have the same operation; streams among them are on one device, which also takes the whole messages
-/// of the group.
+/// Requests that can share a route. They have the same operation. If some of them are steps of streams, the state of all these streams is
+/// on one device, and this device takes the whole messages of the group, too.
 #[derive(Default)]
 pub(crate) struct Group {
     pub(crate) list: List,
@@ -19,13 +19,13 @@ pub(crate) struct Group {
     pub(crate) needs: Needs,
     /// Bytes of all requests.
     pub(crate) bytes: usize,
-    /// The route of the streams, whose state is on that device.
+    /// The route of the group's streams, to the device that has their state. `None` if the group has no streams.
     pub(crate) bound: Option<Route>,
     /// The requests belong to several sessions or threads.
     pub(crate) mixed: bool,
-    /// The number of requests that may become part of the group.
+    /// Maximum number of requests in the group.
     most: usize,
-    /// Set with the first whole message beside streams: `true` if the message runs with the streams.
+    /// `true` if whole messages run on the device of the streams. `None` until a whole message and a stream are to share the group.
     messages_join: Option<bool>,
 }
 
@@ -36,7 +36,8 @@ impl Group {
         Self { mixed, most, ..Self::default() }
     }
 
-    /// Returns `true` if the request fits into the group, and then adds the request's needs to the group's. `session` is one of the group.
+    /// If the request fits into the group, adds the request's needs to the group's needs and returns `true`. `session` is a session of the
+    /// group.
     #[inline]
     pub(crate) fn try_add(&mut self, session: &SessionCore, request: &Request<'_>) -> bool {
         let shape = request.meta.shape;
@@ -49,7 +50,8 @@ impl Group {
         fits
     }
 
-    /// Handles the other cases: the first request always fits, and streams are bound to a device.
+    /// Handles the other cases: the first request, which always fits, a request with another operation, and steps of streams, which are
+    /// bound to a device.
     #[inline(never)]
     fn can_join(&mut self, session: &SessionCore, request: &Request<'_>) -> bool {
         let shape = request.meta.shape;
@@ -72,7 +74,8 @@ impl Group {
         true
     }
 
-    /// Returns `true` if the policy would send `most` whole messages to the device of the streams, so that they run beside the streams.
+    /// Returns `true` if the policy would send `most` whole messages to the device of the streams, so that the messages can run in the same
+    /// group as the streams.
     fn messages_join(&mut self, session: &SessionCore, streams: Route, shape: Shape) -> bool {
         let (requests, bytes) = (self.most, shape.bytes.saturating_mul(self.most));
         *self.messages_join.get_or_insert_with(|| {
@@ -81,7 +84,8 @@ impl Group {
         })
     }
 
-    /// Adds the needs of a whole message of the same operation to a group without streams.
+    /// Adds the needs of a request that fits into the group. A whole message of the same operation always fits into a group without
+    /// streams.
     #[inline]
     pub(crate) fn add_shape(&mut self, Shape { bytes, in_place, .. }: Shape) {
         self.bytes += bytes;
@@ -90,19 +94,21 @@ impl Group {
     }
 }
 
-/// Sets a request's route and its session on the device, which its owner or the group's lead has opened.
+/// Sets a request's route and its session on the route's device. The request's owner or the leading session of the group has opened this
+/// session.
 #[inline]
 pub(crate) fn address(handle: &mut Handle, session: &OpenSession<'_>, route: Route) {
     handle.copy_unless_taken(route.device);
-    // SAFETY: a session kept by its owner lives as long as the owner, which outlives the request. A cached session is kept alive beside the
-    // request, below.
+    // SAFETY: a session kept by its owner lives as long as the owner, which outlives the request. The request's cold data keeps a cached
+    // session alive, below.
     unsafe { handle.address(&**session, Some(route)) };
     if let OpenSession::Cached(session) = session {
         handle.cold_mut().session = Some(session.clone());
     }
 }
 
-/// Addresses a request under its owner's session. Returns `false` if the device does not open the session.
+/// Sets a request's route, and the session that its owner has on the route's device. Returns `false` if the device does not open the
+/// session.
 pub(crate) fn address_by_owner(handle: &mut Handle, place: usize, route: Route) -> bool {
     let owner = NonNull::from(handle.owner());
     // SAFETY: the owner lives until the request is back, is only ever shared, and is not part of the request.

@@ -1,7 +1,8 @@
-//! Helpers for tests under loom: requests without a queue, of a session on a device with the NULL cipher. `scripts/loom` runs the tests.
+//! Helpers for tests under loom: requests that belong to no queue, of a session with the NULL cipher. `scripts/loom` runs the tests.
 //!
-//! Three tests cover races from the history of FreeBSD's framework. In `backlog.rs`: an unblock lost between the full answer and the
-//! blocked mark, and a queue drained while a device unblocks. In `inbox.rs`: a completion before the submitter waits.
+//! Three tests cover races from the history of FreeBSD's framework. `backlog.rs` tests two of them: an unblock that is lost between the
+//! device's answer "full" and the mark "blocked", and a queue that is drained while a device unblocks. `inbox.rs` tests the third: a
+//! completion before the submitter waits.
 
 #![allow(unsafe_code)]
 
@@ -19,7 +20,7 @@ use crate::driver::{Buffers, Capability, Class, Device, DeviceInfo, DeviceSessio
 use crate::request::{Handle, Inbox, List, Request};
 use crate::sync::pause;
 
-/// Returns a request of `session` that comes back to `home`, as a list of one. Its memory is never freed.
+/// Returns a list of one request of `session`, which comes back to the inbox `home`. The memory of the request is never freed.
 pub(crate) fn request(session: &Session, home: &Inbox, slot: u32) -> List {
     let operands = Operands::Digest { input: &[], output: &mut [] };
     let request = Box::leak(Box::new(Request::new(operands, None)));
@@ -50,7 +51,7 @@ impl Wake for Bell {
     }
 }
 
-/// Returns the slots of a list, sorted.
+/// Returns the slots of the requests in a list, sorted.
 pub(crate) fn slots(list: List) -> Vec<u32> {
     let mut slots: Vec<u32> = list.map(|handle| handle.meta.slot).collect();
     slots.sort_unstable();

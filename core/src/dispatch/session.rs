@@ -1,4 +1,4 @@
-//! Sessions as dispatch sees them: parameters, the devices that offer the algorithm, and the sessions opened there.
+//! Sessions as dispatch sees them: parameters, the devices that offer the algorithm, and the sessions opened on these devices.
 
 #![allow(unsafe_code)]
 
@@ -22,18 +22,19 @@ pub(crate) struct SessionCore {
     pub(crate) limits: Limits,
     pub(crate) gantry: Gantry,
     pub(crate) candidates: Arc<[Candidate]>,
-    /// Sessions on devices, by candidate.
+    /// The sessions on devices, in the order of the candidates.
     openings: Box<[Opening]>,
-    /// Held while a thread opens the session on a device, so that only one does.
+    /// Held while a thread opens the session on a device, so that only one thread opens it.
     opening: Mutex<()>,
     /// Bit mask of devices that do not serve the session.
     declined: AtomicU64,
 }
 
-/// A session on a device. Empty if the device limits sessions: then its cache has the session.
+/// The session on one device, or the reason why the device does not serve the session. Empty before the session is opened. If a device
+/// limits sessions, its own cache keeps the open session, and only a refusal is stored here.
 type Opening = OnceLock<std::result::Result<Arc<dyn DeviceSession>, Box<Unsupported>>>;
 
-/// A session opened by a device. It stays open as long as this lives.
+/// A session opened by a device. It stays open as long as this value lives.
 pub(crate) enum OpenSession<'s> {
     /// Kept by the session core.
     Borrowed(&'s dyn DeviceSession),
@@ -85,7 +86,7 @@ impl SessionCore {
         self.gantry.ask(self.params.algorithm(), &self.candidates, question, declined, hypothetical)
     }
 
-    /// Returns the batch size of a queue for requests like this one.
+    /// Returns the number of requests with this operation and size that a queue collects into a batch.
     pub(crate) fn batch_size(&self, operation: Operation, bytes: usize) -> usize {
         let question = Question::one(Shape { operation, bytes, in_place: true }, 0);
         let declined = self.declined.load(Ordering::Relaxed);
@@ -108,7 +109,7 @@ impl SessionCore {
         self.gantry.counters()
     }
 
-    /// Returns the counters' key of this session on a device.
+    /// Returns the key of the counters for this session's algorithm and an operation on a device.
     #[inline]
     pub(crate) fn site(&self, device: usize, operation: Operation) -> Site {
         Site::new(device, self.params.algorithm(), operation)
@@ -126,7 +127,7 @@ impl SessionCore {
         self.candidates.iter().position(|candidate| candidate.device == device)
     }
 
-    /// Returns the session on a device, if it is open and kept here.
+    /// Returns the session on a device, if it is open and kept in this session core.
     #[inline]
     pub(crate) fn opened_session(&self, place: usize) -> Option<&dyn DeviceSession> {
         match self.openings.get(place)?.get() {
@@ -206,7 +207,8 @@ impl SessionCore {
         Err(self.unserved_error(operation, last, Vec::new()))
     }
 
-    /// Opens the session on every device where `other`, of the same algorithm, is open. If a device fails now, a later request tries again.
+    /// Opens the session on every device on which `other` is open. Both sessions have the same algorithm. If a device fails to open the
+    /// session, a later request tries again.
     pub(crate) fn open_where_open(&self, other: &SessionCore) {
         for (place, candidate) in self.candidates.iter().enumerate() {
             let is_cached =
@@ -222,7 +224,7 @@ impl SessionCore {
         std::ptr::from_ref(self).addr()
     }
 
-    /// Copies a request if it is to be verified, before the device at `place` gets it.
+    /// Copies a request if its result is to be verified. The device at `place` gets the request afterwards.
     #[inline]
     pub(crate) fn shadow(&self, place: usize, operands: &Operands<'_>) -> Option<Box<ShadowCopy>> {
         if self.is_verified_now() { self.copy(place, operands) } else { None }
@@ -237,14 +239,15 @@ impl SessionCore {
 
     #[cold]
     fn copy(&self, place: usize, operands: &Operands<'_>) -> Option<Box<ShadowCopy>> {
-        // A randomized signature or ciphertext cannot be verified without the other key.
+        // A randomized signature or ciphertext cannot be verified without the other key of the pair.
         let randomized = self.params.is_randomized();
         let compares = !(randomized && matches!(operands.operation(), Operation::Sign | Operation::Encipher));
         let is_reference = self.candidates[place].info.class == REFERENCE;
         (compares && !is_reference).then(|| ShadowCopy::new(operands).map(Box::new))?
     }
 
-    /// Keeps a [shadow copy](Self::shadow) beside a request. For data in segments, `examine_segments` did so when it copied the data.
+    /// Stores a [shadow copy](Self::shadow) in a request, if the request is to be verified. For data in segments, `examine_segments` has
+    /// already stored the copy.
     pub(crate) fn keep_shadow_if_due(&self, place: usize, request: &mut Request<'_>) {
         let has_shadow = request.cold.as_ref().is_some_and(|cold| cold.shadow.is_some());
         if request.entry.scattered.is_none()
@@ -255,14 +258,14 @@ impl SessionCore {
         }
     }
 
-    /// Keeps a shadow copy beside a request that is verified now.
+    /// Stores a shadow copy in a request that is to be verified.
     pub(crate) fn keep_shadow(&self, device: usize, request: &mut Request<'_>) {
         if let Some(shadow) = self.place(device).and_then(|place| self.copy(place, &request.entry.operands)) {
             request.cold_mut().shadow = Some(shadow);
         }
     }
 
-    /// Returns the outcome of a request after verification, if there is a shadow copy.
+    /// Verifies a request if there is a shadow copy of it. Returns the right outcome.
     #[inline]
     pub(crate) fn verified_outcome(
         &self,
@@ -315,7 +318,7 @@ impl SessionCore {
         places.find_map(|place| self.opened(place, Urgency::Brief).ok())
     }
 
-    /// Returns the error of a request that no device serves. `declined` has the reasons of devices that declined this request.
+    /// Returns the error of a request that no device serves. `declined` has the reasons that devices gave for declining this request.
     pub(crate) fn unserved_error(&self, operation: Operation, last: Option<Fault>, declined: Vec<String>) -> Error {
         let algorithm = self.params.algorithm();
         if let Some(last) = last {
@@ -343,7 +346,7 @@ impl SessionCore {
 }
 
 impl Drop for SessionCore {
-    /// Zeroizes the keys of the session, including those in the caches of devices.
+    /// Zeroizes the keys of the session, including the keys in the caches of devices.
     fn drop(&mut self) {
         for candidate in &*self.candidates {
             if let Some(cache) = self.gantry.devices()[candidate.device].session_cache() {
@@ -358,7 +361,7 @@ impl Handle {
     ///
     /// # Safety
     ///
-    /// Both must live until the request has come back to its owner (rule 2 of `driver/entry.rs`).
+    /// The session and the inbox must live until the request has come back to its owner (rule 2 of `driver/entry.rs`).
     #[inline]
     pub(crate) unsafe fn set_owner(&mut self, owner: &SessionCore, home: &Inbox) {
         self.meta.owner = Some(NonNull::from(owner).cast());
@@ -375,10 +378,10 @@ impl Handle {
         unsafe { owner.cast().as_ref() }
     }
 
-    /// Returns the session and the request, to run the request in another way.
+    /// Returns the session and the request together, for code that needs both at once.
     pub(crate) fn parts(&mut self) -> (&SessionCore, &mut Request<'static>) {
         let owner = self.meta.owner.expect("a request in flight has a session");
-        // SAFETY: as in `owner`, which would borrow `self` beside the request.
+        // SAFETY: as in `owner`, which is not called here because it would borrow `self` at the same time as the request.
         (unsafe { owner.cast().as_ref() }, &mut **self)
     }
 }

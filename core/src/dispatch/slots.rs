@@ -17,7 +17,7 @@ use crate::request::{Handle, Inbox, Request, SegmentSource, Submission};
 use crate::route::Route;
 use crate::stats::{Event, Site};
 
-/// The requests of one queue, up to a limit.
+/// The memory of one queue's requests, up to a limit.
 pub(crate) struct Slots {
     /// Never moved or shrunk. Leaked if a request is still in flight at the end.
     chunks: ManuallyDrop<Vec<Box<[UnsafeCell<Slot>; CHUNK]>>>,
@@ -213,7 +213,7 @@ impl Handle {
         if registered.is_inline() || !registered.details().is_some_and(takes) {
             self.copy_for(device);
         } else if self.owner().is_verified_now() {
-            // Foreign memory may change meanwhile: verification needs one copy for both runs.
+            // Foreign memory may change between the two runs of a verified request, so both need the same copy.
             self.copy_for(device);
             let (owner, request) = self.parts();
             owner.keep_shadow(device, request);
@@ -237,7 +237,7 @@ impl Handle {
 }
 
 impl Gantry {
-    /// Ends the copies of a finished request: copies results back into segments, and counts the bytes.
+    /// Ends the use of copies by a finished request: copies results back into segments, and counts the bytes.
     #[cold]
     #[inline(never)]
     pub(crate) fn copy_out(

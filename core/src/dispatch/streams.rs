@@ -1,4 +1,4 @@
-//! Streams: the device of their state, and their steps.
+//! Streams: the choice of the device that holds a stream's state, and the steps of a stream.
 
 use super::session::SessionCore;
 use crate::algorithm::{Error, Fault, Operation, Outcome, Refusal, Result, Unsupported};
@@ -25,7 +25,7 @@ impl SessionCore {
                 if testing == 0 {
                     break;
                 }
-                // Now wait for the devices under test after all.
+                // No other device is left: wait for the devices whose test was running.
                 (tried, testing, urgency) = (tried & !testing, 0, Urgency::Patient);
                 continue;
             };
@@ -47,7 +47,7 @@ impl SessionCore {
         Err(self.unserved_error(operation, last, Vec::new()))
     }
 
-    /// Runs a step of a stream, of `bytes` bytes, and counts it as a request.
+    /// Runs a step of a stream with `bytes` bytes of data, and counts the step as a request.
     pub(crate) fn step_stream(
         &self,
         operation: Operation,

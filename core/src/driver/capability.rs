@@ -10,7 +10,7 @@ pub struct Capability {
     pub algorithm: Algorithm,
     /// The supported operations of the algorithm.
     pub operations: &'static [Operation],
-    /// Requests processed side by side at hardly any extra time; 1 for plain software.
+    /// The number of requests processed side by side in hardly more time than one request; 1 for plain software.
     pub lanes: usize,
     /// Maximum requests in flight; `usize::MAX` if only memory limits them.
     pub ring: usize,
@@ -24,7 +24,7 @@ pub struct Capability {
     pub direct: bool,
     /// Requests may have input and output in the same buffer.
     pub in_place: bool,
-    /// The method of the algorithm's kind works: [`DeviceSession::digest_stream`](super::DeviceSession::digest_stream),
+    /// The stream method for the algorithm's kind works: [`DeviceSession::digest_stream`](super::DeviceSession::digest_stream),
     /// `cipher_stream` or `aead_stream`.
     pub streaming: bool,
     /// The device can also sign without a random number, if a session [asks for it](crate::SessionParams::deterministic).
@@ -33,8 +33,8 @@ pub struct Capability {
 }
 
 impl Capability {
-    /// Supports every operation in the calling thread, one request at a time, without limits and without streams. In-place
-    /// requests are supported except for compression and encipherment.
+    /// Makes the capability of a device that supports every operation in the calling thread, one request at a time, without
+    /// limits and without streams. In-place requests are supported except for compression and encipherment.
     pub fn new(algorithm: Algorithm) -> Self {
         Self {
             algorithm,

@@ -33,7 +33,7 @@ impl Chain {
     ///
     /// # Safety
     ///
-    /// The entry must stay alive, without another owner, until it has left the chain (rules 1 and 2).
+    /// The entry must stay alive, without another owner, until it has left the chain (rules 1 and 2 of `entry.rs`).
     #[inline]
     pub(crate) unsafe fn push(&mut self, place: Place) {
         set_next(place, None);
@@ -71,7 +71,7 @@ impl Chain {
         }
     }
 
-    /// Removes the first `count` entries, or all if there are fewer.
+    /// Removes and returns the first `count` entries, or all entries if there are fewer.
     pub(crate) fn take_front(&mut self, count: usize) -> Chain {
         if count >= self.len {
             return std::mem::take(self);
@@ -132,7 +132,7 @@ impl Default for Chain {
     }
 }
 
-/// Links an entry to the next one of its chain.
+/// Links an entry to the next entry of its chain.
 #[inline]
 pub(crate) fn link(place: Place, following: Option<Place>) {
     set_next(place, following);
@@ -142,7 +142,7 @@ pub(crate) fn link(place: Place, following: Option<Place>) {
 /// constant time.
 pub(crate) struct Flight {
     chain: Chain,
-    /// Unique in the process.
+    /// The id, unique in the process and never 0.
     id: usize,
 }
 
@@ -179,7 +179,7 @@ impl Flight {
     ///
     /// # Safety
     ///
-    /// The entry must stay alive until it has left the flight (rule 2), and must be in no other chain.
+    /// The entry must stay alive until it has left the flight (rule 2 of `entry.rs`), and must be in no other chain.
     pub(crate) unsafe fn push(&mut self, place: Place) {
         set_previous(place, self.chain.tail);
         set_flight(place, self.id);
@@ -204,7 +204,7 @@ impl Flight {
     }
 
     /// Moves requests to `done` that were not completed through this flight's queue pair: their jobs were dropped, or completed
-    /// through another queue pair. Checks every entry of the flight.
+    /// through another queue pair. Checks every entry of the flight. Returns the number of moved requests.
     pub(crate) fn sweep(&mut self, done: &mut Chain) -> usize {
         let mut found = 0;
         let mut place = self.chain.head;

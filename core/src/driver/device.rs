@@ -84,14 +84,14 @@ impl DeviceInfo {
 /// The limits of a device. `usize::MAX` means that only memory limits the number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeviceLimits {
-    /// Maximum attached queue pairs. Threads share queue pairs if there are fewer than CPUs.
+    /// Maximum attached queue pairs. Threads share queue pairs if there are fewer queue pairs than CPUs.
     pub queue_pairs: usize,
     /// Maximum open sessions. At the limit, core closes the least recently used session and reopens it for its next
     /// request.
     pub sessions: usize,
     /// Maximum input segments in one job, and maximum output segments if the job does not work in place.
     pub segments: usize,
-    /// The alignment of each segment's address, in bytes. Contiguous buffers have any alignment.
+    /// The required alignment of each segment's address, in bytes. Contiguous buffers have any alignment.
     pub alignment: usize,
     /// Memory that a queue pair takes in addition to contiguous Rust buffers.
     pub memory: MemoryKinds,
@@ -138,14 +138,14 @@ pub trait Device: Send + Sync {
 
     /// Prepares keys for a session. May block, and may be called from any thread.
     ///
-    /// Core calls this when a route first leads the session to this device, or earlier for
-    /// [`Session::prepare`](crate::Session::prepare). Core calls this again after closing the session because of
+    /// Core calls this function when a request of the session is first routed to this device, or earlier for
+    /// [`Session::prepare`](crate::Session::prepare). Core calls it again after closing the session because of
     /// [`DeviceLimits::sessions`].
     ///
     /// # Errors
     ///
     /// [`Refusal::Unsupported`] names the parameter that the device does not support; the session never uses the device
-    /// again. After [`Refusal::Fault`], the session avoids the device until its quarantine has ended.
+    /// again. After [`Refusal::Fault`], the session avoids the device until the device's quarantine has ended.
     fn open(&self, params: &SessionParams) -> Result<Arc<dyn DeviceSession>, Refusal>;
 
     /// Returns a queue pair, which one thread at a time uses; `None` if all are taken. May block.

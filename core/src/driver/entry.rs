@@ -39,7 +39,7 @@ pub(crate) struct Entry<'a> {
     pub(crate) links: Links,
 }
 
-/// The owner or core has the request.
+/// The creator of the request or core has it.
 const IDLE: u8 = 0;
 /// A device has the operands and the result; core must not access them.
 const IN_DEVICE: u8 = 1;
@@ -48,10 +48,10 @@ const IN_DEVICE: u8 = 1;
 pub(crate) struct Links {
     next: Option<Place>,
     previous: Option<Place>,
-    /// The [`Flight`] that contains the request; 0 for none. Atomic, because the job may be completed through another queue
-    /// pair of the device while this queue pair is still storing the field.
+    /// The id of the [`Flight`] that contains the request; 0 for none. Atomic, because the job may be completed through another
+    /// queue pair of the device while the queue pair that took it is still storing the field.
     flight: AtomicUsize,
-    /// The session that the next device has opened, and that will run the request.
+    /// The session that will run the request. The device that gets the request next has opened it.
     session: Option<NonNull<dyn DeviceSession>>,
 }
 
@@ -167,7 +167,7 @@ pub(super) fn set_flight(place: Place, flight: usize) {
     unsafe { (*place.as_ptr()).links.flight.store(flight, Ordering::Relaxed) }
 }
 
-/// Sets the result of a request, and replaces an earlier one. The device must have the entry.
+/// Sets the result of a request, and replaces an earlier result. The device must have the entry.
 #[inline]
 pub(super) fn finish(place: Place, result: Result<Outcome, Fault>) {
     // SAFETY: the device has these two fields (rule 1), and they are alive (rule 2). There is no reference to the whole
@@ -263,8 +263,9 @@ pub trait DeviceSession: Send + Sync + Any {
     /// stream itself or, in a batch, to a queue pair of the device.
     fn run(&self, operands: Operands<'_>) -> Result<Outcome, Fault>;
 
-    /// Runs requests of the same algorithm and operation on the calling thread, and [finishes](Offer::finish) each. The first belongs to
-    /// this session, the others to any session of the same device. Called through [`Batch::run_direct`](super::Batch::run_direct).
+    /// Runs requests of the same algorithm and operation on the calling thread, and [finishes](Offer::finish) each. The first request
+    /// belongs to this session, the others to any session of the same device. Called through
+    /// [`Batch::run_direct`](super::Batch::run_direct).
     fn run_batch(&self, offers: &mut [Offer<'_>]) {
         for offer in offers {
             offer.run_direct();

@@ -61,7 +61,7 @@ impl<'b> Batch<'b> {
     }
 
     /// Takes the first `count` of the [`offers`](Self::offers), which must be [finished](Offer::finish). Reports an
-    /// unfinished one as [`Fault::Lost`].
+    /// unfinished request as [`Fault::Lost`].
     #[inline]
     pub fn accept(&mut self, count: usize) {
         let end = self.taken.saturating_add(count).min(self.places.len());
@@ -72,8 +72,8 @@ impl<'b> Batch<'b> {
         self.taken = end;
     }
 
-    /// Runs the requests that have not been taken on the calling thread, by [`DeviceSession::run_batch`] of the first one's session, and
-    /// accepts them.
+    /// Runs the requests that have not been taken on the calling thread, by [`DeviceSession::run_batch`] of the first request's session,
+    /// and accepts them.
     #[inline]
     pub fn run_direct(&mut self) {
         let Some(first) = self.places.get(self.taken) else { return };
@@ -91,7 +91,7 @@ impl<'b> Batch<'b> {
     }
 
     /// Ends the batch. Calls `taken` for each request that was taken, in order, with true if the device has already returned
-    /// it. Requests that were not taken have no result, and are the last ones in `places`. Returns the number of requests
+    /// it. Requests that were not taken have no result, and are the last entries of `places`. Returns the number of requests
     /// taken.
     #[inline]
     pub(crate) fn settle(self, mut taken: impl FnMut(Place, bool)) -> usize {
@@ -185,7 +185,7 @@ impl Job {
     /// Returns the session and the operands.
     #[inline]
     pub fn parts(&mut self) -> (&dyn DeviceSession, Operands<'_>) {
-        // SAFETY: as `session`, which would borrow all of `self`.
+        // SAFETY: as in `session`, which is not called here because it would borrow all of `self`.
         let session = unsafe { session(self.0) };
         (session, self.operands())
     }

@@ -3,8 +3,8 @@
 //! A [`Driver`] discovers devices. A [`Device`] describes itself as data ([`DeviceInfo`], [`Capability`]), opens sessions,
 //! and provides queue pairs. A request reaches a device in one of two ways:
 //!
-//! * **direct**, [`DeviceSession::run`]: one request on the calling thread, done when the call returns. Only if the
-//!   capability is [`direct`](Capability::direct).
+//! * **direct**, [`DeviceSession::run`]: one request on the calling thread, done when the call returns. Core uses this way
+//!   only if the capability is [`direct`](Capability::direct).
 //! * **in a batch**, [`QueuePair::submit`]: a burst of requests, completed at once or in a later [`poll`](QueuePair::poll).
 //!   A device that computes in the calling thread, and gains nothing from batches, returns [`Inline`]: core then passes
 //!   each request of a batch to `DeviceSession::run`. A device that runs requests side by side in the calling thread
@@ -28,10 +28,10 @@
 //!    buffers of a leaked job are then never freed.
 //!
 //! Data reach a device in contiguous buffers, unless its [`DeviceLimits`] say that its queue pairs take segments of
-//! regions. [`Job::segments`] then returns them if [`DeviceLimits::takes`] allows it. Core copies all other segments, and
-//! counts them in [`Event::Copied`](crate::stats::Event::Copied); it copies no other data. The five rules also hold for
-//! segments. With a bad tag, output segments stay unchanged or become zeros. A device that offers in-place requests leaves
-//! them unchanged when it reports a fault. [`DeviceSession::run`] never gets segments.
+//! regions. [`Job::segments`] then returns the segments if [`DeviceLimits::takes`] allows it. Core copies all other
+//! segments, and counts them in [`Event::Copied`](crate::stats::Event::Copied); it copies no other data. The five rules also
+//! hold for segments. With a bad tag, output segments stay unchanged or become zeros. A device that offers in-place requests
+//! leaves the segments unchanged when it reports a fault. [`DeviceSession::run`] never gets segments.
 //!
 //! Core checks keys, IVs, lengths and directions before a device sees them. A device zeroizes the keys that it keeps, and
 //! compares tags with [`tags_equal`](crate::tags_equal).

@@ -76,7 +76,7 @@ pub enum Operands<'a> {
     },
     /// [`Operation::KeyGen`].
     KeyGen {
-        /// Random bytes that determine the keys. If empty, the device takes its own from a generator fit for keys.
+        /// Random bytes that determine the keys. If empty, the device draws random bytes from a generator fit for keys.
         seed: &'a [u8],
         /// Receives the private key. The length of the buffer selects the form of the key.
         private: &'a mut [u8],
@@ -87,7 +87,7 @@ pub enum Operands<'a> {
     Encapsulate {
         /// The peer's public key.
         input: &'a [u8],
-        /// Random bytes that determine the secret. If empty, the device takes its own from a generator fit for keys.
+        /// Random bytes that determine the secret. If empty, the device draws random bytes from a generator fit for keys.
         seed: &'a [u8],
         /// Receives the ciphertext.
         ciphertext: &'a mut [u8],
@@ -123,9 +123,9 @@ pub enum Operands<'a> {
         /// The whole packet. Protecting reads the payload at [`payload_start`](crate::AlgorithmInfo::payload_start) and
         /// writes the rest. With a bad tag the packet stays unchanged or becomes zeros.
         packet: &'a mut [u8],
-        /// Bytes of the payload: input of protect, output of unprotect.
+        /// The length of the payload: read by protect, written by unprotect.
         payload: &'a mut usize,
-        /// The next header: input of protect, output of unprotect.
+        /// The next header: read by protect, written by unprotect.
         next_header: &'a mut u8,
     },
     /// [`Operation::Encipher`].
@@ -165,8 +165,8 @@ pub enum Operands<'a> {
 pub struct Scattered<'a> {
     /// The input data.
     pub input: &'a Segments,
-    /// The output of a cipher, as long as the input; the same segments if in place. Other operations write to their
-    /// operands.
+    /// The output of a cipher, as long as the input; the same segments as the input if the request works in place. Other
+    /// operations write to their operands.
     pub output: &'a Segments,
 }
 
@@ -179,11 +179,11 @@ pub struct Fields<'a> {
     pub aad: &'a [u8],
     /// The input data; `None` if the operation works in place.
     pub input: Option<&'a [u8]>,
-    /// Receives the main result. In place, it holds the data.
+    /// Receives the main result. If the operation works in place, it holds the data.
     pub output: &'a mut [u8],
     /// The tag or the second result. For packets, one byte: the next header.
     pub tag: &'a mut [u8],
-    /// Receives the length of a result of variable length; for packets, the bytes of the payload.
+    /// Receives the length of a result of variable length; for packets, the length of the payload.
     pub written: &'a mut usize,
 }
 
@@ -196,7 +196,7 @@ pub struct View<'a> {
     pub aad: &'a [u8],
     /// The input data.
     pub input: &'a [u8],
-    /// The main result, or room for it. In place, the data.
+    /// The main result, or room for it. If the operation works in place, the data.
     pub output: &'a [u8],
     /// The tag or the second result.
     pub tag: &'a [u8],
@@ -325,7 +325,7 @@ impl Operands<'_> {
         self.shape().operation
     }
 
-    /// Returns the bytes of data that routes depend on.
+    /// Returns the number of data bytes, on which routes depend.
     #[inline]
     pub fn bytes(&self) -> usize {
         self.shape().bytes

@@ -20,15 +20,15 @@ pub trait QueuePair: Send + Any {
     /// Completes finished jobs, in any order, without waiting. Returns the number of jobs of this queue pair that are still in the device.
     fn poll(&mut self, done: &mut Completions) -> usize;
 
-    /// Wakes `waker` once when the next job of this queue pair is ready, or at once if one is. Returns `false` if the device cannot notify,
-    /// and must be polled.
+    /// Wakes `waker` once when the next job of this queue pair is ready, or at once if a job is ready already. Returns `false` if the
+    /// device cannot notify, and must be polled.
     fn arm(&mut self, waker: &Waker) -> bool {
         let _ = waker;
         false
     }
 }
 
-/// The queue pair of a device that needs none: runs each job on the calling thread.
+/// The queue pair of a device that needs no queue: it runs each job on the calling thread.
 #[derive(Debug)]
 pub struct Inline;
 

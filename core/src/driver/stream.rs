@@ -30,8 +30,8 @@ pub trait CipherStream: Send + Any {
 
 /// The state of an AEAD between two pieces of its message. Zeroized when dropped.
 ///
-/// When opening, it returns plaintext before the tag is verified. Only interfaces that cannot be served otherwise use it, and they are
-/// responsible for that plaintext.
+/// When opening, the stream returns plaintext before the tag is verified. Only interfaces that cannot be served in another way use it, and
+/// they are responsible for the unverified plaintext.
 pub trait AeadStream: Send + Any {
     /// Begins a new message, regardless of the state of the last one. `iv` has been checked.
     fn begin(&mut self, iv: &[u8], aad: &[u8]) -> Result<(), Fault>;
@@ -39,17 +39,18 @@ pub trait AeadStream: Send + Any {
     /// Takes the next piece, of any length.
     fn update(&mut self, data: Buffers<'_>) -> Result<(), Fault>;
 
-    /// Takes associated data after data. Some releases of OpenSSL have such messages of ChaCha20-Poly1305, and authenticate all bytes in
-    /// their order; RFC 8439 has none. [`Outcome::Malformed`] leaves the message as it is.
+    /// Takes associated data after data. Some releases of OpenSSL allow such messages with ChaCha20-Poly1305, and authenticate all bytes in
+    /// their order; RFC 8439 does not allow them. A result of [`Outcome::Malformed`] leaves the message as it is.
     fn aad_after_data(&mut self, aad: &[u8]) -> Result<Outcome, Fault> {
         let _ = aad;
         Ok(Outcome::Malformed)
     }
 
-    /// Ends a sealed message, and writes its whole tag.
+    /// Ends a message that is being sealed, and writes its whole tag.
     fn seal(&mut self, tag: &mut [u8]) -> Result<(), Fault>;
 
-    /// Ends an opened message, and compares its tag with `tag`, which may be truncated: [`Outcome::Done`] or [`Outcome::BadTag`].
+    /// Ends a message that is being opened, and compares its tag with `tag`, which may be truncated. Returns [`Outcome::Done`] or
+    /// [`Outcome::BadTag`].
     fn open(&mut self, tag: &[u8]) -> Result<Outcome, Fault>;
 
     /// Returns a copy of the stream at the same position.

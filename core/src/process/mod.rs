@@ -2,11 +2,12 @@
 //!
 //! A child has a copy of its parent's memory. The copy includes counters whose next numbers both would use, and handles of the kernel or of
 //! devices that belong to the parent. A PID does not distinguish the two: in a PID namespace, or after reuse of a PID, a child may have its
-//! parent's.
+//! parent's PID.
 //!
-//! The kernel wipes one page of memory in every child (`MADV_WIPEONFORK`, Linux 4.14 and later), unless it shares memory. The page holds
-//! the number of the process; a process that finds no number takes the next one. So a check costs two loads. The first check creates the
-//! page. Later checks start no thread and make no system calls, so that filters of system calls (seccomp) have nothing to refuse.
+//! The kernel wipes one page of memory in every child (`MADV_WIPEONFORK`, Linux 4.14 and later), unless the child shares its parent's
+//! memory. The page holds the number of the process; a process that finds no number takes the next one. So a check costs two loads. The
+//! first check creates the page. Later checks start no thread and make no system calls, so that filters of system calls (seccomp) have
+//! nothing to refuse.
 //!
 //! Without such a page (before Linux 4.14, gVisor, emulators), or if a filter refuses it, the C library calls a function of ours in each
 //! child of `fork`. A child of a bare `clone` is then not detected, so [`Process::certain`] returns `None` there.
@@ -18,7 +19,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 #[cfg(all(unix, not(miri)))]
 mod sys;
-/// Without `fork`.
+/// For systems without `fork`.
 #[cfg(not(all(unix, not(miri))))]
 mod sys {
     use super::AtomicU64;

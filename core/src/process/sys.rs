@@ -5,7 +5,7 @@
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
-/// The place of the process's number; null until it is first used.
+/// The address of the process's number; null until its first use.
 static PLACE: AtomicPtr<AtomicU64> = AtomicPtr::new(ptr::null_mut());
 
 /// The place of the number if there is no page.
@@ -13,11 +13,12 @@ static FALLBACK: AtomicU64 = AtomicU64::new(0);
 
 #[inline]
 pub(super) fn place() -> &'static AtomicU64 {
-    // SAFETY: null, or a place that stays: `FALLBACK`, or a page that nothing unmaps. Zeros and numbers are atomic numbers.
+    // SAFETY: the pointer is null or stays valid: it points to `FALLBACK`, or to a page that nothing unmaps. Zeros and numbers are valid
+    // atomic numbers.
     unsafe { PLACE.load(Ordering::Acquire).as_ref() }.unwrap_or_else(set_up)
 }
 
-/// Returns whether the page is wiped in every child, and not in children of `fork` alone.
+/// Returns whether the number is wiped in every child. If not, it is wiped only in children of `fork`.
 pub(super) fn is_wiped() -> bool {
     !ptr::eq(place(), &raw const FALLBACK)
 }
@@ -35,7 +36,7 @@ fn set_up() -> &'static AtomicU64 {
         // Another thread was faster.
         Err(other) => other,
     };
-    // SAFETY: as `place`.
+    // SAFETY: as in `place`.
     unsafe { &*place }
 }
 
@@ -45,7 +46,7 @@ fn fallback() -> *mut AtomicU64 {
     extern "C" fn child() {
         FALLBACK.store(0, Ordering::Relaxed);
     }
-    // SAFETY: the function writes a number. The C library forgets it when its module is unloaded.
+    // SAFETY: `child` only writes a number. The C library forgets `child` when the module with this function is unloaded.
     if unsafe { libc::pthread_atfork(None, None, Some(child as unsafe extern "C" fn())) } != 0 {
         // `pthread_atfork` fails only for lack of memory.
         std::alloc::handle_alloc_error(std::alloc::Layout::new::<AtomicU64>());
@@ -60,7 +61,7 @@ mod page {
 
     /// Minimum bytes of the page: the kernel's pages may be larger.
     const BYTES: usize = 4096;
-    /// madvise(2). The crate `libc` has it for other systems.
+    /// The advice for madvise(2). The crate `libc` defines this constant, but not for every system.
     const MADV_WIPEONFORK: libc::c_int = 18;
 
     /// A page of zeros, which is unmapped when dropped.
@@ -77,14 +78,14 @@ mod page {
     impl Page {
         fn new(kind: libc::c_int) -> Option<Self> {
             let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, kind | libc::MAP_ANONYMOUS);
-            // SAFETY: a new mapping at an address of the kernel's choice.
+            // SAFETY: the call makes a new mapping at an address of the kernel's choice.
             let at = unsafe { libc::mmap(ptr::null_mut(), BYTES, access, kind, -1, 0) };
             (at != libc::MAP_FAILED).then_some(Self(at))
         }
 
         /// Makes the kernel wipe the page in children. Returns whether the kernel accepts; emulators may accept without doing it.
         fn wipe(&self) -> bool {
-            // SAFETY: a mapping of ours, whose content in this process does not change.
+            // SAFETY: the mapping is ours, and its content in this process does not change.
             unsafe { libc::madvise(self.0, BYTES, MADV_WIPEONFORK) == 0 }
         }
 
@@ -95,13 +96,13 @@ mod page {
 
     impl Drop for Page {
         fn drop(&mut self) {
-            // SAFETY: a mapping of ours, which is not used any more.
+            // SAFETY: the mapping is ours, and nothing uses it any more.
             unsafe { libc::munmap(self.0, BYTES) };
         }
     }
 }
 
-/// Other kernels than Linux have no such page.
+/// Kernels other than Linux have no such page.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 mod page {
     use std::sync::atomic::AtomicU64;

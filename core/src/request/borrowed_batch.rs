@@ -32,19 +32,19 @@ impl<'r> BorrowedBatch<'r> {
         mut examine: impl FnMut(usize, &mut Request<'_>) -> Result<Option<NonNull<()>>, E>,
     ) -> Result<Self, E> {
         let len = requests.len();
-        // The slice and the inbox are borrowed as long as the batch lives, and the slice is accessed only through the handles meanwhile.
+        // The slice and the inbox are borrowed as long as the batch lives, and until then the slice is accessed only through the handles.
         // All handles come back before the batch ends (`run`), and handles cannot be copied.
         let first: NonNull<Request<'static>> = NonNull::from(requests).cast();
         for place in 0..len {
-            // SAFETY: within the slice, or one past its end.
+            // SAFETY: both pointers are within the slice, or one past its end.
             let (current, next) = unsafe { (first.add(place), first.add(place + 1)) };
-            // SAFETY: in the slice, and not accessed by anything else.
+            // SAFETY: the request is in the slice, and nothing else accesses it.
             let request = unsafe { current.cast::<Request<'_>>().as_mut() };
             let owner = examine(place, request)?;
             (request.meta.owner, request.meta.home, request.meta.tried) = (owner, Some(NonNull::from(home)), 0);
             link(current.cast(), Some(next.cast()));
         }
-        // SAFETY: within the slice.
+        // SAFETY: the pointer is within the slice.
         let last: Option<Place> = len.checked_sub(1).map(|last| unsafe { first.add(last) }.cast());
         // SAFETY: the requests were just linked, and have no other owner.
         let list = unsafe { List::from_chain(Chain::from_linked(first.cast(), last, len)) };

@@ -12,7 +12,7 @@ pub(crate) struct Parts {
     pub(crate) iv: SmallVec<[u8; 24]>,
     pub(crate) aad: Vec<u8>,
     pub(crate) data: Vec<u8>,
-    /// The output buffer, if not `data`.
+    /// The output buffer, if the result does not go to `data`.
     pub(crate) output: Option<Vec<u8>>,
     /// Data and output, if one of them is not a vector. `data` and `output` are then empty.
     pub(crate) assorted: Option<Box<MixedBuffers>>,
@@ -33,7 +33,7 @@ pub(crate) struct Parts {
 pub(crate) const SHORT_TAG: usize = 64;
 
 impl Parts {
-    /// Returns the place of a tag of `length` bytes.
+    /// Returns the buffer for a tag of `length` bytes: a part of `short`, or `long`.
     #[inline]
     pub(crate) fn place<'t>(short: &'t mut [u8; SHORT_TAG], long: &'t mut Vec<u8>, length: usize) -> &'t mut [u8] {
         if length > SHORT_TAG {
@@ -43,7 +43,7 @@ impl Parts {
         &mut short[..length]
     }
 
-    /// Returns the operands on the buffers that `buffers` returns.
+    /// Returns the operands on the buffers that `buffers` returns. `result` is the length of the session's results in bytes.
     #[inline(always)]
     pub(crate) fn operands<'a>(
         &'a mut self,
@@ -103,7 +103,7 @@ impl Parts {
 pub(crate) struct MixedBuffers {
     pub(crate) data: Data,
     pub(crate) output: Option<Data>,
-    /// The result overwrites the data or goes to `output`. Other results are tags.
+    /// The result overwrites the data or goes to `output`. If `false`, the result is a tag.
     writes: bool,
     /// Copies of segments, while the submission is in a queue and a device needs contiguous data.
     copies: Option<Copies>,
@@ -122,7 +122,7 @@ impl MixedBuffers {
         Box::new(Self { data, output, writes, copies: None })
     }
 
-    /// Returns the place of the result.
+    /// Returns the buffer that gets the result; the data if the result is a tag.
     pub(crate) fn result(&self) -> &Data {
         self.output.as_ref().filter(|_| self.writes).unwrap_or(&self.data)
     }
@@ -132,7 +132,7 @@ impl MixedBuffers {
         self.data.segments().or(self.result().segments()).is_some()
     }
 
-    /// Returns the number of bytes kept in memory.
+    /// Returns the number of bytes of data and output.
     #[cold]
     pub(crate) fn bytes(&self) -> usize {
         self.data.len() + self.output.as_ref().map_or(0, Data::len)
@@ -165,7 +165,7 @@ impl MixedBuffers {
         }
     }
 
-    /// Copies segments for the rest of the request. Returns the number of bytes copied.
+    /// Copies the data from its segments into buffers, which serve for the rest of the request. Returns the number of bytes copied.
     pub(crate) fn copy_in(&mut self) -> usize {
         let zeros = |segments: Option<&Segments>| Zeroizing::new(vec![0; segments.map_or(0, Segments::bytes)]);
         let output = self.output.as_ref().filter(|_| self.writes).and_then(Data::segments);
@@ -178,8 +178,8 @@ impl MixedBuffers {
         bytes
     }
 
-    /// Drops the copies. Writes the result back to its segments only if the request succeeded, so that no plaintext of a forgery gets
-    /// there. Returns the number of bytes copied.
+    /// Drops the copies. Writes the result back to its segments only if the request succeeded, so that no plaintext of a forgery reaches
+    /// the segments. Returns the number of bytes copied.
     #[cold]
     pub(crate) fn copy_out(&mut self, outcome: Option<Outcome>) -> usize {
         let Some(copies) = self.copies.take() else { return 0 };

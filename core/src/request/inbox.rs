@@ -33,12 +33,12 @@ impl Inbox {
         }
     }
 
-    /// Returns requests to the owner. Any thread may call it.
+    /// Returns requests to the owner. Any thread may call this.
     pub(crate) fn deliver(&self, list: List) {
         // Count before the owner can see the requests and consider the inbox unused.
         self.deliverers.fetch_add(1, Ordering::SeqCst);
         self.requests.push(list);
-        // A swap, like the owner's: the later of the two sees the effects before the earlier one.
+        // A swap, as in `sleep`: the later of the two swaps sees everything that happened before the earlier one.
         if self.asleep.swap(false, Ordering::SeqCst) {
             let sleeper = lock(&self.sleeper).take();
             if let Some(waker) = sleeper {
@@ -77,7 +77,7 @@ impl Inbox {
 }
 
 impl Request<'_> {
-    /// Returns `true` if the request comes back to this inbox.
+    /// Returns `true` if the request comes back to this inbox, its "home".
     #[inline]
     pub(crate) fn has_home(&self, home: &Inbox) -> bool {
         self.meta.home == Some(NonNull::from(home))
@@ -98,7 +98,7 @@ impl Handle {
     }
 }
 
-/// Makes loom report any access after this.
+/// Makes loom report any access to an inbox after its drop.
 #[cfg(loom)]
 impl Drop for Inbox {
     fn drop(&mut self) {
@@ -116,7 +116,7 @@ mod races {
     use super::*;
     use crate::dispatch::races::{Bell, request, session, slots};
 
-    /// FreeBSD: a completion between the submission and the wait went unnoticed. Here both happen concurrently.
+    /// A completion between the submission and the wait went unnoticed in FreeBSD. Here the completion and the wait happen concurrently.
     #[test]
     fn completion_before_the_submitter_waits() {
         loom::model(|| {
@@ -140,12 +140,12 @@ mod races {
         });
     }
 
-    /// The owner frees its inbox as soon as all requests are back, while the deliverer is still leaving.
+    /// The owner frees its inbox as soon as all requests are back, while the delivering thread has not yet returned from `deliver`.
     #[test]
     fn an_inbox_is_not_freed_under_a_deliverer() {
         #[derive(Clone, Copy)]
         struct Shared(NonNull<Inbox>);
-        // SAFETY: an inbox is Sync, and `settle` waits for deliverers, which is tested here.
+        // SAFETY: an inbox is Sync, and `wait_for_deliverers` waits for deliverers, which is tested here.
         #[allow(unsafe_code)]
         unsafe impl Send for Shared {}
         impl Shared {
@@ -172,7 +172,8 @@ mod races {
 
 /// A stack of request lists. Only whole stacks are taken, so there is no ABA problem.
 ///
-/// All operations are sequentially consistent: threads that look here and at a flag beside it (`Inbox`) rely on one order.
+/// All operations are sequentially consistent: threads that read the stack and the flag `Inbox::asleep` rely on one order of all
+/// operations.
 pub(crate) struct Stack {
     top: AtomicPtr<Entry<'static>>,
 }

@@ -15,13 +15,13 @@ pub(crate) struct Limits {
     iv_span: usize,
     /// Bytes of a digest, MAC, tag, signature or secret.
     tag_len: usize,
-    /// The bits that are 0 in the length of whole blocks.
+    /// Bit mask of the low bits of a length, which are 0 if the data consists of whole blocks.
     within_block: usize,
     min_data: usize,
     max_data: u64,
-    /// Maximum minus minimum length of data that is allowed with any IV.
+    /// The greatest length of data that is allowed with every IV, minus `min_data`.
     short_span: usize,
-    /// CCM: the nonce length determines the width of the data length.
+    /// The algorithm is CCM, in which the length of the nonce limits the length of the data.
     is_ccm: bool,
     /// The association of a session for packets.
     esp: Option<Esp>,
@@ -36,7 +36,7 @@ const COMPRESSION: u32 = 1 << Operation::Compress as u32 | 1 << Operation::Decom
 /// The operations of [`Operands::Packet`].
 const PACKET: u32 = 1 << Operation::Protect as u32 | 1 << Operation::Unprotect as u32;
 
-/// The mask for operands that imply their operation.
+/// The mask of all operations, for operands that imply their operation.
 const ANY: u32 = u32::MAX;
 
 impl Limits {
@@ -64,7 +64,7 @@ impl Limits {
         }
     }
 
-    /// Checks a request and returns its shape for routing. The `Outcome`, if any, makes a device unnecessary.
+    /// Checks a request and returns its shape for routing. If it returns an `Outcome`, the request needs no device.
     #[inline(always)]
     pub(crate) fn check(&self, operands: &Operands<'_>) -> Result<(Shape, Option<Outcome>), Misuse> {
         match operands {
@@ -100,7 +100,7 @@ impl Limits {
         }
     }
 
-    /// Checks steps of streams, and operations that are slow enough for another call not to matter.
+    /// Checks steps of streams, and operations so slow that one more function call does not matter.
     #[inline(never)]
     fn check_slow(&self, operands: &Operands<'_>) -> Result<Option<Outcome>, Misuse> {
         let shape = operands.shape();
@@ -140,7 +140,8 @@ impl Limits {
         })
     }
 
-    /// Checks a request whose data is in segments and not in operands: `bytes` bytes of data, and a result of `result` bytes.
+    /// Checks a request whose data is in segments and not in operands. `bytes` is the length of the data, and `result` the length of the
+    /// buffer for the result.
     #[cold]
     #[inline(never)]
     pub(crate) fn check_scattered(
@@ -163,7 +164,7 @@ impl Limits {
             _ => 0,
         };
         let outcome = match shape.operation.info() {
-            // Operations of these kinds take any length.
+            // Operations of these kinds take data of any length.
             OperationInfo { kind: Kind::Digest | Kind::Mac | Kind::Compression, .. } => outcome,
             _ if outcome == Some(Outcome::BadTag) => outcome,
             OperationInfo { kind: Kind::Kem, .. } | OperationInfo { returns_length: true, .. } => {
@@ -210,7 +211,7 @@ impl Limits {
         if got == needs { Ok(()) } else { Err(Misuse::OutputLength { algorithm: self.algorithm, got, needs }) }
     }
 
-    /// Checks a packet. Errors of a packet to be protected are the caller's; a malformed received packet is an outcome.
+    /// Checks a packet. A wrong packet to be protected is a misuse by the caller; a malformed received packet is an outcome.
     #[inline(never)]
     fn check_packet(
         &self,

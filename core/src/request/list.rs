@@ -1,6 +1,6 @@
 //! Core's handles of requests, and lists of them.
 //!
-//! `driver/entry.rs` explains why pointing at requests is sound; comments here cite its rules.
+//! `driver/entry.rs` explains why pointers to requests are sound; comments here cite its rules.
 
 #![allow(unsafe_code)]
 
@@ -32,7 +32,7 @@ impl Handle {
         Self(request.cast())
     }
 
-    /// Ends the handle; the request is its owner's again.
+    /// Ends the handle. The request belongs to its owner again.
     #[inline]
     pub(crate) fn into_place(self) -> Place {
         self.0
@@ -74,7 +74,7 @@ impl DerefMut for Handle {
 #[derive(Default)]
 pub(crate) struct List(Chain);
 
-// SAFETY: as for handles.
+// SAFETY: as for `Handle`; a list consists of handles.
 unsafe impl Send for List {}
 
 impl List {
@@ -123,7 +123,7 @@ impl List {
         self.0.pop().map(Handle)
     }
 
-    /// Moves all of `other` to the end.
+    /// Moves all handles of `other` to the end of this list.
     #[inline]
     pub(crate) fn append(&mut self, other: &mut List) {
         self.0.append(&mut other.0);
@@ -158,7 +158,7 @@ impl List {
         returned.append(self);
     }
 
-    /// Takes out the requests that `selects` returns `true` for, in order.
+    /// Takes out the requests for which `selects` returns `true`, in order.
     pub(crate) fn extract(&mut self, mut selects: impl FnMut(&Request<'static>) -> bool) -> List {
         let mut extracted = List::new();
         let mut rest = std::mem::take(self);

@@ -41,15 +41,15 @@ pub struct Request<'a> {
     /// For `Update` and `Finish`: the stream's session and device.
     pub(crate) bound: Option<Bound<'a>>,
     pub(crate) route: Option<Route>,
-    /// `None` if it would be empty.
+    /// The cold data. `None` if it would be empty.
     pub(crate) cold: Option<Box<ColdData>>,
     pub(crate) meta: RequestMeta,
 }
 
-/// The cold data of a request. In a box, because every request is read and written as a whole.
+/// The cold data of a request. It is in a box, so that requests stay small: a request is always read and written as a whole.
 #[derive(Default)]
 pub(crate) struct ColdData {
-    /// The reason why the devices so far gave no outcome.
+    /// The reason why no device has given an outcome so far.
     pub(crate) error: Option<Error>,
     /// The copy for verification, if the result will be verified.
     pub(crate) shadow: Option<Box<ShadowCopy>>,
@@ -68,18 +68,19 @@ pub(crate) struct Bound<'a> {
 
 /// Core's metadata of a request while core owns the request.
 pub(crate) struct RequestMeta {
-    /// The session of the request (`session.rs` knows the type).
+    /// The address of the request's session, which is a `SessionCore`.
     pub(crate) owner: Option<NonNull<()>>,
     /// The inbox to which other threads return the request.
     pub(crate) home: Option<NonNull<Inbox>>,
     pub(crate) algorithm: Algorithm,
     /// The shape, for routing.
     pub(crate) shape: Shape,
-    /// The time at which the request was offered to a queue pair; after its return, the time of that. 0 without a queue pair.
+    /// The time in nanoseconds at which the request was offered to a queue pair; after its return, the time of the return. 0 if the request
+    /// goes through no queue pair.
     pub(crate) since: u64,
     /// Bit mask of devices that failed to run the request.
     pub(crate) tried: u64,
-    /// The slot in its queue.
+    /// The request's slot in its queue.
     pub(crate) slot: u32,
     /// The submission that the request points into, if its data is in segments without copies. After copying, the operands are made anew.
     pub(crate) segment_source: Option<SegmentSource>,
@@ -176,8 +177,8 @@ impl<'a> Request<'a> {
         Self::new(Operands::KeyGen { seed, private, public }, None)
     }
 
-    /// Encapsulates a fresh secret to the public key `peer`, made from `seed`, or from the device's random number generator if `seed` is
-    /// empty.
+    /// Makes a secret from `seed`, or from the device's random number generator if `seed` is empty, and encapsulates it to the public key
+    /// `peer`.
     pub fn encapsulate(peer: &'a [u8], seed: &'a [u8], ciphertext: &'a mut [u8], secret: &'a mut [u8]) -> Self {
         Self::new(Operands::Encapsulate { input: peer, seed, ciphertext, output: secret }, None)
     }
@@ -198,13 +199,13 @@ impl<'a> Request<'a> {
         Self::new(Operands::Decipher { input: ciphertext, output: message, written }, None)
     }
 
-    /// Compresses `input`, and sets `written` to the bytes of the result. An output of
+    /// Compresses `input`, and sets `written` to the length of the result in bytes. An output of
     /// [`compressed_max`](crate::AlgorithmInfo::compressed_max) bytes always suffices.
     pub fn compress(input: &'a [u8], output: &'a mut [u8], written: &'a mut usize) -> Self {
         Self::new(Operands::Compression { operation: Operation::Compress, input, output, written }, None)
     }
 
-    /// Decompresses `input`, and sets `written` to the bytes of the result.
+    /// Decompresses `input`, and sets `written` to the length of the result in bytes.
     pub fn decompress(input: &'a [u8], output: &'a mut [u8], written: &'a mut usize) -> Self {
         Self::new(Operands::Compression { operation: Operation::Decompress, input, output, written }, None)
     }

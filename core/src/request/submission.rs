@@ -94,8 +94,8 @@ impl Submission {
         submission
     }
 
-    /// Encapsulates a fresh secret to the public key `peer`, made from `seed`, or from the device's random number generator if `seed` is
-    /// empty. Afterwards, [`tag`](Self::tag) is the secret, and [`data`](Self::data) the ciphertext.
+    /// Makes a secret from `seed`, or from the device's random number generator if `seed` is empty, and encapsulates it to the public key
+    /// `peer`. Afterwards, [`tag`](Self::tag) is the secret, and [`data`](Self::data) the ciphertext.
     pub fn encapsulate(algorithm: Algorithm, peer: Vec<u8>, seed: &[u8]) -> Self {
         let mut submission = Self::new(Operation::Encapsulate, &[], Vec::new(), peer.into());
         submission.0.output = Some(vec![0; algorithm.info().encapsulation.0]);
@@ -193,7 +193,7 @@ impl Submission {
         self
     }
 
-    /// Sets the caller's number, which comes back with the completion.
+    /// Sets a number of the caller's choice, which comes back with the completion.
     #[must_use]
     pub fn user(mut self, user: u64) -> Self {
         self.0.user = user;
@@ -212,7 +212,7 @@ impl Submission {
         }
     }
 
-    /// Returns the bytes of an opened packet's payload, and its next header.
+    /// Returns the length in bytes of an opened packet's payload, and the packet's next header.
     pub fn payload(&self) -> (usize, u8) {
         (self.0.written, self.0.tag[0])
     }
@@ -267,7 +267,7 @@ impl Submission {
         Shape { operation: *operation, bytes, in_place: !separate && operation.writes_data() }
     }
 
-    /// Returns the number of bytes kept in memory.
+    /// Returns the number of bytes of data, AAD and output.
     #[inline]
     pub(crate) fn bytes(&self) -> usize {
         let Parts { aad, data, output, assorted, .. } = &*self.0;
@@ -281,15 +281,15 @@ impl Submission {
         self.0.assorted.is_some()
     }
 
-    /// Returns the bytes of a result that replaces data, if there are segments. Operands do not have this length before segments are
-    /// copied.
+    /// Returns the length in bytes of a result that replaces data, if there are segments. Operands do not have this length before
+    /// segments are copied.
     pub(crate) fn scattered_result(&self) -> Option<usize> {
         let assorted = self.0.assorted.as_deref()?;
         assorted.has_segments().then(|| assorted.result().len())
     }
 
-    /// Returns the operands on these buffers; without data if there are segments without copies. `result` is the length of the session's
-    /// results in bytes.
+    /// Returns the operands on these buffers. They have no data if there are segments without copies. `result` is the length of the
+    /// session's results in bytes.
     #[inline(always)]
     pub(crate) fn operands(&mut self, result: usize) -> Operands<'_> {
         if self.0.assorted.is_some() {
@@ -316,7 +316,7 @@ impl Submission {
         self.0.assorted.as_deref()?.scattered()
     }
 
-    /// Copies segments for the rest of the request. Returns the number of bytes copied.
+    /// Copies the data from its segments into buffers, which serve for the rest of the request. Returns the number of bytes copied.
     pub(crate) fn copy_in(&mut self) -> usize {
         self.0.assorted.as_mut().map_or(0, |assorted| assorted.copy_in())
     }
@@ -359,7 +359,7 @@ impl fmt::Debug for Submission {
 mod tests {
     use super::*;
 
-    /// Tags of a peer are not cut to a valid length.
+    /// A tag from a peer is not cut to a valid length.
     #[test]
     fn keeps_the_length_of_a_tag() {
         for length in [0, 16, 64, 65, 256, 600] {

@@ -32,7 +32,7 @@ pub(crate) trait Calibrator {
     fn continue_calibration(&self, algorithm: Algorithm, operation: Operation) -> bool;
 }
 
-/// Requirements on a capability beyond algorithm and operation.
+/// Requirements on a capability in addition to the algorithm and the operation.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Needs {
     pub(crate) in_place: bool,
@@ -64,7 +64,7 @@ pub(crate) struct Question<'a> {
 }
 
 impl Question<'static> {
-    /// Asks about one request by itself.
+    /// Makes the question about a single request.
     #[inline]
     pub(crate) fn one(shape: Shape, tried: u64) -> Self {
         let Shape { operation, bytes, in_place } = shape;
@@ -84,7 +84,7 @@ pub struct Choice<'a> {
     pub capability: &'a Capability,
     /// Its costs, as far as they are known.
     pub costs: &'a Costs,
-    /// Number of earlier requests: in its rings, or waiting for room there.
+    /// Number of earlier requests that are in the device's rings or wait for room there.
     pub ahead: u64,
 }
 
@@ -165,7 +165,7 @@ impl Ask<'_> {
             && capability.max_bytes >= max_bytes
     }
 
-    /// Does the same as `can_run`, by the device's index in the framework.
+    /// Does the same as `can_run` for the device at this index in the framework.
     #[inline]
     pub(super) fn can_run_on(&self, device: usize) -> bool {
         self.candidates.iter().any(|candidate| candidate.device == device && self.can_run(candidate))

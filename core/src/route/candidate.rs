@@ -14,9 +14,9 @@ pub(crate) struct Candidate {
     pub(crate) info: Arc<DeviceInfo>,
     pub(crate) capability: Capability,
     pub(crate) load: Arc<Load>,
-    /// One for each operation of the algorithm.
+    /// The costs of each operation of the algorithm.
     pub(crate) costs: Box<[Arc<Costs>]>,
-    /// The place of the first operation in tables.
+    /// The place of the algorithm's first operation in tables.
     pub(crate) first: usize,
 }
 
@@ -34,10 +34,10 @@ impl Candidate {
     }
 }
 
-/// The numbers of requests in a device that works beside the calling threads. For other devices they are 0.
+/// The numbers of requests in a device that works in parallel to the calling threads. For other devices the numbers are 0.
 #[derive(Default)]
 pub(crate) struct Load {
-    /// Requests that entered a ring of the device, and requests that left one.
+    /// Number of requests that have entered a ring of the device; `left` counts the requests that have left a ring.
     entered: AtomicU64,
     left: AtomicU64,
     /// Requests that wait for room.

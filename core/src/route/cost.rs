@@ -1,8 +1,8 @@
 //! The costs of a device for one algorithm and operation, as far as they are known.
 //!
-//! The model is a table over requests side by side and bytes in each, linear in between and beyond. A formula (setup time, time per byte,
-//! lanes) would be shorter, but wrong: a device with 16 lanes takes as long for 17 requests as for 32. Kernels have another loop for the
-//! last requests, and caches are finite.
+//! The model is a table of times. Its rows are numbers of requests side by side, and its columns are bytes in each request. Times are
+//! linear between the cells and beyond the last. A formula (setup time, time per byte, lanes) would be shorter, but wrong: a device with 16
+//! lanes takes as long for 17 requests as for 32. Code for lanes has another loop for the last requests, and caches are finite.
 //!
 //! Every route reads the table, and writes are rare. So it consists of relaxed atomics: no lock, and no cache line that moves between CPUs
 //! for each request. If two threads learn at the same moment, one of two measurements may be lost.
@@ -14,7 +14,7 @@
 //! share.
 //!
 //! Costs of an earlier process are compared with the first requests that use them, cell by cell. They are discarded and measured again if
-//! 32 ms of work contradict them, or one trial that is faster by a quarter.
+//! 32 ms of work contradict them, or if one trial is faster by a quarter.
 
 #![allow(
     clippy::cast_precision_loss,
@@ -42,21 +42,22 @@ pub(super) const INTERVAL: u32 = 500_000;
 pub struct Estimate {
     /// Nanoseconds until all requests are done, if nothing else is in the device.
     pub wall_ns: f32,
-    /// The part that the calling thread spends.
+    /// The part of these nanoseconds that the calling thread spends.
     pub cpu_ns: f32,
 }
 
-/// A relative difference from which a device may have changed as a whole, or loaded costs may be invalid.
+/// A measurement that differs from its estimate by more than this share may mean that the device has changed as a whole, or that loaded
+/// costs are invalid.
 const CHANGE: f32 = 0.25;
-/// Nanoseconds of work, and the minimum of measurements, that show such a change: other programs occasionally slow the machine for some
-/// milliseconds.
+/// Minimum nanoseconds of work, and minimum number of measurements, that show such a change: other programs occasionally slow the machine
+/// for some milliseconds.
 const SURE: (f32, i32) = (32e6, 4);
 /// A trial that takes less than this share of the loaded cost contradicts it, because no disturbance makes a device faster.
 const CONTRADICTS: f32 = 0.75;
-/// A trial that takes more than this share confirms it.
+/// A trial that takes more than this share of the loaded cost confirms it.
 const CONFIRMS: f32 = 0.95;
 
-/// A change of a device as a whole, by one measurement.
+/// The conclusion from one measurement about a device as a whole.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Finding {
     Nothing,
@@ -75,18 +76,18 @@ pub struct Costs {
     measured: Mutex<Option<Arc<Measured>>>,
     /// The costs come from an earlier process or from the caller.
     loaded: AtomicBool,
-    /// By row, a bit mask of the columns that this process has confirmed.
+    /// A bit mask for each row: bit `n` is set if this process has confirmed the cell in column `n`.
     confirmed: [AtomicU32; REQUESTS.len()],
     /// Nanoseconds of work that contradicted the loaded costs since work last confirmed them.
     doubt: Number,
     wall: Table,
-    /// Only for devices that work beside the calling thread.
+    /// The times of the calling thread. Only for devices that work in parallel to it.
     cpu: OnceLock<Box<Table>>,
-    /// The factor of all cells.
+    /// The factor by which the times of all cells in `wall` are multiplied.
     drift: Number,
     /// Number of consecutive measurements above (positive) or below (negative) the estimate.
     run: AtomicI32,
-    /// The smallest error of these measurements, which all of them share.
+    /// The smallest error of these measurements, as a natural logarithm. All of them deviate at least this much.
     agreed: Number,
     /// Nanoseconds of work that these measurements represent.
     run_ns: Number,
@@ -123,12 +124,12 @@ impl Costs {
         Estimate { wall_ns, cpu_ns: self.cpu.get().map_or(wall_ns, |cpu| cpu.read(place)) }
     }
 
-    /// Returns the change of the whole device since its calibration: 2 is half as fast.
+    /// Returns the change of the whole device since its calibration: 2 means that the device is half as fast.
     pub fn drift(&self) -> f32 {
         self.drift.get()
     }
 
-    /// Takes over a calibration, of this process or loaded. `direct`: the device computes in the calling thread.
+    /// Takes over a calibration of this process, or a loaded one. `direct`: the device computes in the calling thread.
     pub(crate) fn set(&self, measured: Measured, direct: bool, loaded: bool) {
         self.wall.set(&measured.wall());
         if !direct {
@@ -155,7 +156,7 @@ impl Costs {
         self.measured.lock().unwrap_or_else(PoisonError::into_inner).clone().filter(|_| self.is_known())
     }
 
-    /// Returns whether the estimate of such requests relies on loaded costs alone.
+    /// Returns whether the estimate for this number and size of requests relies on loaded costs alone.
     #[inline]
     pub(crate) fn is_unconfirmed(&self, requests: usize, bytes: usize) -> bool {
         self.loaded.load(Relaxed) && {
@@ -169,7 +170,8 @@ impl Costs {
         self.confirmed.iter().any(|row| row.load(Relaxed) != 0)
     }
 
-    /// Returns the measurement with the most weight in the estimate of such requests, and its time in seconds since 1970.
+    /// Returns the measurement with the most weight in the estimate for this number and size of requests, and the time at which it was
+    /// made, in seconds since 1970.
     pub fn basis(&self, requests: usize, bytes: usize) -> Option<(CostCell, u64)> {
         let measured = self.measured()?;
         Some((*measured.nearest(requests, bytes)?, measured.at))
@@ -201,7 +203,7 @@ impl Costs {
     /// Learns from a measurement of `requests` requests of `bytes` bytes each. `cpu_ns` is the thread's own time, if it was measured
     /// separately.
     pub(crate) fn learn(&self, requests: usize, bytes: usize, wall_ns: f32, cpu_ns: Option<f32>) -> Finding {
-        /// The step of the thread's time, which has no drift.
+        /// Maximum relative step of the thread's time. This time has no drift.
         const THREAD: f32 = 0.02;
         /// Consecutive measurements after which steps grow.
         const PATIENT: i32 = 16;
@@ -252,7 +254,7 @@ impl Costs {
         Finding::Nothing
     }
 
-    /// Compares a measurement with the loaded costs. A similar one confirms them; contradicting them takes many.
+    /// Compares a measurement with the loaded costs. A single similar measurement confirms them. Only many measurements contradict them.
     fn compare(&self, requests: usize, bytes: usize, wall_ns: f32) -> Finding {
         let (estimate, drift) = (self.estimate(requests, bytes).wall_ns, self.drift());
         let least = estimate / drift.max(1.0) / (1.0 + CHANGE) - CLOCK;
@@ -270,7 +272,7 @@ impl Costs {
         if doubt >= SURE.0 { Finding::Contradicted } else { Finding::Nothing }
     }
 
-    /// Resets the drift: the device is as it was calibrated.
+    /// Resets the drift: the device is as fast as it was at its calibration.
     pub(crate) fn reset_drift(&self) {
         self.drift.set(1.0);
     }

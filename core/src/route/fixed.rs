@@ -1,4 +1,4 @@
-//! The fixed policies of other systems, for comparison, and for operators who know better.
+//! The fixed policies of other systems, for comparison, and for operators who prefer their own choice to a measured one.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -7,8 +7,8 @@ use super::ask::Ask;
 use super::policy::Policy;
 use crate::stats::Reason;
 
-/// Sends all requests to one device, and to another only if that device cannot serve them (as `OPENSSL_ia32cap` or a hard-wired engine
-/// would). Waits for the device's known-answer test, so that no other device serves requests earlier.
+/// Sends all requests to one device, and to another device only if the named one cannot serve them (as `OPENSSL_ia32cap` or a hard-wired
+/// engine would). Requests wait for the device's known-answer test, so that no other device serves them before the end of the test.
 #[derive(Debug)]
 pub struct Pin {
     /// The device's name.
@@ -28,8 +28,8 @@ impl Policy for Pin {
     }
 }
 
-/// Sends requests to the first working device of an order (FreeBSD's OCF, DPDK's fail-over scheduler). Devices that the order does not name
-/// come last, in the order of registration.
+/// Sends requests to the first working device in a given order (FreeBSD's OCF, DPDK's fail-over scheduler). Devices that the order does not
+/// name come last, in the order of registration.
 #[derive(Debug)]
 pub struct Failover {
     /// Names of devices.
@@ -55,7 +55,7 @@ pub struct SizeThreshold {
     pub bytes: usize,
     /// The device for small requests.
     pub small: String,
-    /// The device for large ones.
+    /// The device for large requests.
     pub large: String,
 }
 

@@ -3,19 +3,19 @@
 //! All three read the same [`Costs`], and add up different parts of them:
 //!
 //! * `latency`: the time until the requests are done. This is the default.
-//! * `throughput`: the time that a device is occupied. If a ring is slow for one request but can hold many, a request is charged its cost
-//!   in a full ring. Under load `latency` does the same with rings that are not slow for one request. With many requests in flight, a
+//! * `throughput`: the time for which a device is occupied. If a ring is slow for one request but can hold many, a request is charged its
+//!   cost in a full ring. Under load `latency` does the same with rings that are not slow for one request. With many requests in flight, a
 //!   higher rate finishes each one earlier (Little's law).
 //! * `offload`: the time of the calling thread alone. A device that takes more than [`PATIENCE`] times as long as the fastest one is left
 //!   out.
 //!
-//! Devices in the calling thread add up, because they run one after the other. Devices with a ring work beside the thread, unless
-//! measurements show that they keep it busy: libraries behind a ring compute when they are polled. So requests are split in two ways. Rings
-//! and the thread get parts that end at the same moment. In the thread, full batches go to the lanes, and a remainder that leaves lanes
-//! empty to the best device for it.
+//! The times of devices in the calling thread add up, because they run one after the other. Devices with a ring work in parallel to the
+//! thread, unless measurements show that they keep it busy: libraries behind a ring compute when they are polled. So requests are split in
+//! two ways. Rings and the thread get parts that end at the same moment. In the thread, full batches go to the lanes, and a remainder that
+//! leaves lanes empty goes to the best device for it.
 //!
 //! While the costs of a device are unknown, [`BreakEven`] chooses by the declared capabilities. After ten milliseconds of work for an
-//! algorithm, its devices are calibrated (`devices/calibrate.rs`), unless an earlier process kept their costs. Later, one request in each
+//! algorithm, its devices are calibrated (`devices/calibrate.rs`), unless an earlier process stored their costs. Later, one request in each
 //! `INTERVAL` of work is measured.
 
 #![allow(
@@ -51,11 +51,11 @@ pub enum Learned {
 
 /// Maximum time of a request, as a multiple of its time on the fastest device, if the calling thread then has less to do.
 pub const PATIENCE: f32 = 32.0;
-/// Cost of a separate part, in addition to that of its requests, in nanoseconds: another question to the policy, and another queue.
+/// Cost of a separate part, in addition to the cost of its requests, in nanoseconds: another question to the policy, and another queue.
 const PART: f32 = 200.0;
-/// A device that takes no more than this share longer than the best is close to it.
+/// A device is close to the best one if it takes longer by less than this share of the best one's time.
 const CLOSE: f32 = 0.5;
-/// Nanoseconds from which a request is tried without an earlier one that warms up the caches.
+/// A trial of at least this many nanoseconds needs no earlier request that warms up the caches.
 const LONG: f32 = 20_000.0;
 /// A split must take less than this share of the time without a split.
 const GAIN: f32 = 0.97;
@@ -106,7 +106,8 @@ impl Policy for Learned {
 }
 
 impl Learned {
-    /// Returns the smallest batch in which a request costs nearly the minimum, or 1 if it costs hardly less than a single request.
+    /// Returns the smallest size of a batch in which each request costs hardly more than in the best batch. Returns 1 if batches save
+    /// hardly anything.
     #[cold]
     fn choose_batch_size(self, ask: &Ask<'_>, bytes: usize) -> usize {
         let known = Known::new(ask, self, 2, bytes);
@@ -133,16 +134,16 @@ impl Learned {
     }
 }
 
-/// Batching pays if a request then costs at most this share of a single one.
+/// Batching pays if a request in a batch costs at most this share of a single request.
 const BATCHING_PAYS: f32 = 0.85;
 /// A batch is large enough if a request costs at most this multiple of its cost in the best batch.
 const NEARLY_CHEAPEST: f32 = 1.02;
-/// The considered batch sizes.
+/// The batch sizes that are compared.
 const BATCH_SIZES: [usize; 12] = [2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096];
 
 /// Assumed nanoseconds of a request with unknown costs, in addition to 1 ns per byte.
 const PRIOR: u32 = 100;
-/// Assumed nanoseconds of a request with a key pair and unknown costs.
+/// Assumed nanoseconds of a request that uses a key pair and has unknown costs.
 const PAIR: u32 = 50_000;
 
 /// Returns the assumed nanoseconds of requests with unknown costs.
@@ -154,7 +155,7 @@ fn prior(kind: Kind, requests: usize, bytes: usize) -> u32 {
 }
 
 impl Learned {
-    /// Compares the devices, where no stored verdict decides.
+    /// Compares the devices if no stored verdict decides.
     #[cold]
     #[inline(never)]
     fn decide(self, ask: &Ask<'_>, ledger: &Ledger) -> Option<Route> {
@@ -208,8 +209,9 @@ impl Learned {
         Some(Route { measure: due || is_first_use, ..best.verdict().route() })
     }
 
-    /// Returns the device of the last verdict if it costs hardly more. A device is left when its estimate reaches that of the next device,
-    /// and is not measured from then on. So the two estimates stay close, and noise alone must not lead back to the device that was left.
+    /// Returns the device of the last verdict if it costs hardly more. The policy changes to the next device when the estimate of the
+    /// previous one reaches that of the next. It does not measure the previous device from then on. So the two estimates stay close, and
+    /// noise alone must not lead back to the previous device.
     fn keep_previous<'a>(self, known: &Known<'a>, best: Best<'a>, last: Option<Verdict>, bytes: usize) -> Best<'a> {
         let last = last.filter(|last| last.requests == best.requests && last.device != best.device.place);
         let device = last.and_then(|last| known.iter().find(|device| device.place == last.device));
@@ -262,7 +264,7 @@ impl Learned {
             let thread = known.iter().filter(|device| device.in_thread).map(|device| part(device, time)).max();
             rings.saturating_add(thread.unwrap_or(0)) >= requests
         };
-        // In this time the best device alone could do all requests.
+        // The best device alone could do all requests in this time.
         let mut late = known.least(|device| self.cost(device, requests, bytes))?.1;
         let mut early = 0.0;
         for _ in 0..16 {
@@ -300,7 +302,7 @@ impl Learned {
         enough
     }
 
-    /// Returns the nanoseconds that the policy minimises, for `requests` requests on a device.
+    /// Returns the cost that the policy minimises, in nanoseconds, of `requests` requests on a device.
     fn cost(self, device: &Device<'_>, requests: usize, bytes: usize) -> f32 {
         if self == Learned::Offload {
             return device.costs.estimate(requests, bytes).cpu_ns;
@@ -310,7 +312,7 @@ impl Learned {
     }
 }
 
-/// Returns another device than the best one if a trial is due, and whether the trial is to be measured.
+/// Returns a device other than the best one if a trial is due, and whether the trial is to be measured.
 fn choose_trial<'a>(
     known: &Known<'a>,
     ledger: &Ledger,
@@ -358,7 +360,8 @@ fn choose_trial<'a>(
     Some((trial, is_long))
 }
 
-/// Splits requests into full lanes on one device and the rest on another, if that is faster than `whole`. All are in the calling thread.
+/// Splits requests into full lanes on one device and the rest on another, if that is faster than `whole`. All devices compute in the
+/// calling thread.
 fn split<'a>(known: &Known<'a>, whole: Best<'a>, bytes: usize) -> Best<'a> {
     let mut best = whole;
     let mut limit = whole.expected * GAIN;

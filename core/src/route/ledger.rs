@@ -47,7 +47,7 @@ const CALIBRATION_PAYS: u32 = 10_000_000;
 const LOADING_PAYS: u32 = 100_000;
 
 thread_local! {
-    /// The framework, and the remainder of its interval of work.
+    /// The id of a framework, and the nanoseconds that are left of this thread's interval of work for this framework.
     static INTERVAL_LEFT: Cell<(u32, u32)> = const { Cell::new((0, 0)) };
 }
 
@@ -55,7 +55,7 @@ thread_local! {
 pub(crate) struct Ledgers {
     /// Distinguishes frameworks: a thread keeps the time since its last measurement for one framework.
     id: u32,
-    /// By algorithm and operation.
+    /// The ledger of each algorithm and operation, at the index that `Algorithm::place` returns.
     each: Box<[OnceLock<Box<Ledger>>]>,
     clock_costs: OnceLock<ClockCosts>,
 }
@@ -63,13 +63,13 @@ pub(crate) struct Ledgers {
 /// The memory for one algorithm and operation.
 pub(crate) struct Ledger {
     verdicts: Box<[AtomicU64]>,
-    /// By class of sizes.
+    /// The best batch size of each class of sizes, with the value of `age` when it was stored.
     batch_sizes: Box<[AtomicU64]>,
     /// Intervals of work so far: the time by which trials are scheduled.
     ticks: AtomicU32,
     /// Nanoseconds that trials may lose.
     credit: AtomicI64,
-    /// Nanoseconds lost by verifying loaded costs: the expected loss when a check begins, and then the excess.
+    /// Nanoseconds lost by verifying loaded costs: a check adds its expected loss when it begins, and any further loss when it ends.
     checked: AtomicI64,
     pub(super) pace: Pace,
     trials: Box<[Trial; Trial::MOST]>,
@@ -139,11 +139,11 @@ pub(crate) struct Verdict {
     pub(crate) device: usize,
     pub(crate) requests: usize,
     pub(crate) reason: Reason,
-    /// Expected nanoseconds.
+    /// Nanoseconds that the requests are expected to take.
     pub(crate) expected: u32,
 }
 
-/// Largest batch for which verdicts are stored. Larger ones can afford an evaluation.
+/// Largest batch for which verdicts are stored. A larger batch can afford an evaluation.
 const MOST_REQUESTS: usize = 64;
 /// Classes of sizes: eight for each doubling from 8 bytes to 1 MiB, and one for larger ones.
 const CLASSES: usize = 8 * 18;
@@ -159,7 +159,7 @@ fn class(bytes: usize) -> usize {
 impl Default for Ledger {
     fn default() -> Self {
         Self {
-            // The system provides these zeros: pages that are never read, as most are, take no memory.
+            // The system provides these zeros. Most pages are never read, and such pages take no memory.
             verdicts: vec![0; MOST_REQUESTS * CLASSES].into_iter().map(AtomicU64::new).collect(),
             batch_sizes: (0..CLASSES).map(|_| AtomicU64::default()).collect(),
             ticks: AtomicU32::new(0),
@@ -179,7 +179,7 @@ impl Ledger {
         (requests <= MOST_REQUESTS).then(|| &self.verdicts[(requests - 1) * CLASSES + class(bytes)])
     }
 
-    /// Returns the last verdict for such requests.
+    /// Returns the last verdict for this number and size of requests.
     #[inline]
     pub(crate) fn verdict(&self, requests: usize, bytes: usize) -> Option<Verdict> {
         let packed = self.cell(requests, bytes)?.load(Relaxed);
@@ -212,12 +212,13 @@ impl Ledger {
         self.batch_sizes[class(bytes)].store(packed, Relaxed);
     }
 
-    /// Returns a number that changes with every few intervals of work.
+    /// Returns a number that changes after every [`BATCH_SIZE_LASTS`] intervals of work.
     fn age(&self) -> u16 {
         (self.ticks.load(Relaxed) / BATCH_SIZE_LASTS) as u16
     }
 
-    /// Stores the time of such requests. Until the next evaluation it is their amount of work, regardless of the estimate.
+    /// Stores the measured time of this number and size of requests. Until the next evaluation, this time counts as the work of such
+    /// requests.
     #[allow(clippy::cast_sign_loss, reason = "from 1 on")]
     pub(crate) fn update_expected(&self, requests: usize, bytes: usize, wall_ns: f32) {
         if let Some(verdict) = self.verdict(requests, bytes) {

@@ -1,7 +1,7 @@
 //! Selects the plausible measured cells of a table, and computes the whole table from them.
 //!
 //! Other work of the machine makes measurements longer, never shorter. So a cell that took longer than a larger one was disturbed, and
-//! is left out. The rest makes a table that is monotone: a larger request never costs less, nor a batch less than its part.
+//! is left out. The rest makes a table that is monotone: a larger request never costs less, and a batch never costs less than a part of it.
 
 #![allow(clippy::cast_precision_loss, reason = "times and sizes that fit into 24 bits or need no more")]
 
@@ -10,11 +10,12 @@ use std::time::SystemTime;
 use super::record::CostCell;
 use super::table::{BYTES, Grid, REQUESTS};
 
-/// A cell may take this many times as long as a larger one: measurements of equal cells differ by as much.
+/// A cell may take this many times as long as a larger one: measurements of the same cell differ by as much.
 const TOLERANCE: f32 = 1.1;
-/// With fewer measurements than this, a cell that takes far more than its part suggests was disturbed.
+/// A cell with fewer measurements than this was disturbed if it takes far longer than a smaller cell suggests.
 const FEW: u32 = 3;
-/// Such a cell exceeds its proportional time by this factor and these nanoseconds.
+/// A cell takes far longer if it exceeds the proportional time of a smaller cell, multiplied by this factor, by more than these
+/// nanoseconds.
 const FAR: (f32, f32) = (3.0, 2000.0);
 
 /// The result of calibrating one device.
@@ -31,7 +32,7 @@ pub(crate) struct Measured {
 type Sparse = [[Option<f32>; BYTES.len()]; REQUESTS.len()];
 
 impl Measured {
-    /// Makes a result from new measurements of `turns` turns. Returns `None` if there are none.
+    /// Makes a result from new measurements of `turns` turns. Returns `None` if no measurement is left.
     pub(crate) fn new(mut cells: Vec<CostCell>, turns: u32) -> Option<Self> {
         let all = cells.len();
         sift(&mut cells);
@@ -113,7 +114,7 @@ fn sparse(cells: &[CostCell], time: impl Fn(&CostCell) -> f32) -> Sparse {
 }
 
 /// Returns a whole table. Times between two measured sizes are interpolated, as are times between two numbers of requests. Beyond the
-/// measured sizes of a row, the ratio to the next row is that of the nearest measured size.
+/// measured sizes of a row, the ratio to the next row is the same as at the nearest measured size.
 fn fill(measured: &Sparse) -> Grid {
     let ceilings = ceilings(measured);
     let mut rows: Vec<Row> = (0..REQUESTS.len()).filter_map(|row| Row::new(row, measured, &ceilings)).collect();
@@ -185,7 +186,7 @@ fn ceilings(measured: &Sparse) -> Grid {
     least
 }
 
-/// Returns the value at `x` of the line through the points around it. `points` are sorted by `x`, and grow.
+/// Returns the value at `x` of the line through the points around it. `points` are sorted by `x`, and their values grow with `x`.
 fn on_line(points: &[(f32, f32)], x: f32) -> f32 {
     let Some(&(first, time)) = points.first() else { return 1.0 };
     if points.len() == 1 {
@@ -198,7 +199,8 @@ fn on_line(points: &[(f32, f32)], x: f32) -> f32 {
     if x < first { value.max(time / 2.0) } else { value }
 }
 
-/// Returns the time of a number of requests. Beyond the largest measured number, a request takes about as long as one of its second half.
+/// Returns the time of a number of requests. Beyond the largest measured number, each further request takes about as long as each request
+/// in the second half of that number.
 fn on_column(points: &[(f32, f32)], requests: f32) -> f32 {
     let Some(&(most, time)) = points.last().filter(|(most, _)| *most < requests) else {
         return on_line(points, requests);
@@ -285,7 +287,7 @@ mod tests {
                 assert!((found / right - 1.0).abs() < 0.01, "{requests} x {bytes}: {found}, not {right}");
             }
         }
-        // Hardly any single request is measured, but four take as long in these lanes.
+        // Hardly any single request is measured, but in these lanes four requests take as long as one.
         let lanes = |requests: f32, bytes: f32| (requests / 4.0).ceil() * (100.0 + bytes);
         let most = |bytes| table(&[2, 4, 8], &[16, 64, 256, 1024, 16_384, 1 << 20], lanes)[1][bytes];
         let mut few: Vec<_> = cells(&[(1, 1024, lanes(1.0, 1024.0))]);

@@ -3,7 +3,7 @@
 use crate::clock::Clock;
 use crate::driver::Class;
 
-/// The time that reading a clock takes, in nanoseconds. An interval between two readings seems longer by this time.
+/// The time that reading a clock takes, in nanoseconds. An interval between two readings seems longer by the time of one reading.
 #[derive(Clone, Copy)]
 pub(super) struct ClockCosts {
     wall: u64,
@@ -27,7 +27,8 @@ impl ClockCosts {
         Self { wall: shortest(&wall).unwrap_or(0), cpu: shortest(&cpu).filter(|reading| *reading > 0) }
     }
 
-    /// Returns the clock of a device. For a device that computes in the thread, the thread's own time excludes that of other programs.
+    /// Returns the clock of a device. For a device that computes in the thread, the clock is the thread's own CPU time, which excludes
+    /// the time of other programs.
     pub(super) fn meter(self, class: Class, direct: bool) -> Meter {
         let runs_in_thread = direct && matches!(class, Class::Software | Class::Simd);
         let cpu = self.cpu.filter(|_| runs_in_thread);

@@ -26,7 +26,7 @@ const GROWS: i32 = 24;
 /// The pace of one algorithm and operation.
 #[derive(Default)]
 pub(super) struct Pace {
-    /// Consecutive measurements above (positive) or below (negative) the estimate, each of another cell than the one before.
+    /// Consecutive measurements above (positive) or below (negative) the estimate, each of a cell other than the previous one.
     run: AtomicI32,
     /// The cell of the last measurement.
     last: AtomicU32,
@@ -59,7 +59,8 @@ impl Pace {
 mod tests {
     use super::*;
 
-    /// Returns the factor of the CPU's pace after repeated measurements of these cells. Each has the ratio of its time to the estimate.
+    /// Returns the factor of the CPU's pace after repeated measurements of these cells. The last field of a cell is its time divided by the
+    /// estimate.
     fn factor_of(cells: &[(usize, usize, usize, f32)], measurements: usize) -> f32 {
         let (pace, mut factor) = (Pace::default(), 1.0);
         for &(device, requests, bytes, times) in cells.iter().cycle().take(measurements) {

@@ -14,7 +14,8 @@ pub trait Policy: fmt::Debug + Send + Sync {
     /// Returns `None` if no device is suitable.
     fn route(&self, ask: &Ask<'_>) -> Option<Route>;
 
-    /// Returns the number of such requests that a queue collects into a batch, within its coalescing time. Returns 1 if batches do not pay.
+    /// Returns the number of requests like those in `ask` that a queue collects into a batch, within its coalescing time.
+    /// Returns 1 if batches do not pay.
     fn batch_size(&self, ask: &Ask<'_>) -> usize {
         let _ = ask;
         1

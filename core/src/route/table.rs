@@ -4,10 +4,10 @@
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-/// Requests side by side for which the table has a row: close together where devices have steps.
+/// The numbers of requests side by side for which the table has a row. They are close together where the times of devices rise in steps.
 pub const REQUESTS: [usize; 22] =
     [1, 2, 3, 4, 5, 6, 8, 12, 16, 17, 20, 24, 32, 33, 48, 64, 128, 256, 512, 1024, 2048, 4096];
-/// Bytes in a request for which the table has a column.
+/// The numbers of bytes in a request for which the table has a column.
 pub const BYTES: [usize; 17] = {
     let mut bytes = [16; 17];
     let mut column = 1;
@@ -18,7 +18,8 @@ pub const BYTES: [usize; 17] = {
     bytes
 };
 
-/// Rows of [`REQUESTS`] with a column for each of [`BYTES`], in nanoseconds for all of the requests.
+/// A table of times, with a row for each of [`REQUESTS`] and a column for each of [`BYTES`]. A time is the nanoseconds of all requests
+/// together.
 pub(crate) type Grid = [[f32; BYTES.len()]; REQUESTS.len()];
 
 /// A number that threads share.
@@ -48,14 +49,15 @@ pub(super) struct Place {
     down: f32,
     /// The fraction of the way to the next column, from -1 (below the first) on.
     across: f32,
-    /// The factor for requests beyond the last row, whose time is proportional to their number; otherwise 1.
+    /// The factor for numbers of requests beyond the last row, where the time is proportional to the number; 1 up to the last row.
     times: f32,
 }
 
-/// The row from which on each is twice the one before: that of 64 requests.
+/// The row of 64 requests. Each row after it has twice as many requests as the row before.
 const DOUBLING: usize = 15;
 
-/// For each number of requests up to that row: the last row that does not exceed it, and the fraction of the way to the next row.
+/// For each number of requests up to the row [`DOUBLING`]: the last row that does not exceed the number, and the fraction of the way to
+/// the next row.
 const ROWS: [(u8, f32); REQUESTS[DOUBLING] + 1] = {
     let mut rows = [(0, 0.0); REQUESTS[DOUBLING] + 1];
     let (mut row, mut requests) = (0, 1);
@@ -124,7 +126,7 @@ impl Table {
         if down == 0.0 { from * times } else { (from + (in_row(row + 1) - from) * down) * times }
     }
 
-    /// Changes the cells around a place in proportion to their weights, the nearest ones by the whole share.
+    /// Changes the cells around a place in proportion to their weights. The cell with the largest weight changes by the whole `share`.
     pub(super) fn scale(&self, place: Place, share: f32) {
         let around = place.around();
         let nearest = around.iter().fold(0.0, |most: f32, (.., weight)| most.max(*weight));

@@ -1,5 +1,5 @@
-//! The time that Gantry's devices save a caller that can also run the requests itself, such as OpenSSL's own provider. One look-up finds it
-//! by the size of a request.
+//! The time that Gantry's devices save a caller that can also run the requests itself, such as OpenSSL's own provider. One look-up by
+//! the size of a request finds this time.
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
@@ -36,7 +36,7 @@ impl SizeSet {
     pub const ALL: SizeSet = SizeSet((2 << HIGHEST) - 1);
     /// Sizes that are worth a question while no savings are known.
     pub const LARGE: SizeSet = SizeSet((2 << HIGHEST) - (1 << LOWEST));
-    /// The smallest of these sizes, in bytes.
+    /// The smallest size in [`LARGE`](Self::LARGE), in bytes.
     pub const SMALLEST: usize = 1 << LOWEST;
 
     /// Returns whether requests of this size are included.
@@ -172,7 +172,7 @@ mod tests {
         assert!(worth.open_ns() < 1100, "one slow opening may be chance");
         (0..20).for_each(|_| worth.opened_in(1700));
         assert_eq!(worth.open_ns(), 1700, "many slow openings are not chance");
-        // Any number of keys without an opening.
+        // Any number of keys may pass without an opening.
         (0..100_000).for_each(|_| worth.new_key());
         (0..20).for_each(|_| worth.opened_in(1700));
         assert_eq!(worth.open_ns(), 1700);

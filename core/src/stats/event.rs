@@ -17,7 +17,7 @@ coded! {
 }
 
 coded! {
-    /// Events that are counted beside requests and bytes.
+    /// Events that are counted in addition to requests and bytes.
     pub enum Event {
         /// A request ended with [`Outcome::BadTag`](crate::Outcome::BadTag).
         BadTag = "bad-tag";
@@ -40,11 +40,12 @@ coded! {
         Quarantined = "quarantined";
         /// The device came back from quarantine.
         Returned = "returned";
-        /// A request had to wait because the device was full, or because others waited already.
+        /// A request had to wait because the device was full, or because other requests waited already.
         Full = "full";
-        /// A request went to the device together with those of another session or queue.
+        /// A request went to the device together with requests of another session or queue.
         Coalesced = "coalesced";
-        /// A batch of such requests was handed over. [`Coalesced`](Self::Coalesced) divided by this number is the mean size of a batch.
+        /// A batch of coalesced requests went to the device. [`Coalesced`](Self::Coalesced) divided by this number is the mean size of a
+        /// batch.
         Coalescing = "coalescing";
         /// A request was cancelled before it reached a device.
         Cancelled = "cancelled";
@@ -52,7 +53,7 @@ coded! {
         Rejected = "rejected";
         /// A request was computed again in software to verify the device's result.
         Verified = "verified";
-        /// The two results differed.
+        /// The result of the device differed from the result in software.
         Mismatched = "mismatched";
         /// Bytes copied from segments into buffers for the device, or back.
         Copied = "copied";

@@ -25,7 +25,7 @@ fn bounds(bucket: usize) -> (u64, u64) {
     (low << shift, ((low + 1) << shift) - 1)
 }
 
-/// Numbers of a [`Recorder`]: the buckets, all times together, the longest.
+/// Number of words of a [`Recorder`]: the buckets, the sum of all times, and the longest time.
 const TIMES: usize = BUCKETS + 2;
 const TOTAL: usize = BUCKETS;
 const LONGEST: usize = BUCKETS + 1;
@@ -57,7 +57,7 @@ impl Recorder {
 /// the largest.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Histogram {
-    /// Requests by bucket, up to the last that has any.
+    /// Number of requests in each bucket, up to the last bucket that has any.
     buckets: Vec<u64>,
     total: u64,
     longest: u64,

@@ -35,9 +35,9 @@ pub struct Labels<'a> {
 pub enum Meaning {
     /// The numbers of [`COLUMNS`].
     Counts,
-    /// The buckets of a histogram of this stage, then all times together, then the longest; in nanoseconds.
+    /// The buckets of a histogram of this stage, then the sum of all times, then the longest time, in nanoseconds.
     Times(Stage),
-    /// Requests, and the bytes in them.
+    /// The number of requests, and the number of bytes in them.
     Tally,
 }
 
@@ -53,7 +53,7 @@ pub enum Column {
     Batches,
     /// Requests in such batches.
     Batched,
-    /// Number of these events.
+    /// Number of events of this kind.
     Event(Event),
 }
 
@@ -62,10 +62,10 @@ pub(super) const BYTES: usize = REASONS;
 pub(super) const BATCHES: usize = REASONS + 1;
 pub(super) const BATCHED: usize = REASONS + 2;
 pub(super) const EVENTS: usize = REASONS + 3;
-/// Numbers of a row.
+/// Number of counters in a row of [`Meaning::Counts`].
 pub(super) const COUNTS: usize = EVENTS + Event::ALL.len();
 
-/// The numbers of a row, in their order.
+/// The columns of [`Meaning::Counts`], in order.
 pub const COLUMNS: [Column; COUNTS] = {
     let mut columns = [Column::Bytes; COUNTS];
     (columns[BATCHES], columns[BATCHED]) = (Column::Batches, Column::Batched);
@@ -105,7 +105,7 @@ pub(super) enum Words<const N: usize> {
 pub(super) struct CacheAligned<const N: usize>([AtomicU64; N]);
 
 impl<const N: usize> Words<N> {
-    /// Makes zeros in `memory`, or private ones if there is no room.
+    /// Takes zeros from `memory`, or makes private ones if `memory` is `None` or has no room.
     pub(super) fn new(memory: Option<&dyn Memory>, about: Labels<'_>) -> Self {
         let external = memory.and_then(|memory| memory.take(about, N)).and_then(|words| words.as_array());
         external.map_or_else(Self::own, Self::External)

@@ -1,4 +1,4 @@
-//! Counts of requests and events, by device and route, and times.
+//! Counts of requests and events, and times of requests, by device, algorithm and operation.
 //!
 //! [`Gantry::stats`](crate::Gantry::stats) returns a [`Snapshot`]: plain numbers by device, algorithm and operation.
 //!
@@ -6,17 +6,17 @@
 //!
 //! Counting a request writes nothing that is shared. Each thread has a slot (`slot.rs`), and each slot a shard of counters (`shard.rs`) in
 //! its own cache lines, allocated when the thread first uses a device for an algorithm. A reader adds the shards. So counting is a load and
-//! a store without a lock prefix. Reading a clock costs more than all counters together. Therefore few requests are timed, alone or
-//! with their batch: of each thread one in 8 at first, one in 512 later. They represent the others: the counts in a [`Histogram`] are those
-//! of all requests. The distances vary, so that requests at regular intervals are timed as often as others.
+//! a store without a lock prefix. Reading a clock costs more than all counters together. Therefore few requests are timed, alone or with
+//! their batch: of each thread one in 8 at first, one in 512 later. They represent the others: the counts in a [`Histogram`] cover all
+//! requests. The distances between timed requests vary, so that requests at regular intervals are timed as often as others.
 //!
 //! # Accuracy
 //!
-//! Counters are exact: after threads have been joined, a snapshot has all their requests. A snapshot taken while they run may have a
+//! Counters are exact: after threads have been joined, a snapshot has all their requests. A snapshot taken while threads run may have a
 //! request's count without its bytes. A number that would overflow stays at `u64::MAX`. A child of `fork` begins with zeros;
 //! [`Snapshot::process`] has its PID.
 //!
-//! Numbers may lie in memory that other processes read while they grow: [`Memory`].
+//! With a [`Memory`], other processes can read the numbers while the numbers grow.
 
 mod event;
 mod histogram;
@@ -97,7 +97,7 @@ impl Stats {
         Here { shard: self.shards.here(|writers| self.shard(writers)), thread: PhantomData }
     }
 
-    /// Begins to follow requests that have just been handed over.
+    /// Begins to follow requests that the framework has just been given.
     #[inline]
     pub(crate) fn timer(&self, requests: usize) -> StageTimer<'_> {
         let here = self.here();
@@ -126,7 +126,7 @@ impl Stats {
         }
     }
 
-    /// Publishes a snapshot if it is time. One thread does so; other threads continue.
+    /// Publishes a snapshot if one is due. One thread publishes it; other threads continue.
     #[inline]
     fn publish_if_due(&self, now: u64) {
         if now >= self.due.load(Ordering::Relaxed) {
@@ -216,7 +216,7 @@ impl Here<'_> {
 pub(crate) struct StageTimer<'a> {
     stats: &'a Stats,
     here: Here<'a>,
-    /// Requests that were handed over.
+    /// Number of requests that the framework was given.
     requests: usize,
     /// Number of requests that the timed ones represent; 0 if these requests are not timed.
     weight: u64,
@@ -230,7 +230,7 @@ impl<'a> StageTimer<'a> {
         self.here
     }
 
-    /// Notes that requests go to a device now, `bytes` bytes together.
+    /// Notes that requests with `bytes` bytes in total go to a device now.
     #[inline]
     pub(crate) fn sent(&mut self, site: Site, reason: Reason, requests: usize, bytes: usize) {
         self.here.sent(site, reason, requests, bytes);

@@ -11,12 +11,12 @@ use super::site::{MOST_SITES, Site};
 use super::slot::Use;
 use crate::driver::Class;
 
-/// Average distance between two timed requests at first, so that short programs have times, too.
+/// Average number of requests from one timed request to the next at first, so that short programs have times, too.
 const FIRST_GAP: u64 = 8;
-/// Average distance later, so that reading the clock costs long programs hardly anything.
+/// This average later, so that reading the clock costs long programs hardly anything.
 const LAST_GAP: u64 = 512;
 
-/// The subject of the numbers of all slots, and their memory.
+/// The labels for the numbers of all slots, and the memory of the numbers.
 pub(super) struct RowSource {
     /// Names and classes, by the places of devices in the framework.
     pub(super) devices: RwLock<Vec<(String, Class)>>,
@@ -99,7 +99,7 @@ impl Shard {
     }
 
     /// Returns whether to time these requests; then call [`begin_gap`](Self::begin_gap). In the shared slot, threads sometimes overwrite
-    /// each other's countdown, which times a request more or less.
+    /// each other's countdown, so one request more or one fewer is timed.
     #[inline]
     pub(super) fn count_down(&self, requests: usize) -> bool {
         let countdown = self.countdown.load(Ordering::Relaxed);

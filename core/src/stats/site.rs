@@ -6,10 +6,10 @@ use crate::algorithm::{Algorithm, Operation};
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) struct Site(pub(super) usize);
 
-/// Sites of a device.
+/// Number of sites of one device.
 pub(super) const WORKS: usize = Algorithm::PLACES;
 
-/// Maximum number of devices in a framework: sets of them are the bits of one word.
+/// Maximum number of devices in a framework: a set of devices is a bit mask in one word.
 pub(crate) const MOST_DEVICES: usize = u64::BITS as usize;
 
 /// Maximum number of sites in a framework.

@@ -1,8 +1,8 @@
 //! Numbers threads, so that each thread has counters that no other thread writes.
 //!
-//! A thread takes a slot at its first request, and returns it when it ends. Its successor reads its writes, because returning is a
-//! `Release` and taking an `Acquire` of the same word. A thread that finds no slot, or is already ending, uses the [`SHARED`] slot, where
-//! numbers are added atomically.
+//! A thread takes a slot at its first request, and returns it when it ends. The next thread with this slot sees the writes of the thread
+//! before it: returning is a `Release` and taking an `Acquire` of the same word. A thread that finds no slot, or is already ending, uses
+//! the [`SHARED`] slot, where numbers are added atomically.
 //!
 //! `fork` copies the word: in the child, the slots of the parent's other threads stay taken. Counts remain correct, but fewer threads have
 //! their own slot. The parent may continue to write the memory of its slots, so a child begins with new ones.
@@ -22,11 +22,11 @@ const QUIET: usize = OWN + 1;
 
 const NONE: usize = usize::MAX;
 
-/// Bit n: slot n is taken.
+/// Bit `n` is set if slot `n` is taken.
 static TAKEN: AtomicU64 = AtomicU64::new(0);
 
-/// Runs `body` without counting the requests of the calling thread, because measurements are not work of the program. Events of devices are
-/// counted.
+/// Runs `body` without counting the requests of the calling thread. It serves for measurements, which are not work of the program. Events
+/// of devices are counted.
 pub fn uncounted<T>(body: impl FnOnce() -> T) -> T {
     struct Restore(usize);
     impl Drop for Restore {
@@ -45,7 +45,7 @@ pub(super) enum Use {
     Own,
     /// Several threads.
     Shared,
-    /// Several threads, and none counts its requests.
+    /// Several threads, none of which counts its requests.
     Quiet,
 }
 
@@ -54,7 +54,7 @@ pub(super) struct Slots<T> {
     process: Process,
     /// Empty if nothing is counted.
     each: Box<[OnceLock<Box<T>>]>,
-    /// The slots of a child, in its copy of this value.
+    /// The slots of a child process, which sets this field in its own copy of the value.
     child: OnceLock<Box<Slots<T>>>,
 }
 

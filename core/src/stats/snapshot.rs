@@ -13,7 +13,7 @@ use crate::driver::Class;
 /// The counts of a framework until now, as plain data.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
-    /// The PID of the process whose numbers these are. A child of `fork` has its own, which begin with zeros.
+    /// The PID of the counted process. A child of `fork` has its own numbers, which begin with zeros.
     pub process: u32,
     /// The time of the snapshot, in nanoseconds of the framework's clock.
     pub at: u64,
@@ -33,9 +33,9 @@ pub struct Numbers {
     pub operation: Operation,
     /// Bytes of data in the requests that were handed to the device.
     pub bytes: u64,
-    /// Batches of two or more.
+    /// Number of batches of two or more requests.
     pub batches: u64,
-    /// Requests in such batches.
+    /// Number of requests in such batches.
     pub batched: u64,
     reasons: [u64; Reason::ALL.len()],
     events: [u64; Event::ALL.len()],
@@ -53,7 +53,7 @@ impl Snapshot {
         let mut rows = std::collections::BTreeMap::new();
         for (site, row) in shards.flat_map(Shard::rows) {
             let (device, algorithm, operation) = site.parts();
-            // A device that replaced another of its name continues its numbers.
+            // A device that replaced another of the same name continues the numbers of the replaced device.
             let device = device.and_then(|device| devices.iter().position(|other| other.0 == devices[device].0));
             let site = device.map_or(site, |device| Site::new(device, algorithm, operation));
             let numbers = rows.entry(site.0).or_insert_with(|| Numbers {
@@ -95,7 +95,7 @@ impl Snapshot {
         self.rows.iter().fold(0, |sum, row| sum.saturating_add(row.requests()))
     }
 
-    /// Returns the number of these events in all rows.
+    /// Returns the number of events of this kind in all rows.
     pub fn events(&self, event: Event) -> u64 {
         self.rows.iter().fold(0, |sum, row| sum.saturating_add(row.events(event)))
     }
@@ -121,7 +121,7 @@ impl Numbers {
         self.reasons[reason as usize]
     }
 
-    /// Returns the number of these events.
+    /// Returns the number of events of this kind.
     pub fn events(&self, event: Event) -> u64 {
         self.events[event as usize]
     }

@@ -31,7 +31,7 @@ impl Tally {
         Self { device, rows: rows.into_iter().collect(), memory, shards: Slots::new(true) }
     }
 
-    /// Counts requests, of `bytes` bytes together, in the row at this index.
+    /// Adds `requests` requests, which have `bytes` bytes in total, to the row at this index.
     #[inline]
     pub fn count(&self, row: usize, requests: u64, bytes: u64) {
         let shard = self.shards.here(|writers| self.shard(writers));

@@ -43,7 +43,7 @@ impl KnownAnswer {
         }
     }
 
-    /// Returns the tag length of a packet, which follows from its length.
+    /// Returns the length of a packet's tag, which follows from the length of the packet.
     fn tag_length(&self) -> usize {
         self.output.len() - self.algorithm.info().packet_length(self.input.len(), 0)
     }

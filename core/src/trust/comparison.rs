@@ -4,8 +4,8 @@ use crate::algorithm::Outcome;
 pub(crate) enum Comparison {
     /// No comparison: the reference cannot compute this request.
     None,
-    /// Both agree.
+    /// The two results agree.
     Same,
-    /// The device was wrong; this is the right outcome.
+    /// The device was wrong. The value is the right outcome.
     Differs(Outcome),
 }

@@ -14,7 +14,8 @@ pub(super) fn restores(session: &dyn DeviceSession, input: &[u8], data: &[u8]) -
     Ok(outcome == Outcome::Done && length == data.len() && **restored == *data)
 }
 
-/// Checks the result of a request: `output`, of which the device wrote `written` bytes. If the device was wrong, replaces both.
+/// Checks the result of a request: `output`, of which the device wrote `written` bytes. If the device was wrong, replaces both by the right
+/// result.
 pub(super) fn check(
     reference: &dyn DeviceSession,
     (operation, input): (Operation, &[u8]),

@@ -1,4 +1,4 @@
-//! Deadlines of requests, learned from the times of earlier ones.
+//! Deadlines of requests, learned from the times of earlier requests.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -41,7 +41,7 @@ const LONGEST: u64 = 10_000_000_000;
 /// Number of requests after which a deadline is learned from them.
 const ENOUGH: u32 = 1024;
 
-/// The times of requests of one size, in octaves of nanoseconds.
+/// The times of the requests in one class of sizes, counted by octave of nanoseconds.
 struct Times {
     octaves: [AtomicU32; 40],
     recorded: AtomicU32,
@@ -69,7 +69,7 @@ impl Times {
         }
     }
 
-    /// Learns from the p99.9 of the recorded times; older times count a quarter.
+    /// Learns from the p99.9 of the recorded times; after that, divides the counts of these times by four.
     fn learn(&self) {
         let counts = self.octaves.each_ref().map(|count| count.load(Ordering::Relaxed));
         let total: u64 = counts.iter().map(|count| u64::from(*count)).sum();

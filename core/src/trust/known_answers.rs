@@ -11,7 +11,7 @@ use super::{compressed, packets, post_quantum, slh_dsa, vectors};
 use crate::algorithm::{Algorithm, Fault, Operation, Outcome};
 use crate::driver::{Capability, Device, DeviceSession, call_guarded};
 
-/// A run of a batch, and its result.
+/// One run in a batch, and its result.
 pub(crate) type RunResult = (Run, Result<Outcome, Fault>);
 
 /// The path of a batch to the device: a queue pair without other requests, for as long as the caller has time.
@@ -22,7 +22,7 @@ pub(crate) trait Bench {
     /// Sends these runs as one batch. Returns `None` while the device has no queue pair for it.
     fn send(&self, session: &Arc<dyn DeviceSession>, runs: Vec<Run>) -> Result<Option<Self::Sent>, Fault>;
 
-    /// Waits for a batch while there is time. Returns whether all of it is back.
+    /// Waits for a batch while there is time. Returns whether all of its requests are back.
     fn wait(&self, sent: &mut Self::Sent) -> Result<bool, Fault>;
 
     /// Returns the result of each run of a completed batch, in order, and the nanoseconds of the batch.
@@ -32,8 +32,8 @@ pub(crate) trait Bench {
     fn is_over(&self) -> bool;
 }
 
-/// Maximum number of requests in a batch, regardless of a device's lanes, because a caller waits for the test. (SLH-DSA: one, which fills
-/// the lanes.)
+/// Maximum number of requests in a batch, regardless of a device's lanes, because a caller waits for the test. (For SLH-DSA the maximum is
+/// one request, which fills the lanes.)
 const LARGEST_BATCH: usize = 128;
 
 /// The paths that a capability may offer, in the order of the test.
@@ -54,7 +54,7 @@ pub(crate) enum Progress {
     Passed(u64),
     /// There was no time for the whole test.
     Unfinished,
-    /// The device has no queue pair for it now.
+    /// The device has no queue pair for the test at the moment.
     NoPair,
 }
 
@@ -186,7 +186,7 @@ impl<S> Test<S> {
         Ok(None)
     }
 
-    /// Makes a batch that fills the lanes twice and has three more. All answers belong to the same session.
+    /// Makes a batch that fills the lanes twice and has three more requests. All answers belong to the same session.
     fn batch(&self, operation: Operation, answer: &KnownAnswer) -> Vec<Run> {
         let same_length =
             |other: &KnownAnswer| operation != Operation::Digest || other.output.len() == answer.output.len();
@@ -206,9 +206,9 @@ impl<S> Test<S> {
     }
 }
 
-/// Returns the algorithm whose known answers test `algorithm`: the same one, except for SLH-DSA. The parameter sets of SLH-DSA differ only
-/// in numbers and in three choices of hash functions, and a signature takes up to nearly a second and 50 kB. So a device is tested with the
-/// fastest set of each choice, which it must offer.
+/// Returns the algorithm whose known answers test `algorithm`: the algorithm itself, unless it is of SLH-DSA. The parameter sets of SLH-DSA
+/// differ only in numbers and in three choices of hash functions, and a signature takes up to nearly a second and 50 kB. So a device is
+/// tested with the fastest set of each choice, which it must offer.
 fn representative(algorithm: Algorithm) -> Algorithm {
     use Algorithm as A;
     match algorithm {

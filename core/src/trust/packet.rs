@@ -8,7 +8,7 @@ use super::comparison::Comparison;
 use crate::algorithm::{Algorithm, Esp, Fault, Operation, Outcome};
 use crate::driver::{DeviceSession, Operands, call_guarded};
 
-/// Returns the association of a known answer: SPI, next header, and whether numbers are extended.
+/// Returns the association of a known answer. `aad` has the SPI, the next header, and whether numbers are extended.
 pub(super) fn association(aad: &[u8]) -> Option<Esp> {
     let &[a, b, c, d, _, extended] = aad else { return None };
     Some(Esp { spi: u32::from_be_bytes([a, b, c, d]), extended: extended != 0 })
@@ -19,7 +19,7 @@ pub(super) fn number(iv: &[u8]) -> u64 {
     iv.as_array().map_or(0, |number| u64::from_be_bytes(*number))
 }
 
-/// Returns the buffer of a known answer before it is protected. A device that does not write all of it is detected.
+/// Returns the buffer of a known answer before its packet is protected. A device that does not write all of the buffer is detected.
 pub(super) fn unprotected(answer: &KnownAnswer) -> Vec<u8> {
     let mut packet = vec![0xEE; answer.output.len()];
     packet[answer.algorithm.info().payload_start()..][..answer.input.len()].copy_from_slice(answer.input);

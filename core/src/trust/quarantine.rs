@@ -28,7 +28,7 @@ impl Trust {
         self.state.load(Ordering::Relaxed) == READY
     }
 
-    /// Begins a quarantine. Returns whether the device was trusted until now, which it is not on probation.
+    /// Begins a quarantine. Returns whether the device was trusted until now; a device on probation was not.
     pub(crate) fn quarantine(&self, now: u64) -> bool {
         if self.state.swap(QUARANTINED, Ordering::AcqRel) != READY {
             return false;
@@ -56,7 +56,7 @@ impl Trust {
             && self.state.compare_exchange(QUARANTINED, ON_PROBATION, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
-    /// Ends a probation. Returns whether the device is trusted again, which it is not after a fault meanwhile.
+    /// Ends a probation. Returns whether the device is trusted again. A fault during the probation prevents that.
     pub(crate) fn end_probation(&self, works: bool, now: u64) -> bool {
         self.changed.store(now, Ordering::Relaxed);
         let next = if works { READY } else { QUARANTINED };

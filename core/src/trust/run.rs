@@ -10,7 +10,7 @@ use crate::driver::{Buffers, DeviceSession, Fields, Operands};
 pub(crate) enum Failure {
     /// An answer was wrong, or an offered operation or path does not exist.
     Wrong(String),
-    /// The device had a fault. It may pass another time.
+    /// The device had a fault. It may pass a later test.
     Fault(String),
 }
 
@@ -38,7 +38,7 @@ impl From<Refusal> for Failure {
     }
 }
 
-/// Rejects a device that accepts a forged tag, or data that end too early.
+/// Rejects a device that accepts a forged tag, or truncated data.
 pub(super) fn forgery(
     session: &dyn DeviceSession,
     answer: &'static KnownAnswer,
@@ -65,7 +65,7 @@ fn check_truncated(session: &dyn DeviceSession, answer: &'static KnownAnswer) ->
         _ => return Err(Failure::Wrong("more was decompressed than the buffer holds".to_owned())),
     }
     match run(&answer.output[..short], &mut room)? {
-        // A device may have checked its room first.
+        // A device may have checked the room in the output first.
         Outcome::Malformed | Outcome::NoRoom => Ok(()),
         _ => Err(Failure::Wrong("truncated data was accepted".to_owned())),
     }
@@ -76,13 +76,13 @@ pub(crate) struct Run {
     answer: &'static KnownAnswer,
     operation: Operation,
     input: Vec<u8>,
-    /// The output; in place, it holds the input first.
+    /// The output. If the operation works in place, this is the input before the run.
     data: Vec<u8>,
     tag: Vec<u8>,
     /// Length of the result of compression or encipherment; for packets, bytes of the payload.
     written: usize,
     in_place: bool,
-    /// The tag is not that of the data, and must be refused.
+    /// The tag does not belong to the data, and the device must refuse it.
     forged: bool,
 }
 
@@ -165,7 +165,7 @@ impl Run {
                 opened.content(self.answer.algorithm) == Some((self.answer.input, self.answer.aad[4]))
             }
             Kind::Packet => self.data == output,
-            // Behind the result the buffer may hold anything.
+            // After the result the buffer may hold anything.
             _ if row.returns_length => self.data.get(..self.written) == Some(output),
             _ => self.data == output && self.tag == tag,
         };

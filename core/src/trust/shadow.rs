@@ -1,7 +1,7 @@
-//! Verification by sampling: some requests are computed a second time on software, and the results are compared.
+//! Verification by sampling: some requests are computed a second time in software, and the results are compared.
 //!
 //! Known-answer tests find a device that always computes wrongly. Sampling also finds a device that does so once in a million requests, or
-//! only since this morning. A wrong result is replaced before the caller sees it.
+//! only for the last hours. A wrong result is replaced before the caller sees it.
 
 use std::cell::Cell;
 
@@ -15,19 +15,19 @@ use crate::driver::{Class, DeviceSession, Fields, Operands, View, call_guarded};
 /// A copy of a request, made before it goes to a device.
 pub(crate) struct ShadowCopy {
     operation: Operation,
-    /// The IV; for key encapsulation, secret random bytes.
+    /// The IV; for key encapsulation, secret random bytes; for packets, the number.
     iv: Zeroizing<Vec<u8>>,
     aad: Vec<u8>,
     input: Zeroizing<Vec<u8>>,
-    /// The tag; for a key exchange, a secret; for decipherment, a message.
+    /// The tag; for a key exchange, a secret; for decipherment, a message; for packets, the next header.
     tag: Zeroizing<Vec<u8>>,
-    /// Bytes of the result without the tag.
+    /// Length in bytes of the result without the tag.
     output: usize,
-    /// For packets, bytes of the payload.
+    /// For packets, length in bytes of the payload.
     written: usize,
 }
 
-/// Returns whether to verify this request, as one in `every`; never if that is 0.
+/// Returns whether to verify this request, which is the case for one request in `every`. Never if `every` is 0.
 #[inline]
 pub(crate) fn is_due(every: u32) -> bool {
     thread_local! {
@@ -105,7 +105,7 @@ impl ShadowCopy {
     }
 }
 
-/// The class of the device whose results are trusted.
+/// The class of the devices whose results are trusted.
 pub(crate) const REFERENCE: Class = Class::Software;
 
 #[cfg(test)]
@@ -126,7 +126,7 @@ mod tests {
         }
     }
 
-    /// Returns the corrected outcome and message, if the device's were wrong.
+    /// Returns the corrected outcome and message, if the outcome or message of the device was wrong.
     fn corrected(message: &[u8], outcome: Outcome, reference: Option<&'static [u8]>) -> Option<(Outcome, Vec<u8>)> {
         let (mut output, mut written) = ([0xee; 16], message.len());
         output[..message.len()].copy_from_slice(message);

@@ -34,7 +34,7 @@ pub(crate) struct Script {
     pub(crate) capability: Capability,
     /// Completes requests when polled, not at once.
     pub(crate) ring: Option<usize>,
-    /// Without a ring, has its own type of queue pair.
+    /// The device has no ring, but its own type of queue pair.
     pub(crate) queues: bool,
     pub(crate) action: Arc<dyn Fn(usize) -> Action + Send + Sync>,
     /// The result of opening a session, counted from 0; the known-answer test opens the first ones.
@@ -55,7 +55,7 @@ pub(crate) struct Script {
     pub(crate) limits: DeviceLimits,
     /// Number of queue pairs, regardless of the declared limit.
     pub(crate) pairs: usize,
-    /// Treatment of SHA-256, if it offers that.
+    /// How the device treats SHA-256, if it offers SHA-256.
     pub(crate) digests: Option<Arc<dyn Fn() -> Action + Send + Sync>>,
 }
 

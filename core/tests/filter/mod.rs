@@ -3,7 +3,7 @@
 use std::env;
 use std::process::Command;
 
-/// Runs a test again in a process of its own, in which `Process` is not initialized. Returns `true` in that process.
+/// Runs a test again in another process, in which `Process` is not initialized. Returns `true` in that process.
 pub(crate) fn is_alone(test: &str) -> bool {
     const MARK: &str = "GANTRY_TEST_ALONE";
     if env::var_os(MARK).is_some() {

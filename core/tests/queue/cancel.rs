@@ -14,7 +14,7 @@ fn requests_that_no_device_has_can_be_cancelled() {
     assert!(queue.cancel(tickets[0]).is_none(), "the request is done");
     assert_eq!(lanes.served(), 2);
 
-    // Two are in the ring, and three wait for room.
+    // Two requests are in the ring, and three wait for room.
     let ring = Scripted::new(Script { ring: Some(2), shared: true, ..Script::new("ring") });
     let gantry = in_order(&Arc::default(), &[&ring]);
     let session = gantry.session(SessionParams::new(Algorithm::Null, &[]).ordered()).unwrap();

@@ -217,7 +217,7 @@ fn requests_wait_at_most_for_the_coalescing_time_and_only_for_others() {
     assert_eq!(software.served() + lanes.served(), 1);
     assert_eq!(drain(&mut second), [7]);
 
-    // No other queue has one: waiting ends at the second call without a new request.
+    // No other queue has a similar request: waiting ends at the second call without a new request.
     queue.submit(&session, request(1)).unwrap();
     assert_eq!(queue.complete(|_| {}), 0);
     assert_eq!(queue.complete(|_| {}), 1);

@@ -110,7 +110,7 @@ fn dropping_a_queue_quarantines_no_device() {
             queue.submit(&session, request(user as u64)).unwrap();
         }
     }
-    // Its polls take requests of other queues along.
+    // The polls of this queue serve requests of other queues, too.
     queues[0].wait(|_| {});
     queues.remove(0);
     queues.remove(2);

@@ -43,7 +43,7 @@ pub(crate) enum Kind {
     /// A neighbour shares the caches: while it runs, any request may take up to twice as long.
     Neighbour,
     All,
-    /// The first request on a device after those of another one takes 10 µs more: the caches are cold.
+    /// The first request on a device after requests on another device takes 10 µs more: the caches are cold.
     Cold,
 }
 

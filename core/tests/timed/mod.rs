@@ -21,7 +21,7 @@ pub(crate) const ENCRYPT: Operation = Operation::Encrypt;
 pub(crate) struct Timing {
     pub(crate) name: &'static str,
     pub(crate) setup: u64,
-    /// Per byte.
+    /// Nanoseconds per byte.
     pub(crate) byte: f64,
     /// Additional time per byte, for the first 256 bytes.
     pub(crate) copied: f64,
@@ -128,7 +128,7 @@ fn copy(operands: &mut Operands<'_>) {
     }
 }
 
-/// Runs a request per lane in the time of one.
+/// Runs one request in each lane, all in the time of one request.
 struct Lanes(Timing);
 
 impl QueuePair for Lanes {

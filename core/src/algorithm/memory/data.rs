@@ -34,7 +34,7 @@ impl Data {
         }
     }
 
-    /// Returns the bytes of a buffer, and none for segments, which must be [read](Segments::read).
+    /// Returns the bytes of a buffer. Returns an empty slice for segments, whose bytes must be [read](Segments::read).
     #[inline]
     pub fn as_slice(&self) -> &[u8] {
         match self {
@@ -50,7 +50,7 @@ impl Data {
 }
 
 impl Clone for Data {
-    /// Copies the bytes of a buffer. The copy is wiped when it is dropped, unless the buffer is a vector. Cloned segments are the same
+    /// Copies the bytes of a buffer. The copy is wiped when it is dropped, unless the buffer is a vector. Cloned segments refer to the same
     /// memory.
     fn clone(&self) -> Self {
         match self {

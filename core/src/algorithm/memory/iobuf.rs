@@ -4,9 +4,10 @@ use std::any::Any;
 
 use zeroize::Zeroizing;
 
-/// A contiguous buffer that a [`Submission`](crate::Submission) can own. `Any` lets its owner get it back in its own type.
+/// A contiguous buffer that a [`Submission`](crate::Submission) can own. `Any` lets the caller get the buffer back in its own type.
 ///
-/// Both methods return the same bytes while nothing else has access to the buffer. A request has the length of its buffer at submission.
+/// Both methods return the same bytes while nothing else has access to the buffer. The length of a request is the length that its buffer
+/// has at submission.
 pub trait IoBuf: Any + Send + Sync {
     /// Returns all bytes.
     fn as_slice(&self) -> &[u8];

@@ -1,7 +1,7 @@
-//! Memory of requests: buffers of Rust, and regions that others may know or even write.
+//! Memory of requests: Rust buffers, and regions, which devices may know by a handle and other programs may write.
 //!
 //! A request names its data as one [`IoBuf`], which is the fast path, or as [`Segments`] of [`Region`]s. Memory that others may write at
-//! the same time is never a Rust reference. The content of a region is copied once, or a device gets its address.
+//! the same time is never behind a Rust reference. The content of a region is copied once, or a device gets the region's address.
 
 mod data;
 mod iobuf;

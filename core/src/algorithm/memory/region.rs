@@ -2,8 +2,8 @@
 //!
 //! Another process, a device or another thread may write its bytes at any time. For Rust this is a data race unless every access is atomic.
 //! Overlapping accesses must also have the same size. So a region is cut into cells, always in the same way: the whole words in it, and
-//! single bytes at its ends. A cell is loaded and stored as a whole. A part of a word is changed by an exchange that keeps the rest. The
-//! order in which others see cells is unspecified.
+//! single bytes at its ends. A cell is loaded and stored as a whole. A part of a word is changed by a compare-exchange that keeps the rest.
+//! The order in which others see the writes to cells is unspecified.
 
 #![allow(unsafe_code)]
 
@@ -27,17 +27,17 @@ pub enum Origin {
     Foreign,
 }
 
-/// The handles by which a device knows a region, besides its address.
+/// The handles by which a device knows a region, in addition to its address.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct DeviceHandles {
     /// The start of the region in the device's address space.
     pub iova: Option<u64>,
-    /// A file descriptor, such as a dma-buf or a memfd, whose first byte is that of the region. The region does not close it.
+    /// A file descriptor, such as a dma-buf or a memfd, whose first byte is the first byte of the region. The region does not close it.
     pub fd: Option<i32>,
 }
 
-/// A piece of memory that is never a Rust reference: its bytes are copied in and out, and devices get its address. Cheap to clone; all
-/// clones are the same memory, which lives as long as one of them.
+/// A piece of memory that is never behind a Rust reference: its bytes are copied in and out, and devices get its address. Cheap to clone;
+/// all clones refer to the same memory, which lives as long as one of them.
 ///
 /// ```
 /// # fn main() -> Result<(), gantry_core::Misuse> {
@@ -83,15 +83,15 @@ impl Region {
         Self(Arc::new(Shared { start, len, origin: Origin::Trusted, handles, _owner: owner }))
     }
 
-    /// Makes a region of memory that others may write at any time. `owner` keeps it alive, and is dropped with the last clone of the region
-    /// and of its segments.
+    /// Makes a region of memory that others may write at any time. `owner` keeps the memory alive, and is dropped with the last clone of
+    /// the region and of its segments.
     ///
     /// # Safety
     ///
     /// * The `len` bytes from `start` on are readable and writable until `owner` is dropped, and `len` is at most `isize::MAX`.
-    /// * Meanwhile this program has no Rust reference to them except to atomics. Its other threads use them through this region, or in
-    ///   another way that does not race with this region's relaxed atomic accesses. The region accesses every aligned word that lies in it
-    ///   as a whole, and single bytes at its ends.
+    /// * Until then, this program has no Rust reference to these bytes except to atomics. Its other threads use the bytes through this
+    ///   region, or in another way that does not race with this region's relaxed atomic accesses. The region accesses every aligned word
+    ///   that lies in it as a whole, and single bytes at its ends.
     pub unsafe fn foreign(start: NonNull<u8>, len: usize, owner: Arc<dyn Any + Send + Sync>) -> Self {
         debug_assert!(isize::try_from(len).is_ok(), "no memory is so long");
         Self(Arc::new(Shared { start, len, origin: Origin::Foreign, handles: DeviceHandles::default(), _owner: owner }))
@@ -138,20 +138,20 @@ impl Region {
         Ok(Segment::new(self.clone(), offset, len))
     }
 
-    /// Copies bytes out. Each is read once.
+    /// Copies bytes out of the region. Each byte is read once.
     ///
     /// # Errors
-    /// [`Misuse::Bounds`] if they do not lie in the region; nothing is copied then.
+    /// [`Misuse::Bounds`] if the bytes do not lie in the region; nothing is copied then.
     pub fn read(&self, offset: usize, into: &mut [u8]) -> Result<(), Misuse> {
         self.check(offset, into.len())?;
         self.copy_out(offset, into);
         Ok(())
     }
 
-    /// Copies bytes in.
+    /// Copies bytes into the region.
     ///
     /// # Errors
-    /// [`Misuse::Bounds`] if they do not lie in the region; nothing is copied then.
+    /// [`Misuse::Bounds`] if the bytes do not lie in the region; nothing is copied then.
     pub fn write(&self, offset: usize, from: &[u8]) -> Result<(), Misuse> {
         self.check(offset, from.len())?;
         self.copy_in(offset, from);

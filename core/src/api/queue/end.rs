@@ -5,7 +5,7 @@ use std::mem::{self, ManuallyDrop};
 use super::Queue;
 use crate::request::List;
 
-/// Attempts of a dropped queue to get back requests that other threads are running. After these attempts, its memory is leaked.
+/// Attempts of a dropped queue to get back requests that other threads are running. After these attempts, the queue's memory is leaked.
 const PATIENCE: usize = 1000;
 
 impl Queue {
@@ -29,7 +29,7 @@ impl Drop for Queue {
         }
         for group in std::mem::take(&mut self.groups) {
             if group.posted {
-                self.send(group); // run all: requests of other queues are there, too
+                self.send(group); // run all posted requests: the coalescer has requests of other queues, too
                 continue;
             }
             group.leave(&self.gantry);
@@ -50,7 +50,7 @@ impl Drop for Queue {
         }
         if self.slots.used() == 0 {
             self.inbox.wait_for_deliverers();
-            // SAFETY: no request is left, so nothing points into these any more, and they are not used again.
+            // SAFETY: no request is left, so nothing points into these three fields any more, and they are not used again.
             #[allow(unsafe_code)]
             unsafe {
                 ManuallyDrop::drop(&mut self.dispatcher);

@@ -12,7 +12,7 @@ const PIPELINE_LIMIT: f32 = 2.0;
 /// A ring that keeps the thread busy for more than this share of its time computes in the thread.
 const BUSY: f32 = 0.75;
 
-/// A choice with the numbers that matter here.
+/// A device that the policy may choose, with the numbers that matter here.
 #[derive(Clone, Copy)]
 pub(super) struct Device<'a> {
     pub(super) place: usize,
@@ -21,7 +21,7 @@ pub(super) struct Device<'a> {
     pub(super) in_thread: bool,
     /// Nanoseconds for the requests that the device already has.
     pub(super) ahead: f32,
-    /// A ring whose requests are charged their cost in a full ring.
+    /// The device has a ring, and the policy counts for each request the cost of a request in a full ring.
     pub(super) is_pipelined: bool,
     pub(super) costs: &'a Costs,
 }
@@ -50,7 +50,7 @@ impl<'a> Device<'a> {
 pub(super) struct Known<'a> {
     devices: [Option<Device<'a>>; Known::MOST],
     pub(super) len: usize,
-    /// Number of choices that work beside the calling thread.
+    /// Number of the devices in `devices` that work in parallel to the calling thread.
     pub(super) rings: usize,
     /// Number of choices whose costs are not known.
     pub(super) unmeasured: usize,
@@ -110,7 +110,7 @@ impl<'a> Known<'a> {
         let mut least: Option<(Device<'a>, f32)> = None;
         for device in self.iter() {
             let cost = cost(device);
-            // The first one among equals.
+            // Among equals, keep the first device.
             if least.is_none_or(|(_, least)| cost < least) {
                 least = Some((*device, cost));
             }

@@ -28,7 +28,7 @@ impl Segment {
         &self.region
     }
 
-    /// Returns the offset of the segment in the region. A device adds it to the device's handle of the region.
+    /// Returns the offset of the segment in the region. A device adds it to the start of the region in its own address space.
     pub fn offset(&self) -> usize {
         self.offset
     }
@@ -82,13 +82,13 @@ impl Segments {
         &self.list
     }
 
-    /// Returns the bytes of all segments.
+    /// Returns the number of bytes in all segments.
     #[inline]
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Copies all bytes out, in order. Each is read once.
+    /// Copies all bytes out, in order. Each byte is read once.
     ///
     /// # Errors
     /// [`Misuse::Bounds`] if `into` has another length; nothing is copied then.
