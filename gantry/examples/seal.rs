@@ -1,4 +1,4 @@
-//! Seals messages under one key in one call, and opens them again. One of them was changed: `cargo run --example seal`
+//! Seals messages under one key in one call, changes one of them, and opens them again: `cargo run --example seal`
 
 use std::error::Error;
 
@@ -7,7 +7,7 @@ use gantry::{Aead, Gantry};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let gantry = Gantry::from_env()?;
-    // A name in any spelling; `Aead::Aes256Gcm` is the same. A real key comes from getrandom(2).
+    // The name may have any spelling; `Aead::Aes256Gcm` is the same algorithm. A real key comes from getrandom(2).
     let algorithm: Aead = "AES-256-GCM".parse()?;
     let session = gantry.aead(&Key::new(algorithm, &[7; 32])?)?;
 

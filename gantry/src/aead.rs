@@ -44,7 +44,7 @@ impl Key {
     pub fn with_mac_key(algorithm: Aead, bytes: &[u8], mac_key: &[u8]) -> Result<Self> {
         let id = algorithm.algorithm();
         let bytes = key::copy_checked(id, bytes, id.info().key)?;
-        // Core allows an empty MAC key, because HMAC does. Here it would be a mistake.
+        // Core allows an empty MAC key, because HMAC does. Here an empty key would be a mistake.
         let takes = match id.info().mac_key {
             Lengths { max: 0, .. } => Lengths::NONE,
             lengths => Lengths { min: lengths.min.max(1), ..lengths },
@@ -113,7 +113,7 @@ impl Session {
     }
 
     /// Returns a session of AES-GCM that takes nonces of 1 to 65,536 bytes, for protocols whose nonces are not 12 bytes long. Random nonces
-    /// of other lengths collide sooner.
+    /// of other lengths collide sooner than random nonces of 12 bytes.
     pub fn with_any_nonce(&self) -> Result<Self> {
         self.0.gantry().session(self.0.params().clone().with_any_nonce()).map(Self)
     }
@@ -128,7 +128,8 @@ impl Session {
     /// Verifies and decrypts a message. `data` is one buffer, or a pair of input and output.
     ///
     /// # Errors
-    /// [`Outcome::BadTag`](gantry_core::Outcome::BadTag) as [`Error::Refused`](gantry_core::Error::Refused); the output has no plaintext.
+    /// [`Outcome::BadTag`](gantry_core::Outcome::BadTag) as [`Error::Refused`](gantry_core::Error::Refused) if the tag is wrong; the output
+    /// then has no plaintext.
     pub fn open<'a>(&self, nonce: &[u8], aad: &[u8], data: impl Into<Buffers<'a>>, tag: &[u8]) -> Result<()> {
         self.0.open(nonce, aad, data, tag)
     }

@@ -1,4 +1,4 @@
-//! An enum for each kind of algorithm. A test compares them with core's table.
+//! An enum for each kind of algorithm. A test compares the enums with core's table.
 
 use std::fmt;
 use std::str::FromStr;
@@ -56,7 +56,7 @@ kinds! {
         Md5 Sha1 Sha224 Sha256 Sha384 Sha512 Sha512_256 Sha3_224 Sha3_256 Sha3_384 Sha3_512 Shake128 Shake256
         TurboShake128 TurboShake256 Kt128 Ripemd160 Blake2b256
     }
-    /// Message authentication codes without a nonce, whose keys serve many messages.
+    /// Message authentication codes that need no nonce, and whose keys serve many messages.
     Mac: Mac {
         HmacMd5 HmacSha1 HmacSha224 HmacSha256 HmacSha384 HmacSha512 HmacSha512_256 HmacSha3_224 HmacSha3_256
         HmacSha3_384 HmacSha3_512 HmacRipemd160 Aes128Cmac Aes192Cmac Aes256Cmac
@@ -93,7 +93,7 @@ kinds! {
 mod tests {
     use super::*;
 
-    /// Returns `true` for algorithms of core without a handle.
+    /// Returns `true` for core's algorithms that have no handle in this crate.
     fn is_excluded(algorithm: Algorithm) -> bool {
         match algorithm {
             // Null does not encrypt. GMAC needs a nonce for each message; use the tag of GCM without data. A Poly1305 key is good for one

@@ -1,4 +1,4 @@
-//! Results that own their bytes: public ones and secrets.
+//! Results that own their bytes: public results and secrets.
 
 use std::fmt;
 use std::ops::Deref;

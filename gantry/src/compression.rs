@@ -5,7 +5,7 @@ use gantry_core::{AlgorithmInfo, Gantry, Request, Result, Session, SessionParams
 use crate::algorithms::Compression;
 use crate::batch;
 
-/// A handle that compresses to a format, and decompresses it.
+/// A handle that compresses to a format, and decompresses from it.
 #[derive(Clone, Debug)]
 pub struct Compressor(Session);
 
@@ -34,7 +34,7 @@ impl Compressor {
     /// Decompresses to at most `max_len` bytes.
     ///
     /// # Errors
-    /// As [`Error::Refused`](gantry_core::Error::Refused): [`Outcome::NoRoom`](gantry_core::Outcome::NoRoom) if there are more bytes,
+    /// As [`Error::Refused`](gantry_core::Error::Refused): [`Outcome::NoRoom`](gantry_core::Outcome::NoRoom) if the result is longer,
     /// [`Outcome::Malformed`](gantry_core::Outcome::Malformed) if the data is damaged.
     pub fn decompress(&self, data: &[u8], max_len: usize) -> Result<Vec<u8>> {
         let mut output = vec![0; max_len];

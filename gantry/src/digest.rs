@@ -21,7 +21,7 @@ impl Session {
     ///
     /// # Errors
     /// [`Misuse::TagLength`](gantry_core::Misuse::TagLength) if the function has no digests of this length. Only extendable-output
-    /// functions have several.
+    /// functions have several lengths.
     pub fn with_output_len(&self, bytes: usize) -> Result<Self> {
         self.0.gantry().session(self.0.params().clone().with_tag_len(bytes)).map(Self)
     }

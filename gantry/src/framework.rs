@@ -24,16 +24,16 @@ impl Gantry {
         gantry_runtime::open(config).map(Self)
     }
 
-    /// Opens with the configuration of the files and the environment.
+    /// Opens the framework with the configuration from files and environment variables.
     ///
     /// # Errors
-    /// As [`open`](Self::open); also if a file or variable cannot be read.
+    /// The errors of [`open`](Self::open), and a file or variable that cannot be read.
     pub fn from_env() -> std::result::Result<Self, gantry_runtime::Error> {
         Self::open(Config::from_env()?)
     }
 
-    /// Returns the framework shared by the adapters for RustCrypto's traits, which cannot pass one. The first call opens it from the
-    /// environment, or with the default configuration if that fails.
+    /// Returns the framework shared by the adapters for RustCrypto's traits, which cannot pass a framework. The first call opens it as
+    /// `from_env` does, or with the default configuration if that fails.
     pub fn shared() -> Self {
         Self(shared::shared().clone())
     }

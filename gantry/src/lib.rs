@@ -1,8 +1,8 @@
-//! Gantry sends each cryptographic request to the engine of the machine that serves it best: SIMD lanes, AWS-LC, a kernel driver, or a
-//! card.
+//! Gantry sends each cryptographic request to the engine on this machine that serves the request best: SIMD lanes, AWS-LC, a kernel driver,
+//! or a card.
 //!
-//! A [`Gantry`] makes *handles*. A handle is an algorithm with its key, checked when the handle is made. Its methods are those of its kind
-//! of algorithm, for one message at a time or for many at once.
+//! A [`Gantry`] makes *handles*. A handle is an algorithm with its key, checked when the handle is made. It has the methods of its kind of
+//! algorithm, for one message at a time or for many at once.
 //!
 //! ```
 //! use gantry::{Aead, Digest, Gantry, Signature, aead, signature};
@@ -37,7 +37,7 @@
 //! | hash | [`Gantry::digest`] | | [`Digest`] |
 //! | authenticate | [`Gantry::mac`] | [`mac::Key`] | [`Mac`] |
 //! | encrypt, with integrity | [`Gantry::aead`] | [`aead::Key`] | [`Aead`] |
-//! | encrypt, without | [`Gantry::cipher`] | [`cipher::Key`] | [`Cipher`] |
+//! | encrypt, without integrity | [`Gantry::cipher`] | [`cipher::Key`] | [`Cipher`] |
 //! | sign, verify | [`Gantry::signer`], [`Gantry::verifier`] | [`signature::SigningKey`], [`signature::VerifyingKey`] | [`Signature`] |
 //! | encapsulate secrets | [`Gantry::kem`] | [`kem::EncapsulationKey`], [`kem::DecapsulationKey`] | [`Kem`] |
 //! | agree on secrets | [`Gantry::agreement`] | [`agreement::PrivateKey`] | [`Agreement`] |

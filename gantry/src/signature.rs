@@ -1,8 +1,8 @@
 //! Signatures.
 //!
 //! Handles take whole messages. For algorithms that sign digests (ECDSA, RSA), the handle hashes each message first, with SHA-256 unless
-//! [`with_hash`](SigningKey::with_hash) names another function. Keys are raw numbers or strings as in the standards; for the layout of RSA
-//! keys see [`gantry_core::rsa`]. PEM is not supported.
+//! [`with_hash`](SigningKey::with_hash) names another function. Keys are raw numbers or byte strings as in the standards; for the layout of
+//! RSA keys see [`gantry_core::rsa`]. PEM is not supported.
 
 /// RustCrypto's traits of the crate `signature`.
 #[cfg(feature = "signature")]
@@ -21,7 +21,7 @@ use crate::key::copy_checked;
 
 pub use crate::bytes::Output as SignatureBytes;
 
-/// Parameters besides the keys on which signer and verifier must agree.
+/// Parameters on which signer and verifier must agree, in addition to the keys.
 #[derive(Clone, Debug, Default)]
 struct SignatureOptions {
     context: Vec<u8>,
@@ -88,7 +88,7 @@ key! {
 }
 
 impl SignatureOptions {
-    /// Creates the session that signs or verifies, and the one that hashes if needed.
+    /// Creates the session that signs or verifies and, if needed, the session that hashes.
     fn sessions(&self, gantry: &Gantry, algorithm: Algorithm, key: &[u8], operation: Operation) -> Result<Sessions> {
         let params = SessionParams::new(algorithm, key).with_direction(operation).with_context(&self.context);
         let signs_digests = algorithm.info().context.max == 0 && algorithm != Algorithm::Ed25519;
@@ -173,7 +173,7 @@ impl Signer {
         Ok(signatures)
     }
 
-    /// Returns the underlying session, for queues, routes and batches of several sessions. With ECDSA and RSA it takes digests.
+    /// Returns the underlying session, for queues, routes and batches of several sessions. With ECDSA and RSA, its input is a digest.
     pub fn session(&self) -> &Session {
         &self.0.session
     }
@@ -208,7 +208,7 @@ impl Verifier {
         batch::run_each(&self.0.session, &mut requests)
     }
 
-    /// Returns the underlying session, for queues, routes and batches of several sessions. With ECDSA and RSA it takes digests.
+    /// Returns the underlying session, for queues, routes and batches of several sessions. With ECDSA and RSA, its input is a digest.
     pub fn session(&self) -> &Session {
         &self.0.session
     }

@@ -28,7 +28,7 @@ fn sealed<A: AeadInOut + KeyInit>() -> Vec<u8> {
 fn aeads_match_rustcrypto() {
     assert_eq!(sealed::<aeads::Aes128Gcm>(), sealed::<aes_gcm::Aes128Gcm>());
     assert_eq!(sealed::<aeads::Aes256Gcm>(), sealed::<aes_gcm::Aes256Gcm>());
-    // RustCrypto's own versions of these are not dependencies of the tests; only test the round trip.
+    // The tests have no RustCrypto types to compare these AEADs with; only test the round trip.
     sealed::<aeads::Aes192Gcm>();
     sealed::<aeads::Aes128Ccm>();
     sealed::<aeads::Aes192Ccm>();
@@ -131,7 +131,7 @@ fn signatures_of_every_family_pass_through_the_traits() {
     let signer = gantry.signer(&SigningKey::new(Signature::Rsa2048Pss, rsa).unwrap()).unwrap();
     let verifier = gantry.verifier(&VerifyingKey::new(Signature::Rsa2048Pss, public).unwrap()).unwrap();
     assert!(passes::<SignatureBytes>(&signer, &verifier));
-    // The expanded private key of SLH-DSA ends with the public key. The seeds alone do not have its root, so only sign.
+    // The expanded private key of SLH-DSA ends with the public key. The seeds alone do not have the public key's root, so only sign.
     let seeds = gantry.signer(&SigningKey::new(Signature::SlhDsaSha2_128f, &[3; 48]).unwrap()).unwrap();
     let signature: SignatureBytes = signature::Signer::sign(&seeds, b"a message");
     assert_eq!(signature.len(), 17088);

@@ -20,9 +20,9 @@
 //! order of their names. A test whose guest is meant to hang has a guest of its own, and
 //! `#[should_panic(expected = "a task hangs in the guest's kernel")]`.
 //!
-//! On the machine itself, such a test starts the guest, unless a test that shares it has done so. The guest runs this very program
-//! with these tests. They are ignored by default, because a guest takes seconds and needs QEMU: `cargo test -- --ignored`, or
-//! `make lab`.
+//! Outside a guest, such a test starts the guest, unless a test that shares the guest has started it. The guest runs the same test
+//! program with these tests. The tests are ignored by default, because a guest takes seconds and needs QEMU:
+//! `cargo test -- --ignored`, or `make lab`.
 
 #![deny(unsafe_code)]
 
@@ -73,7 +73,7 @@ type Guest = Arc<OnceLock<Output>>;
 static GUESTS: Mutex<BTreeMap<&str, Guest>> = Mutex::new(BTreeMap::new());
 
 /// Runs a test that [`in_guest!`] made. In a guest it runs `body`. Elsewhere it starts the guest of the tests in `shared`, unless one of
-/// them has done so, and reports the result of `test` there.
+/// them has done so, and reports the result that `test` has in the guest.
 ///
 /// # Panics
 /// If the test failed in the guest or the guest hung; the guest's output is printed before.
@@ -92,14 +92,14 @@ pub fn run(options: &[&str], shared: &[&'static str], test: &'static str, body: 
     let own_output = text.split_once(&begins).map_or(&*text, |(_, rest)| rest);
     print!("{}", own_output.split("\nlab: ").next().unwrap_or(own_output));
     eprint!("{errors}");
-    // The end of the guest itself, for tests that expect it with `#[should_panic]`.
+    // Messages about the end of the guest itself, for tests that expect it with `#[should_panic]`.
     let ends: Vec<&str> = errors.lines().filter(|line| line.starts_with("guest: ")).collect();
     assert!(text.lines().any(|line| line == passed), "in the guest: {}; {}", output.status, ends.join("; "));
 }
 
-/// Runs tests of this program in a guest, named with their module path, and returns the output.
+/// Runs the tests with these names, which include the module path, in a guest, and returns the output.
 fn start(options: &[&str], tests: &[&str]) -> Output {
-    // libtest's names lack the crate.
+    // libtest's names of tests do not include the crate.
     let tests = tests.iter().map(|test| test.split_once("::").map_or(*test, |(_, path)| path));
     Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/guest"))
         .args(["run", "--arch", std::env::consts::ARCH])
@@ -118,7 +118,7 @@ fn start(options: &[&str], tests: &[&str]) -> Output {
 pub fn random_calls() -> (usize, u64) {
     let calls = std::env::var("LAB_CALLS").map_or(100_000, |calls| calls.parse().expect("LAB_CALLS is a number"));
     let kernel = std::env::var("LAB_GUEST").unwrap_or_default();
-    // FNV-1a; never zero, because some generators would stay there.
+    // FNV-1a; never zero, because some generators would stay at zero.
     let hash = kernel
         .bytes()
         .fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));

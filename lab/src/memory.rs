@@ -1,4 +1,4 @@
-//! Measures the memory that work allocates, for tests that a parser takes at most a multiple of its input.
+//! Measures the memory that work allocates, for tests that check that a parser takes at most a multiple of its input.
 //!
 //! ```
 //! #[global_allocator]
@@ -14,7 +14,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 thread_local! {
-    /// Bytes that this thread has allocated now, and the maximum. Per thread, because other tests run in parallel.
+    /// Bytes that this thread has allocated and not freed; then their maximum. Per thread, because other tests run in parallel.
     static NOW: Cell<isize> = const { Cell::new(0) };
     static MOST: Cell<isize> = const { Cell::new(0) };
     static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
@@ -25,8 +25,8 @@ thread_local! {
 #[derive(Debug)]
 pub struct Counting;
 
-// SAFETY: the system's allocator, and numbers in thread-locals without a destructor, which allocate nothing. Growing memory is allocated
-// anew and copied, by the trait's default.
+// SAFETY: this is the system's allocator with numbers in thread-locals without a destructor, which allocate nothing. By the trait's
+// default, growing memory is allocated anew and copied.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         NOW.set(NOW.get() + layout.size().cast_signed());
@@ -47,7 +47,7 @@ unsafe impl GlobalAlloc for Counting {
 /// The memory that work took.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Taken {
-    /// The maximum bytes allocated at a time, less the thread's earlier allocations.
+    /// The maximum number of bytes allocated at a time, minus the bytes that the thread had allocated before.
     pub bytes: usize,
     /// The number of allocations.
     pub allocations: usize,

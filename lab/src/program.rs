@@ -5,7 +5,7 @@ use std::process::Command;
 /// the writing descriptor. The kernel does not execute a file that is open for writing (ETXTBSY).
 ///
 /// # Panics
-/// If it cannot be copied.
+/// If the program cannot be copied.
 #[track_caller]
 pub fn copy_program(from: impl AsRef<Path>, to: impl AsRef<Path>) {
     let copied = Command::new("cp").arg(from.as_ref()).arg(to.as_ref()).status();

@@ -1,4 +1,4 @@
-//! Searches the memory of a process for keys, for tests that keys are wiped.
+//! Searches the memory of a process for keys, for tests that check that keys are wiped.
 
 use std::fs::{self, File};
 use std::hint::black_box;
@@ -31,7 +31,7 @@ pub fn copies(process: u32, secret: &[u8]) -> io::Result<usize> {
             continue;
         }
         let mut bytes = vec![0; (end - begin) as usize];
-        // The memory may have been unmapped meanwhile, or belong to a device.
+        // The memory may have been unmapped since the list was read, or belong to a device.
         if memory.read_exact_at(&mut bytes, begin).is_ok() {
             found += bytes.windows(secret.len()).filter(|part| part[0] == secret[0] && *part == secret).count();
         }

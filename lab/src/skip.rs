@@ -59,7 +59,7 @@ const PROGRAMS: &[&str] = &[
 
 /// Other things that tests may lack.
 const OTHERS: &[&str] = &[
-    // Debian 12's: other versions answer differently.
+    // The version of Debian 12: other versions answer differently.
     "coreutils 9.1",
     // Not in Debian.
     "awscrt (pip install awscrt)",
@@ -80,11 +80,11 @@ const OTHERS: &[&str] = &[
     // `unshare -rp`.
     "PID namespaces",
     "fresh Debian",
-    // Debian 12's is older, and has no post-quantum groups.
+    // The version of Debian 12 is older, and has no post-quantum groups.
     "Go 1.25",
     "haproxy with ssl-mode-async",
     "kernel that shapes traffic (sch_tbf)",
-    // Later ones have post-quantum groups of their own.
+    // Later versions have post-quantum groups of their own.
     "OpenSSL before 3.5",
     "root",
     // `scripts/debian-source`: the archive no longer has it, or there is no network.
@@ -93,8 +93,8 @@ const OTHERS: &[&str] = &[
     "source of cryptodev-linux",
 ];
 
-/// Reports that a test ends here, because it lacks something, and counts that. Writes a line to stderr, which `cargo test` also shows for
-/// passing tests, and one to the file that `GANTRY_SKIPPED` names, for the total of `scripts/test`.
+/// Reports that a test ends here, because something is missing. Writes a line to stderr, which `cargo test` also shows for passing tests,
+/// and the same line to the file that `GANTRY_SKIPPED` names, for the total of `scripts/test`.
 ///
 /// # Panics
 /// If `missing` is not declared in this file.

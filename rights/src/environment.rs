@@ -1,7 +1,7 @@
 use std::ffi::OsString;
 
 /// Returns `true` if this process has more rights than its caller: its program is set-user-ID or set-group-ID, has file capabilities, or a
-/// security module says so. This lasts until the process executes another program, even after it has given up the rights.
+/// security module says so. The result is the same until the process executes another program, even after it has given up the rights.
 pub fn has_elevated_rights() -> bool {
     #[allow(unsafe_code, reason = "the C library")]
     // SAFETY: `getauxval` has no preconditions.

@@ -8,10 +8,10 @@ use std::path::{Component, Path, PathBuf};
 const MOST_LINKS: usize = 40;
 
 /// Fails unless a file or folder belongs to root or to the user of this process, and no other user may write to it. The group of the process
-/// may write if it is not root's: many systems give each user a group.
+/// may write unless the process runs as root: many systems give each user a group.
 ///
 /// # Errors
-/// `PermissionDenied`, with a sentence about "it".
+/// `PermissionDenied`, with a sentence that begins with "it" or "other users".
 pub fn check_trusted(file: &Metadata) -> io::Result<()> {
     let [user, group] = user_and_group();
     let others = if user != 0 && file.gid() == group { 0o002 } else { 0o022 };
@@ -24,7 +24,7 @@ pub fn check_trusted(file: &Metadata) -> io::Result<()> {
     }
 }
 
-/// Returns the path of code to load, with links resolved. Each folder on the way, including those of links, and the file must be
+/// Returns the path of code to load, with links resolved. The file and each folder on the way, including the folders of links, must be
 /// [trusted](check_trusted). No other user can then put other code there, now or later.
 ///
 /// # Errors
@@ -35,7 +35,7 @@ pub fn loadable(path: &Path) -> io::Result<PathBuf> {
         rest.extend(path.components().rev().map(|part| part.as_os_str().to_owned()));
     };
     push(&mut rest, &std::path::absolute(path)?);
-    // Each folder is checked before its content is read, so the content cannot change meanwhile.
+    // Each folder is checked before its content is read, so no other user can change the content in between.
     let mut at = PathBuf::new();
     let mut links = 0;
     while let Some(part) = rest.pop() {

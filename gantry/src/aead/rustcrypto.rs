@@ -12,11 +12,12 @@
 //! # Ok::<(), aead::Error>(())
 //! ```
 //!
-//! `KeyInit::new` cannot pass a framework and uses that of the process ([`Gantry::shared`](crate::Gantry::shared)). `with` takes any
-//! framework.
+//! `KeyInit::new` cannot pass a framework and uses the framework of the process ([`Gantry::shared`](crate::Gantry::shared)). `with` takes
+//! any framework.
 //!
 //! Limits: nonces have 12 bytes (RFC 5116; 24 with XChaCha20) and tags 16. The traits allow one key only, so encrypt-then-authenticate
-//! algorithms are missing. For these and for other lengths use [`Session`](crate::aead::Session). Errors do not show their cause.
+//! algorithms are missing. For these algorithms and for other lengths use [`Session`](crate::aead::Session). Errors do not show their
+//! cause.
 
 use std::fmt;
 

@@ -13,13 +13,13 @@
 //! assert_eq!(&data, b"attack at dawn");
 //! ```
 //!
-//! Each object is a stream on one device. `KeyIvInit::new` cannot pass a framework and uses that of the process
+//! Each object is a stream on one device. `KeyIvInit::new` cannot pass a framework and uses the framework of the process
 //! ([`Gantry::shared`](crate::Gantry::shared)). `with` takes any framework.
 //!
 //! Limits:
 //!
-//! * **Failures.** If a device fails during a stream, methods with a result return `StreamCipherError`. All others panic, among them every
-//!   method of the block modes. The stream cannot continue.
+//! * **Failures.** If a device fails during a stream, methods with a result return `StreamCipherError`. All other methods panic, among them
+//!   every method of the block modes. The stream cannot continue.
 //! * **XTS.** No trait fits: a message is one unit with a tweak and may end in a partial block. Use
 //!   [`Session::encrypt`](crate::cipher::Session::encrypt).
 //! * **CFB and ECB.** This version of the crate has no trait for CFB. ECB through the block cipher traits would need a request per block.
@@ -77,13 +77,13 @@ impl Stream {
         Ok(())
     }
 
-    /// Calls `update` for traits without errors.
+    /// Calls `update` for methods of traits that cannot return an error.
     fn update_or_panic(&mut self, data: &mut [u8]) {
         self.update(data).unwrap_or_else(|error| panic!("{error}"));
     }
 }
 
-/// Defines a type with its keys and IVs. `$iv` converts the trait's IV to core's.
+/// Defines a type with its keys and IVs. `$iv` converts the trait's IV to core's IV.
 macro_rules! cipher {
     ($name:ident $algorithm:ident $operation:ident $key:ident $iv_size:ident $iv:expr, $doc:expr) => {
         #[doc = concat!("[`Cipher::", stringify!($algorithm), "`](crate::Cipher::", stringify!($algorithm), ")", $doc)]

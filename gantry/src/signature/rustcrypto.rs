@@ -19,7 +19,7 @@ impl<S: SignatureEncoding> signature::Signer<S> for Signer {
 impl<S: SignatureEncoding> signature::Verifier<S> for Verifier {
     fn verify(&self, message: &[u8], signature: &S) -> Result<(), Error> {
         self.verify(message, signature.to_bytes().as_ref()).map_err(|error| match error {
-            // The crate requires that a wrong signature has no cause.
+            // The crate `signature` requires that the error for a wrong signature has no cause.
             Refused(_) => Error::new(),
             other => Error::from_source(other),
         })
