@@ -5,7 +5,7 @@ use core::str::FromStr;
 
 /// A hash function.
 ///
-/// Its name is that of coreutils and OpenSSL, in lower case: [`as_str`](Self::as_str) writes it, [`FromStr`] reads it.
+/// Its name is the one in coreutils and OpenSSL, in lower case: [`as_str`](Self::as_str) writes it, [`FromStr`] reads it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Algorithm {
@@ -31,9 +31,9 @@ pub enum Algorithm {
     Sha3_384,
     /// SHA3-512 (FIPS 202).
     Sha3_512,
-    /// BLAKE2b with 32 bytes (RFC 7693), without a key.
+    /// BLAKE2b with digests of 32 bytes (RFC 7693), without a key.
     Blake2b256,
-    /// BLAKE2b with 64 bytes (RFC 7693), without a key.
+    /// BLAKE2b with digests of 64 bytes (RFC 7693), without a key.
     Blake2b512,
     /// Keccak-256 as in Ethereum: SHA3-256 with the padding of Keccak's submission.
     Keccak256,
@@ -99,7 +99,7 @@ impl fmt::Display for Algorithm {
     }
 }
 
-/// The error of parsing a name of no known algorithm.
+/// The error of parsing a string that names no known algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnknownAlgorithm;
 

@@ -13,7 +13,7 @@ use crate::messages::Slices;
 /// BLAKE3 (<https://github.com/BLAKE3-team/BLAKE3-specs>) with 32 bytes, in one of its three modes. A key is zeroized on drop, and leaves
 /// no copy on the stack.
 ///
-/// Messages of up to 1,024 bytes, a chunk, lie in lanes. Each longer message fills the lanes with its own chunks.
+/// A message of up to 1,024 bytes, one chunk, takes one lane. Each longer message fills the lanes with its own chunks.
 ///
 /// ```
 /// use gantry_digest::Blake3;

@@ -1,8 +1,8 @@
 //! A chain of HMACs, the loop of PBKDF2. `hash` and `sponge` advance many side by side.
 
-/// A chain of HMACs, each over the one before. `S` is the starting state of its hash function.
+/// A chain of HMACs, in which each HMAC is over the one before. `S` is the starting state of its hash function.
 pub(crate) struct Chain<'a, S> {
-    /// The key, as the starting state of a hash function.
+    /// The starting state of HMACs under the key.
     pub(crate) start: &'a S,
     /// The last HMAC, in full length.
     pub(crate) digest: &'a mut [u8],

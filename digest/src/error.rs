@@ -55,7 +55,7 @@ pub enum Error {
     },
     /// The block size is 0.
     BlockSize,
-    /// The number of nodes is odd, so they are no pairs.
+    /// The number of nodes is odd, so they do not form pairs.
     OddNodes {
         /// Number of nodes.
         nodes: usize,

@@ -148,7 +148,7 @@ macro_rules! functions {
             functions!(@ sponge, $variant, $function);
         }
     };
-    // For functions of either module.
+    // The parts that functions of `hash` and of `sponge` have in common.
     (@ $module:ident, $variant:ident, $function:ty) => {
         type Start = $module::Start<$function>;
         type Stream = $module::Stream<$function>;

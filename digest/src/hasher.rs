@@ -87,7 +87,7 @@ pub fn update_many(pieces: &mut [(&mut Hasher<'_>, &[u8])]) -> Result<(), Error>
 }
 
 /// Ends the message of each hasher and writes the digests, one after the other. Does nothing and returns an error if the hashers
-/// differ in their algorithm, or if `output` does not have the bytes of all digests.
+/// differ in their algorithm, or if `output` does not have the length of all digests together.
 pub fn finish_many(hashers: &mut [&mut Hasher<'_>], output: &mut [u8]) -> Result<(), Error> {
     let algorithm = common_algorithm(hashers.iter().map(|hasher| hasher.algorithm))?;
     check_output(algorithm.unwrap_or(Algorithm::Md5), hashers.len(), output)?;

@@ -15,7 +15,7 @@ use crate::many::hash_messages;
 use crate::messages::{Messages, Slices};
 
 /// A prepared key of HMAC: the chaining values after the inner and the outer key block. A message of one block takes two
-/// compressions instead of four. It is zeroized on drop.
+/// compressions instead of four. The key is zeroized on drop.
 pub struct HmacKey {
     algorithm: Algorithm,
     start: Box<Start>,

@@ -2,7 +2,7 @@
 //! on them: a driver mixes the keys of many sessions in one batch, and fills lanes of AES with the same engine.
 //!
 //! The feature `unstable` makes these items public. Any release may change or remove them, so a crate that uses the feature requires exactly
-//! one version of this crate, which `scripts/crates` checks for those of Gantry.
+//! one version of this crate, which `scripts/crates` checks for the crates of Gantry.
 
 pub(crate) mod blake3;
 pub mod dispatch;

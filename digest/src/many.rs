@@ -24,7 +24,7 @@ pub fn digest_many(algorithm: Algorithm, messages: &[impl AsRef<[u8]>], output: 
     hash_messages(algorithm, plain(algorithm), None, &Slices(messages), output)
 }
 
-/// Writes the digests, or with a key the HMACs, of messages that each continue the message in `prefix`, one after the other.
+/// Writes the digests of messages, one after the other. Each continues the message in `prefix`. If `prefix` has a key, writes HMACs.
 ///
 /// Trees whose leaves and nodes have a byte of their own before them (RFC 6962) are hashed this way.
 ///

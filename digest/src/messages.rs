@@ -20,7 +20,7 @@ impl<T: AsRef<[u8]>> Messages for Slices<'_, T> {
     }
 }
 
-/// The whole blocks of a buffer.
+/// The blocks of a buffer, each of `block` bytes. Each block is a message.
 pub(crate) struct Blocks<'a> {
     pub(crate) data: &'a [u8],
     pub(crate) block: usize,

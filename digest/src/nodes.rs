@@ -15,7 +15,7 @@ use crate::messages::Blocks;
 pub type Node = [u8; 32];
 
 /// The hash function of a tree. A leaf is the digest of a message, and a parent the digest of its two children: 64 bytes, without a prefix
-/// but for [`Rfc6962`](Self::Rfc6962).
+/// except for [`Rfc6962`](Self::Rfc6962).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum NodeHash {
@@ -27,12 +27,12 @@ pub enum NodeHash {
     Keccak256,
     /// SHA3-256.
     Sha3_256,
-    /// BLAKE2b with 32 bytes.
+    /// BLAKE2b with digests of 32 bytes.
     Blake2b256,
     /// BLAKE3. This is the digest of a pair as a message, not a node inside of BLAKE3.
     Blake3,
-    /// SHA-256 with a byte before each message (0) and each pair (1), so that no node can pass for a leaf: Certificate Transparency (RFC 6962, RFC
-    /// 9162), Go's module database, Sigstore.
+    /// SHA-256 with a byte before each message (0) and each pair (1), so that no node can pass for a leaf: Certificate Transparency
+    /// (RFC 6962, RFC 9162), Go's module database, Sigstore.
     Rfc6962,
 }
 
@@ -113,7 +113,7 @@ pub fn hash_pairs(function: NodeHash, children: &[Node], parents: &mut [Node]) -
     Ok(())
 }
 
-/// Replaces the first half of the nodes by the parents of all. Returns the parents; the other half holds any bytes afterwards.
+/// Replaces the first half of the nodes by the parents of all nodes. Returns the parents; the second half then holds unspecified bytes.
 ///
 /// ```
 /// let mut nodes = [[0; 32]; 2];
@@ -143,8 +143,8 @@ pub fn hash_pairs_in_place(function: NodeHash, nodes: &mut [Node]) -> Result<&mu
     Ok(&mut nodes[..parents])
 }
 
-/// Writes all inner nodes above the leaves, the lowest level first and the root last: one fewer than there are leaves. Their number must be a power
-/// of two; a tree of one leaf is this leaf, and has no inner nodes.
+/// Writes all inner nodes above the leaves, the lowest level first and the root last: one fewer than there are leaves. The number
+/// of leaves must be a power of two. A tree of one leaf is this leaf, and has no inner nodes.
 pub fn merkle_tree(function: NodeHash, leaves: &[Node], nodes: &mut [Node]) -> Result<(), Error> {
     if !leaves.len().is_power_of_two() {
         return Err(Error::NotAPowerOfTwo { nodes: leaves.len() });
@@ -183,13 +183,13 @@ pub fn merkle_root(function: NodeHash, leaves: &mut [Node]) -> Result<Node, Erro
     Ok(level[0])
 }
 
-/// Pairs copied at a time, in place.
+/// Pairs copied at a time, so that their digests can replace them.
 const BATCH: usize = 32;
 
 /// Bytes of a pair.
 const PAIR_SIZE: usize = 2 * size_of::<Node>();
 
-/// The bytes before messages and before pairs (RFC 9162, 2.1.1).
+/// The byte before a message; `PAIR` is the byte before a pair (RFC 9162, 2.1.1).
 const LEAF: u8 = 0;
 const PAIR: u8 = 1;
 

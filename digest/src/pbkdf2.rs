@@ -1,7 +1,7 @@
 //! PBKDF2 (RFC 8018, 5.2; SP 800-132) with HMAC.
 //!
-//! Each block of the derived key is a chain of HMACs, which is inherently serial. Blocks are independent of each other: those of
-//! one key, and those of many passwords, run side by side.
+//! Each block of the derived key is a chain of HMACs, which is inherently serial. Blocks are independent of each other: the blocks
+//! of one key, and of many passwords, run side by side.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -113,7 +113,7 @@ impl Pbkdf2 {
         self.digests.is_empty().then(|| &self.output[..])
     }
 
-    /// The hash function under HMAC.
+    /// The hash function that HMAC uses.
     pub fn algorithm(&self) -> Algorithm {
         self.password.algorithm()
     }
@@ -161,7 +161,7 @@ impl fmt::Debug for Pbkdf2 {
 }
 
 /// Advances derivations side by side, by `max_iterations` iterations or until the first of them completes its blocks in progress. Does
-/// nothing and returns an error if they differ in their algorithm. Passwords, salts, iterations and lengths may differ.
+/// nothing and returns an error if the derivations differ in their algorithm. Passwords, salts, iterations and lengths may differ.
 ///
 /// Call it until each derivation has its [key](Pbkdf2::key). Completed ones are left unchanged.
 pub fn pbkdf2_advance(derivations: &mut [&mut Pbkdf2], max_iterations: u64) -> Result<(), Error> {

@@ -85,11 +85,11 @@ fn verdict(valid: bool) -> Result<(), InvalidProof> {
     if valid { Ok(()) } else { Err(InvalidProof) }
 }
 
-/// The way of a node to the root.
+/// The path from a node to the root.
 struct Way {
     /// Its index in the present level.
     index: u64,
-    /// The index of the last node of the level. The root's is 0.
+    /// The index of the last node of the present level. In the level of the root it is 0.
     last: u64,
 }
 

@@ -7,8 +7,8 @@
 //! assert_eq!(digest[..4], [0xba, 0x78, 0x16, 0xbf]);
 //! ```
 //!
-//! MD5, SHA-1 and SHA-2 have the block-level types that `Hmac` of the crate `hmac` needs. `SimpleHmac` takes all of them. States are wiped
-//! on drop.
+//! MD5, SHA-1 and SHA-2 have the block-level types that `Hmac` of the crate `hmac` needs. `SimpleHmac` takes every type here. States are
+//! wiped on drop.
 
 use core::fmt;
 
@@ -27,7 +27,7 @@ use crate::internal::{hash, kernel};
 use crate::level::Level;
 use crate::messages::Slices;
 
-/// Digests of many messages side by side. RustCrypto has no such trait yet: the method is that of the proposal
+/// Digests of many messages side by side. RustCrypto has no such trait yet: the method comes from the proposal
 /// <https://github.com/RustCrypto/traits/issues/2478>.
 ///
 /// ```
@@ -223,7 +223,7 @@ rustcrypto! {
 mod tests {
     use super::*;
 
-    /// Compares digests of pieces with `sha2`, and sizes with those of the algorithm.
+    /// Compares digests of pieces with digests of `sha2`, and sizes with the sizes of the algorithm.
     #[test]
     fn rustcrypto_digests_equal_those_of_sha2() {
         fn check<A: Digest + FixedOutputReset + BlockSizeUser + Clone, B: Digest>(algorithm: Algorithm) {

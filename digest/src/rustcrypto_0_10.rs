@@ -1,5 +1,5 @@
-//! The traits of [`rustcrypto`](crate::rustcrypto) in version 0.10 of `digest`, for types with the same names: MD5, SHA-1 and SHA-2, which
-//! `Hmac` of that time needs, too.
+//! The traits of [`rustcrypto`](crate::rustcrypto) in version 0.10 of `digest`, for types with the same names: MD5, SHA-1 and SHA-2.
+//! They have the block-level types that `Hmac` of the crate `hmac` 0.12 needs.
 //!
 //! ```
 //! use digest_0_10::Digest;

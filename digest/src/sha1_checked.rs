@@ -20,7 +20,7 @@ static START: Start<Function> = Start::digest(sha1_checked::INITIAL, OUTPUT);
 const BATCH: usize = 256;
 
 /// SHA-1 with the collision detection of Stevens and Shumow, as in Git. A message is refused if one of its blocks belongs to a collision of
-/// a known kind; the digest of another message is that of SHA-1.
+/// a known kind; any other message has its usual digest of SHA-1.
 ///
 /// For public data only: the time of the check depends on the data.
 ///

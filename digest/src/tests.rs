@@ -13,7 +13,7 @@ use crate::random::Random;
 use crate::*;
 
 /// Digests of 300 bytes, byte `i` of which is `7 i`; then HMACs of them under a key of 40 bytes `3 i`, and under one of 500 bytes `5 i`.
-/// From CPython's hashlib, and RFC 2104 over it; those of Keccak-256 from a Keccak in Python that agrees with hashlib's SHA3-256.
+/// From CPython's hashlib, and RFC 2104 over it. The values of Keccak-256 are from a Keccak in Python that agrees with hashlib's SHA3-256.
 #[rustfmt::skip]
 const KNOWN: [(Algorithm, &str, &str, &str); 14] = [
     (Md5, "04efd1e6a4e06e3794694154279db582",
@@ -68,7 +68,7 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
 }
 
-/// Runs a test with each level as the limit. Other tests may run meanwhile, at any level.
+/// Runs a test with each level as the limit. Other tests may run at the same time, at any level.
 pub(crate) fn on_every_level(test: impl Fn(LevelName)) {
     static LIMITED: Mutex<()> = Mutex::new(());
     let _limited = LIMITED.lock().unwrap_or_else(PoisonError::into_inner);
@@ -156,8 +156,8 @@ fn batches_of_every_length_up_to_three_blocks_equal_single_messages() {
     });
 }
 
-/// Every number of messages up to more than the slots, of lengths around the borders of one, two and more blocks, with missing values
-/// between.
+/// Every number of messages from none to more than the slots, of lengths around the ends of one, two and more blocks, with missing values
+/// between the messages.
 #[test]
 fn batches_of_every_size_equal_single_messages() {
     let random = Random::new(0x6261_7463);
@@ -244,7 +244,7 @@ fn hashers_updated_side_by_side_equal_single_ones() {
     on_every_level(|level| {
         for algorithm in Algorithm::ALL {
             let keys = [HmacKey::new(algorithm, b"one"), HmacKey::new(algorithm, &[9; 300])];
-            // With a key or another, and without one.
+            // With each of two keys, and without one.
             let hashers = || {
                 let of = |i: usize| keys.get(i % 3).map_or_else(|| Hasher::new(algorithm), HmacKey::hasher);
                 (0..20).map(of).collect::<Vec<_>>()

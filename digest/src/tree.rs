@@ -8,9 +8,9 @@ use crate::nodes::{Node, NodeHash, hash_pairs};
 
 /// A tree that grows at its end. It proves that a leaf is part of it, and that a larger tree begins with a smaller one.
 ///
-/// Leaves and nodes are paired from the left. A last one without a neighbour moves up as it is (RFC 9162, 2.1.1). With a power of two of
-/// leaves the root is that of [`merkle_root`](crate::merkle_root). The tree keeps each node of a whole subtree, up to 64 bytes a leaf, and
-/// hashes whole levels side by side.
+/// Leaves and nodes are paired from the left. A last node without a neighbour moves up unchanged (RFC 9162, 2.1.1). With a power of two
+/// of leaves the root is the one of [`merkle_root`](crate::merkle_root). The tree keeps the root of each whole subtree, up to 64 bytes a
+/// leaf, and hashes whole levels side by side.
 ///
 /// ```
 /// use gantry_digest::{MerkleTree, NodeHash, hash_leaves, verify_inclusion};
@@ -46,7 +46,7 @@ impl MerkleTree {
         self.levels.first().map_or(&[], Vec::as_slice)
     }
 
-    /// Appends leaves, which [`hash_leaves`](crate::hash_leaves) makes of messages. Many at a time are faster.
+    /// Appends leaves, which [`hash_leaves`](crate::hash_leaves) makes of messages. Appending many at a time is faster.
     pub fn append(&mut self, leaves: &[Node]) {
         if leaves.is_empty() {
             return;
@@ -106,8 +106,8 @@ impl MerkleTree {
         Ok(proof)
     }
 
-    /// Proves that the tree of the first `new` leaves begins with that of the first `old` leaves (RFC 9162, 2.1.4.1). The proof is empty if
-    /// `old` is `new` or 0.
+    /// Proves that the tree of the first `new` leaves begins with the tree of the first `old` leaves (RFC 9162, 2.1.4.1). The proof is
+    /// empty if `old` is `new` or 0.
     pub fn consistency_proof(&self, old: usize, new: usize) -> Result<Vec<Node>, Error> {
         self.check(new)?;
         if old > new {
@@ -140,8 +140,8 @@ impl MerkleTree {
         if leaves > found { Err(Error::FewLeaves { needed: leaves, found }) } else { Ok(()) }
     }
 
-    /// The root of the leaves from `first` to before `end`. `first` is a multiple of a power of two that is not below their number, so each
-    /// set bit of their number is a whole subtree.
+    /// The root of the leaves from `first` to before `end`. `first` is a multiple of a power of two that is at least the number of these
+    /// leaves, so each set bit of the number is a whole subtree.
     fn subtree(&self, first: usize, mut end: usize) -> Node {
         let mut root = None;
         while end > first {

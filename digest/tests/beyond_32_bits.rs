@@ -1,5 +1,5 @@
-//! Messages of more than 4 GiB, whose length in bits needs more than 32. A minute: `cargo test --release -p gantry-digest --test beyond_32_bits --
-//! --ignored`, a step of `scripts/test-deep`. A shorter test of SHA-256 is in `src/column/tests.rs`.
+//! Messages of more than 4 GiB, whose length in bits does not fit in 32 bits. Takes a minute: `cargo test --release -p gantry-digest --test
+//! beyond_32_bits -- --ignored`, a step of `scripts/test-deep`. A shorter test of SHA-256 is in `src/column/tests.rs`.
 
 #![cfg(target_pointer_width = "64")]
 
@@ -28,7 +28,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
 }
 
-/// Two long messages are hashed side by side, with a short one between. Memory that was only asked for is zeros that take no place.
+/// Two long messages are hashed side by side, with a short one between. Zeroed memory that was never written takes no space.
 #[test]
 #[ignore = "a minute: scripts/test-deep"]
 fn messages_of_more_than_4_gib_are_hashed_beside_short_ones() {

@@ -27,7 +27,7 @@ fn detects_a_branch_on_a_secret() {
 #[test]
 #[ignore = "needs valgrind: scripts/constant-time"]
 fn digests_and_hmacs_do_not_branch_on_secrets() {
-    // Messages of zero blocks, one, two and many, and more messages than slots.
+    // Messages of no block, one, two and many blocks, and more messages than slots.
     let lengths = [1, 24, 0, 55, 56, 63, 64, 111, 112, 119, 120, 128, 200, 1000, 4096].into_iter().cycle().take(70);
     let messages: Vec<Vec<u8>> = lengths.map(secret_bytes).collect();
     let values = secret_bytes(70 * 24);

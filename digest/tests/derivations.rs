@@ -50,7 +50,7 @@ fn derived(algorithm: Algorithm, password: &[u8], salt: &[u8], iterations: u64, 
     output
 }
 
-/// Checks the vectors of RFC 7914, section 11, and of RFC 6070, except that of 16,777,216 iterations.
+/// Checks the vectors of RFC 7914, section 11, and of RFC 6070, except the vector with 16,777,216 iterations.
 #[test]
 fn pbkdf2_gives_the_keys_of_the_rfcs() {
     let long = ("passwordPASSWORDpassword", "saltSALTsaltSALTsaltSALTsaltSALTsalt");
@@ -114,7 +114,7 @@ fn pbkdf2_equals_serial_hmacs_for_every_function() {
     on_every_level(|level| {
         for algorithm in Algorithm::ALL {
             let size = algorithm.digest_size();
-            // One block, some, as many as lanes, and more than run side by side.
+            // One block, several, as many as lanes, and more than run side by side.
             for length in [1, size - 1, size, 2 * size, 3 * size + 1, 8 * size, 16 * size, 35 * size - 2] {
                 for (password, iterations) in [(&b"a password"[..], 1), (&[7; 200], 2), (b"", 5)] {
                     let found = derived(algorithm, password, b"and a salt", iterations, length);

@@ -1,4 +1,4 @@
-//! Compares the results with those of the crate `sha1-checked` on many random messages, which takes minutes:
+//! Compares the results with the results of the crate `sha1-checked` for many random messages, which takes minutes:
 //! `cargo test -p gantry-digest --test sha1_checked -- --ignored`
 
 use gantry_digest::{Collision, Sha1Checked};

@@ -1,4 +1,4 @@
-//! ADRS (FIPS 205, 4.2 and 11.2): the position of a hash in the scheme. It makes all inputs different.
+//! ADRS (FIPS 205, 4.2 and 11.2): the position of a hash in the scheme. It makes the inputs of all hashes different.
 
 /// The type of an address (table 1).
 #[derive(Clone, Copy)]
@@ -17,13 +17,13 @@ pub(crate) enum Kind {
 pub(crate) struct Address {
     /// The layer of the tree, 0 at the bottom.
     pub(crate) layer: u32,
-    /// The tree in its layer.
+    /// The index of the tree in its layer.
     pub(crate) tree: u64,
-    /// The leaf of the one-time or few-time key; 0 for a node of the hypertree.
+    /// The index of the leaf with the one-time or few-time key; 0 for a node of the hypertree.
     pub(crate) key_pair: u32,
-    /// The chain, or the level of a node.
+    /// The index of the chain, or the level of a node.
     pub(crate) row: u32,
-    /// The hash in a chain, or the index of a node in its level.
+    /// The index of the hash in its chain, or of the node in its level.
     pub(crate) index: u32,
 }
 

@@ -1,4 +1,5 @@
-//! The hash functions F, H, T and PRF (FIPS 205, 11.1 and 11.2), many calls at a time. All hash PK.seed, an address and a message.
+//! The hash functions F, H, T and PRF (FIPS 205, 11.1 and 11.2), many calls at a time. Every call hashes PK.seed, an address and a
+//! message.
 
 use alloc::vec::Vec;
 use core::ops::Range;

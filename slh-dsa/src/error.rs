@@ -5,7 +5,7 @@ use core::fmt;
 /// An invalid argument or signature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Error {
-    /// A key, the seeds, the random numbers or the digest of a message have a wrong length.
+    /// A key, the seeds, the random bytes or the digest of a message has a wrong length.
     Length {
         /// The name of the argument.
         argument: &'static str,
@@ -32,7 +32,7 @@ impl fmt::Display for Error {
 
 impl core::error::Error for Error {}
 
-/// Checks the length of an operand.
+/// Checks the length of an argument.
 pub(crate) fn check_length(argument: &'static str, bytes: &[u8], needed: usize) -> Result<(), Error> {
     if bytes.len() == needed { Ok(()) } else { Err(Error::Length { argument, needed, found: bytes.len() }) }
 }

@@ -9,7 +9,8 @@ use crate::tree::{Leaf, climb, level_above};
 /// Leaves computed at a time.
 const LEAVES_PER_BATCH: usize = 64;
 
-/// Maximum bytes of leaves of the trees that are hashed side by side. The leaves and the messages made of them then fit into the cache.
+/// Maximum bytes of leaves of the trees that are hashed side by side. The leaves and the messages that contain them then fit into the
+/// cache.
 const MAX_LEAF_BYTES: usize = 256 << 10;
 
 /// Signs a digest, and returns the public key. Every `a` bits of the digest select a leaf, whose secret and path are appended to

@@ -139,7 +139,7 @@ fn header(hashed: u8, context: &[u8]) -> Result<[u8; 2], Error> {
     if context.len() > MAX_CONTEXT { Err(Error::Context) } else { Ok([hashed, context.len() as u8]) }
 }
 
-/// Runs `work`, and overwrites the secrets it left on the stack.
+/// Runs `work`, and then overwrites the secrets that it left on the stack.
 fn with_stack_wiped<T>(work: impl FnOnce() -> T) -> T {
     let result = in_own_frame(work);
     overwrite::<STACK>();

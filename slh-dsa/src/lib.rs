@@ -1,6 +1,6 @@
 //! SLH-DSA (FIPS 205), the stateless hash-based signature scheme, with its hashes computed side by side in the SIMD registers of the CPU.
 //!
-//! A signature takes up to some millions of hashes of one block each. Nearly all can be computed side by side: the chains of a leaf, the
+//! A signature takes up to several million hashes of one block each. Nearly all can be computed side by side: the chains of a leaf, the
 //! leaves of a tree, the nodes of a level. So a single caller fills all lanes of [`gantry_digest`].
 //!
 //! ```

@@ -8,7 +8,7 @@ use crate::batch::Hashes;
 /// Nodes hashed at a time.
 const NODES_PER_BATCH: usize = 64;
 
-/// Replaces each pair of `nodes` by the node above it. `address` is the address of the first node above.
+/// Replaces each pair of `nodes` by its parent. `address` is the address of the first parent.
 pub(crate) fn level_above(hashes: &Hashes, kind: Kind, address: Address, nodes: &mut Vec<u8>) {
     let n = hashes.set.n;
     let above = nodes.len() / (2 * n);
@@ -19,7 +19,7 @@ pub(crate) fn level_above(hashes: &Hashes, kind: Kind, address: Address, nodes: 
             batch.set_address(i, kind, &Address { index: address.index + (first + i) as u32, ..address });
             batch.set_message(i, pair);
         }
-        // This overwrites only pairs that were read: no node starts after the pair it was made from.
+        // This overwrites only pairs that were read: no node starts after the pair under it.
         batch.hash(&mut nodes[n * first..n * (first + count)]);
     }
     nodes.truncate(n * above);

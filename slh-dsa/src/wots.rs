@@ -7,7 +7,7 @@ use crate::address::{Address, Kind};
 use crate::batch::Hashes;
 use crate::tree::{Leaf, climb, level_above};
 
-/// Hashes of a chain.
+/// Number of hashes in a whole chain.
 const STEPS: u8 = 15;
 
 /// Leaves whose chains are computed at a time.

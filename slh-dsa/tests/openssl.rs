@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 
 use gantry_slh_dsa::{ParameterSet, PrivateKey, PublicKey};
 
-/// Returns the source folder of OpenSSL 4.0, which is built.
+/// Returns the source folder of OpenSSL 4.0, in which the library was built.
 fn source() -> PathBuf {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scripts/evp-test");
     let output = Command::new(script).arg("4.0").stderr(Stdio::inherit()).output().expect("a script");
@@ -17,7 +17,7 @@ fn source() -> PathBuf {
     PathBuf::from(String::from_utf8(output.stdout).expect("a path").trim())
 }
 
-/// The program `openssl.c`, linked with the library of that folder.
+/// The program `openssl.c`, linked with the library in the folder that `source` returns.
 struct Peer(PathBuf);
 
 impl Peer {

@@ -15,7 +15,7 @@ fn random(seed: u64, count: usize) -> Vec<u8> {
     (0..count).map(|_| next() as u8).collect()
 }
 
-/// Compares key, hedged signature and verdicts of one parameter set, for messages and contexts of some lengths.
+/// Compares key, hedged signature and verdicts of one parameter set, for messages and contexts of the given lengths.
 fn compare<P: slh_dsa::ParameterSet + slh_dsa::VerifyingKeyLen>(set: ParameterSet, lengths: &[(usize, usize)]) {
     let n = set.n();
     for (i, &(length, context)) in lengths.iter().enumerate() {

@@ -104,7 +104,7 @@ fn digests_match_the_vectors_in_every_mode() {
     });
 }
 
-/// The lengths are around the ends of blocks and chunks, and the batches have every size up to more than the lanes.
+/// The lengths are around the ends of blocks and chunks, and the batches have every size, from few messages to more than the lanes.
 #[test]
 fn messages_in_every_lane_and_batch_have_the_digest_of_the_crate_blake3() {
     let random = Random::new(0x626c_616b);
@@ -138,7 +138,7 @@ fn messages_of_every_length_have_the_digest_of_the_crate_blake3() {
     });
 }
 
-/// Trees whose chunks fill the lanes, subtrees or neither.
+/// Trees whose chunks fill whole lanes, whole subtrees or neither.
 #[test]
 fn long_messages_have_the_digest_of_the_crate_blake3() {
     let random = Random::new(0x7472_6565);

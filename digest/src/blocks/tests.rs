@@ -13,7 +13,7 @@ fn tree_level_hashes_blocks_with_their_salt_and_pads_the_last() {
             let size = algorithm.digest_size();
             for (block, length) in [(4096, 70 * 4096), (512, 512 * 9 + 1), (100, 6450), (1024, 1023), (64, 0)] {
                 let data = random.bytes(length);
-                // None, less than a block of the function, one, and more.
+                // No salt, less than a block of the function, one block, and more.
                 for salt in [0, 32, algorithm.block_size(), 256].map(|bytes| random.bytes(bytes)) {
                     for after in [false, true] {
                         let mut output = vec![0xa5; length.div_ceil(block) * size];

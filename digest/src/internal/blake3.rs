@@ -1,6 +1,6 @@
 //! BLAKE3 on lanes (O'Connor, Aumasson, Neves, Wilcox-O'Hearn, "BLAKE3", 2020): whole messages.
 //!
-//! A message of one chunk has a lane. The chunks of a longer one lie in lanes side by side, and so do the nodes of its tree.
+//! A message of one chunk takes one lane. The chunks of a longer message take a lane each, and so do the nodes of its tree.
 
 use core::array;
 
@@ -94,7 +94,8 @@ impl Start {
         self.run_pairs(Kernels::new(level), pairs, self.chunk().with_last(ROOT), output.as_chunks_mut().0);
     }
 
-    /// Returns the chaining value of the chunks in `message`, of which `counter` is the first, or with [`ROOT`] the digest.
+    /// Returns the chaining value of the chunks in `message`, or the digest if `root` is [`ROOT`]. `counter` is the number of the first
+    /// chunk.
     fn subtree(&self, kernels: Kernels, message: &[u8], counter: u64, root: u32) -> [u8; DIGEST] {
         if message.len() <= CHUNKS * CHUNK {
             return self.small_subtree(kernels, message, counter, root);
@@ -141,7 +142,7 @@ impl Start {
         let mut state = Inputs::default();
         state.begin(0, self, counter, flags);
         let (body_at, tail_at) = (body.as_ptr(), tail.as_ptr());
-        // SAFETY: the CPU has the instructions because `kernels` exists. There is one lane, and both places have their blocks.
+        // SAFETY: the CPU has the instructions because `kernels` exists. There is one lane, and each pointer is to the blocks of its call.
         unsafe {
             if !body.is_empty() {
                 (kernels.single)(&mut state, &raw const body_at, body.len() / BLOCK);
@@ -208,7 +209,7 @@ impl Inputs {
         self.next_flags[lane] = flags.first;
     }
 
-    /// The rows; the first ones are those that the kernel changes.
+    /// Yields all rows. The rows that the kernel changes come first.
     fn rows(&mut self) -> impl Iterator<Item = &mut Row> {
         let Inputs { chains, next_flags, counters, lengths, flags } = self;
         chains.iter_mut().chain([next_flags]).chain(counters).chain([lengths, flags])
@@ -233,7 +234,7 @@ impl Inputs {
     }
 }
 
-/// Splits an input into whole blocks and the last block, which may be shorter, and empty only if the input is.
+/// Splits an input into whole blocks and the last block, which may be shorter. The last block is empty only if the input is empty.
 fn split(input: &[u8]) -> (&[u8], &[u8]) {
     input.split_at(input.len().saturating_sub(1) / BLOCK * BLOCK)
 }
@@ -242,7 +243,7 @@ fn words(bytes: &[u8; DIGEST]) -> [u32; 8] {
     array::from_fn(|i| u32::from_le_bytes(bytes.as_chunks().0[i]))
 }
 
-/// An input of at most a chunk, and the place of its chaining value.
+/// An input of at most a chunk, and the buffer for its chaining value.
 struct Job<'a> {
     input: &'a [u8],
     counter: u64,
@@ -350,7 +351,7 @@ impl<'a> Lanes for InputLanes<'a, '_> {
     fn advance(&mut self, blocks: usize, _: bool) {
         let at: [_; HASH_LANES] = array::from_fn(|lane| self.address(lane));
         // SAFETY: the CPU has the instructions because `kernels` exists. The pointer of a busy lane is to its input or its tail, and the
-        // engine never advances beyond the blocks that `start` or `next` returned. The pointer of an idle lane is that of a busy one.
+        // engine never advances beyond the blocks that `start` or `next` returned. The pointer of an idle lane is a busy lane's.
         unsafe { (self.kernels.side_by_side)(&mut self.state, at.as_ptr(), blocks) };
         (0..self.kernels.lanes).for_each(|lane| self.skip(lane, blocks));
     }

@@ -18,8 +18,8 @@ pub(crate) use iterate::iterate;
 use lanes::{Chains, HashLanes};
 pub(crate) use whole::run_whole;
 
-/// The starting state of every message of a session, and its end. For HMAC this is the key: the chaining values after the inner
-/// and the outer key block.
+/// The chaining value before every message of a session, and the values that finish a message. For HMAC, both chaining values are the
+/// key: they are the chaining values after the inner and the outer key block.
 pub struct Start<H: Hash> {
     chain: [H::Word; 8],
     /// Bytes that the chaining value covers: none, or HMAC's inner key block.
@@ -113,7 +113,7 @@ impl<H: Hash> Stream<H> {
         &self.buffer.as_ref()[..(self.count % H::BLOCK as u64) as usize]
     }
 
-    /// Appends the next piece, with the kernel for a single message. Takes the kernels only if a block is full.
+    /// Appends the next piece, with the kernel for a single message. Calls `kernels` only if a block is full.
     pub(crate) fn append(&mut self, kernels: impl FnOnce() -> Kernels<H>, input: &[u8]) {
         let buffered = self.buffered().len();
         self.count += input.len() as u64;
@@ -134,7 +134,7 @@ impl<H: Hash> Stream<H> {
         self.buffer.as_mut()[..rest.len()].copy_from_slice(rest);
     }
 
-    /// Writes the digest of the message so far, with the kernel for a single one.
+    /// Writes the digest of the message so far, with the kernel for a single message.
     pub(crate) fn digest(&self, kernels: Kernels<H>, start: &Start<H>, output: &mut [u8]) {
         digest_tail(kernels, start, (&self.chain, self.count), &[], self.buffered(), output);
     }
@@ -205,7 +205,7 @@ impl<H: Hash> Blocks<H> {
         digest_tail(kernels, start, (&self.chain, self.count + rest.len() as u64), &[], rest, output);
     }
 
-    /// The message with the bytes after its whole blocks, fewer than a block.
+    /// Returns the message of these blocks followed by `rest`, which is less than a block.
     pub(crate) fn with_rest(&self, rest: &[u8]) -> Stream<H> {
         let mut stream = Stream { chain: self.chain, count: self.count, buffer: H::Block::ZEROS };
         stream.begin_with(rest);
@@ -282,7 +282,7 @@ fn digest_tail<H: Hash>(
     ];
     let kernel = if body.len() > H::BLOCK { kernels.single } else { kernels.brief };
     // SAFETY: the CPU has the instructions because `kernels` exists. There is one lane, and the state has eight words, at least `WORDS`.
-    // The body has the blocks of its segment, and `pad` with the copy has initialized those of the tail.
+    // The body has the blocks of its segment, and `pad` and the copy have initialized the blocks of the tail.
     unsafe { kernel(state.rows(), &segments, start.outer.as_ref()) };
     state.write(0, output);
 }
@@ -290,8 +290,8 @@ fn digest_tail<H: Hash>(
 /// The padded tail of a message, or HMAC's outer block. Only the blocks that the segment covers are initialized.
 type TailBlocks = [MaybeUninit<u8>; 2 * MAX_BLOCK];
 
-/// Writes the padding of a message of `count` bytes, leaving room for its last `rest_len` bytes. Returns the number of blocks of the
-/// last bytes and the padding.
+/// Writes the padding of a message of `count` bytes, leaving room for its last `rest_len` bytes. Returns the number of blocks that
+/// the last bytes and the padding fill.
 #[inline(always)]
 fn pad<H: Hash>(tail: &mut TailBlocks, rest_len: usize, count: u64) -> usize {
     let blocks = if rest_len < H::BLOCK - H::LENGTH_FIELD { 1 } else { 2 };
@@ -322,7 +322,7 @@ fn write_length<H: Hash>(blocks: &mut [MaybeUninit<u8>], count: u64) {
     }
 }
 
-/// Returns the blocks of [`pad`] and their number, with zeros for the message.
+/// Returns the number of blocks that [`pad`] fills, and these blocks, with zeros in place of the message.
 pub(crate) fn padding<H: Hash>(rest_len: usize, count: u64) -> (usize, [u8; 2 * MAX_BLOCK]) {
     let mut tail = [MaybeUninit::new(0); 2 * MAX_BLOCK];
     let blocks = pad::<H>(&mut tail, rest_len, count);

@@ -29,7 +29,7 @@ const CACHE_LINE: usize = 64;
 
 /// The common prefix of messages: the chaining value after its whole blocks, and the remaining bytes.
 ///
-/// It is public: nothing is zeroized.
+/// A prefix is public data, so it is not zeroized.
 #[derive(Clone)]
 pub struct Prefix {
     start: Start,
@@ -40,7 +40,7 @@ pub struct Prefix {
 
 #[derive(Clone)]
 enum Start {
-    /// With the kernels for messages after a prefix, which some CPUs have.
+    /// The last field has the kernels for messages after a prefix, if this CPU can run them.
     #[cfg(target_arch = "x86_64")]
     Sha256(Kernels<Sha256>, [u32; 8], Option<after_prefix::Kernels<Sha256>>),
     #[cfg(not(target_arch = "x86_64"))]
@@ -160,8 +160,8 @@ impl Messages {
     /// Writes the digests of the first messages to `output`, `size` bytes each, one after the other, until `output` is full.
     ///
     /// # Panics
-    /// If `size` is not 8, 16, 24 or 32, or exceeds the digest; if the length of `output` is no multiple of it; or if there are
-    /// fewer messages than digests.
+    /// If `size` is not 8, 16, 24 or 32, or exceeds the digest; if the length of `output` is no multiple of `size`; or if
+    /// there are fewer messages than digests.
     pub fn digest(&self, size: usize, output: &mut [u8]) {
         self.check(size);
         assert!(output.len().is_multiple_of(size));
@@ -246,7 +246,7 @@ impl Messages {
         self.first + index * self.stride + self.rest
     }
 
-    /// Digests the first of these messages, as many as there are lanes. Returns their number; the digests are in the first lanes.
+    /// Digests the first of `messages`, as many as there are lanes. Returns their number; the digests are in the first lanes.
     fn compress(&self, messages: Range<usize>, digests: &mut Digests) -> usize {
         let padded = &self.bytes[self.first..][messages.start * self.stride..messages.end * self.stride];
         match (&self.start, digests) {
@@ -309,7 +309,7 @@ impl Drop for Digests {
     }
 }
 
-/// Writes the first bytes of each lane. Monomorphizes for the sizes of signatures.
+/// Writes the first `size` bytes of each lane's digest. Each size that signatures use has its own compiled copy.
 #[inline(always)]
 fn write<'a, W: Word, const N: usize>(
     rows: &[[W; N]],
@@ -369,7 +369,7 @@ fn compress<H: Hash>(
         core::hint::black_box(&mut state);
     } else {
         rows.iter_mut().zip(chain).for_each(|(row, word)| row.fill(*word));
-        // SAFETY: the CPU has the instructions because `kernels` exists. `rows` has eight rows as long as those of the kernels.
+        // SAFETY: the CPU has the instructions because `kernels` exists. `rows` has eight rows as long as the kernels' rows.
         // Each lane has a pointer to a message in `padded`, which has `stride / H::BLOCK` blocks.
         unsafe { kernel(rows.as_mut_ptr().cast(), &[segment], None) };
     }
@@ -397,8 +397,8 @@ fn absorb(
     }
     let messages = pointers::<SPONGE_LANES>(padded, stride, kernels.lanes);
     rows.as_flattened_mut().fill(0);
-    // SAFETY: the CPU has the instructions because `kernels` exists. `rows` has all words, in rows as long as those of the
-    // kernels. Each lane has a pointer to a message in `padded`, which has `blocks` blocks.
+    // SAFETY: the CPU has the instructions because `kernels` exists. `rows` has all words, in rows as long as the rows of
+    // the kernels. Each lane has a pointer to a message in `padded`, which has `blocks` blocks.
     unsafe { (kernels.side_by_side)(rows.as_mut_ptr().cast(), messages.as_ptr(), blocks, Shake::BLOCK, Shake::ROUNDS) };
     kernels.lanes.min(left)
 }

@@ -1,7 +1,8 @@
 //! SHA-3, HMAC over it, SHAKE, TurboSHAKE and BLAKE2b on lanes: messages, streams, padding.
 //!
-//! They differ from the hash functions of `hash`. Block sizes vary; the last block is always padded separately; there is no
-//! length field; and a digest may be longer than a block. Blocks of zeros are then absorbed, which only apply the permutation.
+//! They differ from the hash functions of the module `hash`. Block sizes vary; the last block is always padded separately; there is no
+//! length field; and a digest may be longer than a block. Each further block of a digest follows the absorption of a block of
+//! zeros, which only applies the permutation.
 
 use core::marker::PhantomData;
 use core::mem::MaybeUninit;
@@ -25,14 +26,14 @@ const MAX_BLOCK: usize = 168;
 /// Stack bytes that kernels and their callers use: at most three states of eight lanes.
 const STACK: usize = 8 << 10;
 
-/// The starting state of every message of a session, and its end. For HMAC this is the key: the states after the inner and the
-/// outer key block.
+/// The starting state of every message of a session, and the values that finish a message. For HMAC, both states are the key: they are
+/// the states after the inner and the outer key block.
 pub struct Start<F> {
     state: [u64; WORDS],
     outer: Option<[u64; WORDS]>,
     /// Bytes of the untruncated result.
     digest: usize,
-    /// Zero bytes digested after the message, at most one.
+    /// Number of zero bytes digested after the message: 0 or 1.
     zeros: usize,
     /// The domain separation bits, with the first bit of the padding.
     domain: u8,
@@ -45,7 +46,7 @@ impl<F: Function> Start<F> {
         Start { state: initial, outer: None, digest, zeros: 0, domain: keccak::SHA3, function: PhantomData }
     }
 
-    /// A digest of any length, with its own domain bits and `zeros` zero bytes, at most one, after each message.
+    /// A digest of any length, with the domain bits `domain` and `zeros` zero bytes (0 or 1) after each message.
     pub const fn xof(digest: usize, zeros: usize, domain: u8) -> Self {
         Start { state: keccak::INITIAL, outer: None, digest, zeros, domain, function: PhantomData }
     }
@@ -124,8 +125,8 @@ impl<F: Function> Stream<F> {
         Stream { state: start.state, buffer: [0; MAX_BLOCK], buffered: 0, function: PhantomData }
     }
 
-    /// Completes the buffered block from the start of `input`. Returns true if that block must be absorbed now, and the rest of
-    /// the input.
+    /// Completes the buffered block from the start of `input`. Returns whether the block must be absorbed before the rest of the
+    /// input, and this rest.
     fn fill_up<'i>(&mut self, input: &'i [u8]) -> (bool, &'i [u8]) {
         if self.buffered == 0 {
             return (false, input);
@@ -200,7 +201,7 @@ pub(crate) fn run_whole<F: Function>(
     let is_group = kernels.lanes > 1 && messages.count() >= kernels.lanes;
     let mut first = if is_plain && is_group { run_short(kernels, start, messages, output) } else { 0 };
     let output = &mut output[first * start.digest..];
-    // With a prefix, each message of a round has a copy of its state.
+    // With a prefix, each message of a round has a copy of the prefix's state.
     let round = if prefix.is_some() { SPONGE_LANES } else { messages.count().max(1) };
     for outputs in output.chunks_mut(round * start.digest) {
         streams.fill_with(|| prefix.cloned());
@@ -455,9 +456,9 @@ impl<'a, F: Function, const N: usize> Lanes for SpongeLanes<'a, F, N> {
     fn advance(&mut self, blocks: usize, _: bool) {
         assert!(N == SPONGE_LANES && self.count == self.kernels.lanes);
         // SAFETY: the CPU has the instructions because `kernels` exists. `states` has at least as many rows as the function has
-        // words, as long as those of the kernels. Every pointer in `at` is readable for `blocks` blocks. The pointer of a
-        // busy lane is into its input, its stream's buffer or its tail, all borrowed or owned by `self`. The engine never
-        // advances beyond the count that `next` returned. The pointer of an idle lane is a copy of a busy one's.
+        // words, and its rows are as long as the rows of the kernels. Every pointer in `at` is readable for `blocks` blocks. The
+        // pointer of a busy lane is into its input, its stream's buffer or its tail, all borrowed or owned by `self`. The engine never
+        // advances beyond the count that `next` returned. The pointer of an idle lane is a copy of a busy lane's.
         unsafe {
             let (states, at) = (self.states.0.as_mut_ptr().cast(), self.at.as_ptr());
             (self.kernels.side_by_side)(states, at, blocks, F::BLOCK, F::ROUNDS);

@@ -10,12 +10,12 @@ pub fn in_own_frame<T>(work: impl FnOnce() -> T) -> T {
 #[inline(never)]
 #[allow(clippy::large_stack_arrays, reason = "the array overwrites the stack")]
 pub fn overwrite<const DEPTH: usize>() {
-    // `black_box` keeps the compiler from removing the zeros. Not `&[0; DEPTH]`, which is static.
+    // `black_box` keeps the compiler from removing the zeros. A reference `&[0; DEPTH]` would point to static memory.
     let mut zeros = [0u8; DEPTH];
     core::hint::black_box(&mut zeros);
 }
 
-/// Stack bytes overwritten after work with keys. The deepest user is SHA-512 with words made ahead: 40 KiB.
+/// Stack bytes overwritten after work with keys. SHA-512 with precomputed message words uses the most: 40 KiB.
 const STACK: usize = 48 << 10;
 
 /// Runs work with keys, then overwrites the stack it used, also after a panic: a message of the caller may panic when asked for its bytes.

@@ -7,7 +7,7 @@ use core::str::FromStr;
 
 use super::LevelName;
 
-/// The error of parsing a name of no known level.
+/// The error of parsing a string that names no known level.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownLevel(pub String);
 

@@ -56,7 +56,7 @@ fn parents_in_and_out_of_place_equal_digests_of_pairs() {
             for count in (0..=36).chain([100]) {
                 let mut nodes: Vec<Node> = (0..2 * count).map(|_| random.bytes(32).try_into().unwrap()).collect();
                 let expected: Vec<Node> = nodes.chunks(2).map(|pair| parent(function, pair.as_flattened())).collect();
-                // A border on both sides, to notice digests beyond the places.
+                // A node before and after the output shows whether a digest is written outside of it.
                 let mut parents = vec![[0xa5; 32]; count + 2];
                 hash_pairs(function, &nodes, &mut parents[1..=count]).unwrap();
                 assert_eq!(parents[1..=count], expected, "{level} {function:?}, {count}");

@@ -32,7 +32,7 @@ fn collisions_are_refused_in_every_lane_and_batch() {
     let others: Vec<Vec<u8>> = (0..40).map(|_| random.bytes(random.length())).collect();
     on_every_level(|level| {
         for collision in COLLISIONS {
-            // Complete, and with bytes after it.
+            // The collision alone, and with bytes after it.
             for message in [collision, &[collision, b"more"].concat()] {
                 assert_eq!(Sha1Checked::digest(message), Err(Collision), "{level}");
                 for count in [1, 2, 3, 5, 8, 16, 17, 33, 40] {
@@ -66,7 +66,7 @@ fn collisions_in_pieces_are_refused_and_the_next_message_is_not() {
     });
 }
 
-/// A block of a collision is harmless after other blocks, and its first blocks alone are.
+/// A block of a collision is harmless after other blocks; so are the first blocks of a collision alone.
 #[test]
 fn parts_of_collisions_have_the_results_of_sha1_checked() {
     let mut messages = Vec::new();
@@ -128,7 +128,7 @@ fn batches_of_every_size_and_length_have_the_results_of_sha1_checked() {
     on_every_level(|level| {
         assert_eq!(many(&messages), expected, "{level}");
         for count in 0..=40 {
-            // The messages have one block to five.
+            // The messages have one to five blocks.
             let range = 24 + 5 * count..24 + 6 * count;
             assert_eq!(many(&messages[range.clone()]), expected[range], "{level}, {count}");
         }

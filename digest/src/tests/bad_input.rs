@@ -48,7 +48,7 @@ fn messages_and_outputs_may_lie_at_any_address() {
     });
 }
 
-/// A message whose bytes `answer` gives, which takes the number of the call, counted over all messages.
+/// A message that gets its bytes from `answer`. `answer` takes the number of the call, counted over all messages.
 struct Message<'a> {
     bytes: &'a [u8],
     calls: &'a Cell<usize>,
@@ -84,7 +84,7 @@ fn with_every_call(test: impl Fn(&str, usize, &dyn Fn(&[Message<'_>], &mut [u8])
     });
 }
 
-/// Messages of no block, one, two and many; more than the slots and the lanes.
+/// Messages of no block, one, two and many blocks; more messages than slots and lanes.
 fn some_bytes() -> Vec<Vec<u8>> {
     let random = Random::new(0x7061_6e69);
     (0..40).map(|i| random.bytes([24, 0, 64, 100, 120, 700, 3][i % 7])).collect()
@@ -113,7 +113,7 @@ fn a_panic_of_any_message_reaches_the_caller_and_the_next_call_is_right() {
     });
 }
 
-/// Their digests may be those of any bytes.
+/// The digests of such messages may be the digests of any bytes.
 #[test]
 fn messages_that_change_their_length_from_call_to_call_spoil_no_other_memory() {
     let (bytes, calls, random) = (Random::new(0x6368_616e).bytes(2000), Cell::new(0), Random::new(0x6765));

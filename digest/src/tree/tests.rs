@@ -1,4 +1,4 @@
-//! Trees and proofs, against the definitions of RFC 9162 written as it writes them, and against roots and proofs of others.
+//! Trees and proofs, against the definitions of RFC 9162, written as in its text, and against roots and proofs of other programs.
 
 use super::*;
 use crate::nodes::tests::{node, parent};
@@ -176,7 +176,7 @@ fn altered_proofs_are_refused() {
     }
 }
 
-/// The proof with a bit of each node changed, and with a node more or less at each end.
+/// The proof with a bit of each node changed, and with one node added or removed at each end.
 fn altered(proof: &[Node]) -> Vec<Vec<Node>> {
     let mut all = vec![[proof, &[[0; 32]]].concat(), [&[[0; 32]], proof].concat()];
     if !proof.is_empty() {
@@ -190,7 +190,7 @@ fn altered(proof: &[Node]) -> Vec<Vec<Node>> {
     all
 }
 
-/// In a tree of 2^63 equal leaves all nodes of a level are equal, so the test needs one of each.
+/// In a tree of 2^63 equal leaves all nodes of a level are equal, so the test needs one node for each level.
 #[test]
 fn proofs_about_the_largest_trees_are_verified() {
     let mut nodes = vec![[0; 32]];

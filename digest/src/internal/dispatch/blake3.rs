@@ -11,7 +11,7 @@ pub(crate) struct Kernels {
     /// Lanes of `side_by_side`.
     pub(crate) lanes: usize,
     pub(crate) side_by_side: Advance,
-    /// From this many inputs on, `side_by_side` is faster than one by one.
+    /// From this many inputs on, `side_by_side` is faster than `single` for each.
     pub(crate) break_even: usize,
     pub(crate) single: Advance,
 }

@@ -1,5 +1,5 @@
-//! Chains of HMACs, each over the one before: the loop of PBKDF2. A step is two compressions, after the inner and after the outer
-//! key block. The padding of their block is constant; only the digest in it changes.
+//! Chains of HMACs, in which each HMAC is over the one before: the loop of PBKDF2. A step is two compressions, after the inner and after
+//! the outer key block. Each compresses one block, whose padding is constant; only the digest in it changes.
 
 use super::Start;
 use super::lanes::Chains;
@@ -17,7 +17,7 @@ pub(crate) fn iterate<H: Hash>(level: Level, mut chains: &mut [Chain<'_, Start<H
         let count = chains.len();
         let in_registers = H::hmac_chain_kernel(level, count);
         let (lanes, kernel) = match in_registers {
-            // The compiled kernel has more lanes than fit in registers, and enough chains to pay off.
+            // `side_by_side` has more lanes than the kernel that keeps chains in registers, and there are enough chains to pay off.
             _ if kernels.lanes > in_registers.map_or(1, |(lanes, _)| lanes) && count >= kernels.break_even => {
                 (kernels.lanes, Kernel::Compress(kernels.side_by_side))
             }
@@ -108,7 +108,7 @@ unsafe fn advance<H: Hash, const N: usize>(
     }
 }
 
-/// Converts a digest to words, the rest of which are zero.
+/// Converts a digest to words. The words after the digest are zero.
 fn words_of<H: Hash>(digest: &[u8]) -> [H::Word; 8] {
     let mut bytes = [0; 64];
     bytes[..digest.len()].copy_from_slice(digest);

@@ -22,7 +22,7 @@ enum Stage {
 }
 
 /// The request of a lane. Work that does not depend on the chaining value is done at the start, so that its stores have retired
-/// before the kernel reads them.
+/// before the kernel reads the stored bytes.
 struct Lane<'a, H: Hash> {
     start: &'a Start<H>,
     stream: Option<&'a mut Stream<H>>,
@@ -46,7 +46,7 @@ impl<H: Hash, const N: usize> Chains<H, N> {
         Chains([[H::Word::default(); N]; 8])
     }
 
-    /// XORs other chaining values into these.
+    /// XORs `others` into these chaining values, word by word.
     #[inline(always)]
     pub(super) fn add(&mut self, others: &Self) {
         for (word, other) in self.0.as_flattened_mut().iter_mut().zip(others.0.as_flattened()) {
@@ -106,7 +106,7 @@ impl<H: Hash, const N: usize> Clone for Chains<H, N> {
     }
 }
 
-/// Lanes of a hash function, of which those of the kernel are in use.
+/// Lanes of a hash function. The first ones are in use: as many as the kernel has.
 pub(super) struct HashLanes<'a, H: Hash> {
     kernels: Kernels<H>,
     chains: Chains<H, HASH_LANES>,
@@ -128,7 +128,7 @@ impl<'a, H: Hash> HashLanes<'a, H> {
     }
 
     /// Returns the tail blocks and the outer hash if all lanes end the same way after their segments. Requests of one length and
-    /// one session do; the kernel then finishes them without returning.
+    /// one session end the same way; the kernel then finishes them without returning.
     #[inline(always)]
     fn common_end(&self) -> Option<(usize, Option<&'a Outer<H>>)> {
         let [Some(first), ..] = &self.lanes[..self.kernels.lanes] else { return None };
@@ -264,10 +264,11 @@ impl<'a, H: Hash> Lanes for HashLanes<'a, H> {
         let (tail, outer) = end.unwrap_or((0, None));
         let segments =
             [Segment { messages: self.at.as_ptr(), blocks }, Segment { messages: tails.as_ptr(), blocks: tail }];
-        // SAFETY: the CPU has the instructions because `kernels` exists. `chains` has eight rows, at least `WORDS`, as long as those of the
-        // kernels. Every pointer in `at` is readable for `blocks` blocks. The pointer of a busy lane is into its input, its stream's buffer
-        // or its tail, which are borrowed or owned by `self` and initialized. The engine never advances beyond the count that `start` or
-        // `next` returned. The pointer of an idle lane is a copy of a busy one's. Each tail has the number of blocks that its lane records.
+        // SAFETY: the CPU has the instructions because `kernels` exists. `chains` has eight rows, at least `WORDS`, as long as the rows of
+        // the kernels. Every pointer in `at` is readable for `blocks` blocks. The pointer of a busy lane is into its input, its stream's
+        // buffer or its tail, which are borrowed or owned by `self` and initialized. The engine never advances beyond the count that
+        // `start` or `next` returned. The pointer of an idle lane is a copy of a busy lane's. Each tail has as many blocks as its lane
+        // records.
         unsafe { (self.kernels.side_by_side)(self.chains.0.as_mut_ptr().cast(), &segments, outer) };
         for at in &mut self.at {
             *at = at.wrapping_add(blocks * H::BLOCK);

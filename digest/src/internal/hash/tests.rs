@@ -41,8 +41,8 @@ fn known<H: Hash>(start: impl Fn(Kernels<H>) -> Start<H>, vectors: &[(&[u8], &st
     }
 }
 
-/// Messages of 0 to 300 bytes, hence every kind of padding, hashed at once; then the digest of their digests, against
-/// that of OpenSSL (by way of Python's hashlib and hmac). Byte `j` of the message of `n` bytes is `7j + n`.
+/// Messages of 0 to 300 bytes, hence every kind of padding, hashed at once. Compares the digest of their digests
+/// with OpenSSL's (by way of Python's hashlib and hmac). Byte `j` of the message of `n` bytes is `7j + n`.
 fn all_lengths<H: Hash>(start: impl Fn(Kernels<H>) -> Start<H>, expected: &str) {
     let messages: Vec<Vec<u8>> = (0..=300).map(|n| (0..n).map(|j| (7usize * j + n) as u8).collect()).collect();
     for level in every_level() {
@@ -52,7 +52,7 @@ fn all_lengths<H: Hash>(start: impl Fn(Kernels<H>) -> Start<H>, expected: &str) 
         assert_eq!(hex(&one(kernels, &start, &digests)), expected, "{level:?}");
         let digests: Vec<u8> = messages.iter().flat_map(|message| one(kernels, &start, message)).collect();
         assert_eq!(hex(&one(kernels, &start, &digests)), expected, "{level:?}, one at a time");
-        // Lanes that end together end in the kernel.
+        // The kernel finishes lanes that end together.
         for message in &messages {
             let other = |lane: usize| message.iter().map(|byte| byte ^ lane as u8).collect();
             let others: Vec<Vec<u8>> = (0..=2 * kernels.lanes).map(other).collect();
@@ -308,7 +308,7 @@ fn keys_and_streams_are_wiped() {
     let mut stream = Box::new(core::mem::ManuallyDrop::new(Stream::new(&start)));
     run_one(kernels, Job { start: &start, stream: Some(&mut stream), input: b"also secret", output: None });
     assert!(stream.chain != [0; 8] && stream.buffer != [0; 64]);
-    // SAFETY: each is dropped once, and only plain fields that `drop` leaves in place are looked at after.
+    // SAFETY: each value is dropped once. Only plain fields that `drop` leaves in place are read afterwards.
     unsafe {
         core::mem::ManuallyDrop::drop(&mut start);
         core::mem::ManuallyDrop::drop(&mut stream);

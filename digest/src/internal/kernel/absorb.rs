@@ -1,11 +1,12 @@
-//! The states of Keccak and BLAKE2b, and how they absorb blocks. They differ from those of [`Compression`](super::Compression).
+//! The states of Keccak and BLAKE2b, and how they absorb blocks. These functions do not fit [`Compression`](super::Compression).
 
 /// Maximum number of lanes of these functions.
 pub(crate) const SPONGE_LANES: usize = 8;
 
 /// Advances the states of all lanes over whole blocks of their messages.
 ///
-/// `state` is word-major: word `i` of lane `l` is at `i * row(lanes) + l`. `block` is the bytes of a block, and `rounds` the rounds for it.
+/// `state` is word-major: word `i` of lane `l` is at `i * row(lanes) + l`. `block` is the length of a block in bytes, and `rounds` is the
+/// number of rounds for a block.
 ///
 /// # Safety
 /// The CPU supports the level the function was compiled for. `state` is valid for one row per word of the function. There is one pointer

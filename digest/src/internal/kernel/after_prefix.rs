@@ -1,7 +1,7 @@
 //! SHA-256 of many short messages after one chaining value, in one call.
 //!
 //! The other kernels load chaining values into rows, store digests from rows, and are called for each group. With one block per message
-//! that would take a third of the time.
+//! these steps would take a third of the time.
 
 use core::marker::PhantomData;
 
@@ -28,8 +28,8 @@ pub struct StridedMessages {
 /// Digests messages after a chaining value.
 ///
 /// # Safety
-/// The CPU supports the level the function was compiled for. All messages are readable, and all places of digests are writable. They may
-/// overlap only where a digest overwrites its own message.
+/// The CPU supports the level the function was compiled for. All messages are readable, and all places of digests are writable. A place
+/// may overlap only the message whose digest is written there.
 pub type PrefixedKernel<H> = unsafe fn(chain: &[<H as Compression>::Word; 8], messages: &StridedMessages);
 
 impl StridedMessages {

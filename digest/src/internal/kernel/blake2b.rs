@@ -16,8 +16,8 @@ const BLOCK: usize = 128;
 pub struct Blake2b;
 
 impl Blake2b {
-    /// Returns the state before the first block, for a digest of `digest` bytes (RFC 7693, 2.5 and 3.3). The initial values are those of
-    /// SHA-512 (2.6).
+    /// Returns the state before the first block, for a digest of `digest` bytes (RFC 7693, 2.5 and 3.3). The initial values are the
+    /// initial values of SHA-512 (2.6).
     pub const fn initial(digest: usize) -> [u64; absorb::WORDS] {
         let mut state = [0; absorb::WORDS];
         let mut i = 0;

@@ -63,7 +63,7 @@ pub(crate) unsafe fn advance<V: Vector<Word = u32>>(inputs: &mut Inputs, message
     }
 }
 
-/// The compression function, of which the first half of the output is the next chaining value.
+/// The compression function, without the second half of its output. The first half is the next chaining value.
 ///
 /// # Safety
 /// The CPU has the instructions of `V`.
@@ -89,7 +89,7 @@ unsafe fn compress<V: Vector<Word = u32>>(chain: &mut [V; 8], m: &[V; 16], param
             v[$b] = v[$b].xor(v[$c]).rotate_left::<25>();
         };
     }
-    // One round. The arguments are the order of the words, which the permutation of table 2 makes from that of the round before.
+    // One round. The arguments are the order of the words, which the permutation of table 2 makes from the order of the round before.
     macro_rules! round {
         ($s0:literal $s1:literal $s2:literal $s3:literal $s4:literal $s5:literal $s6:literal $s7:literal
          $s8:literal $s9:literal $s10:literal $s11:literal $s12:literal $s13:literal $s14:literal $s15:literal) => {

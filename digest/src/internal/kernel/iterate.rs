@@ -1,8 +1,8 @@
-//! Chains of HMACs, each over the one before, that stay in registers for many steps.
+//! Chains of HMACs that stay in registers for many steps. Each HMAC is over the one before.
 
 use super::{Compression, MAX_BLOCK};
 
-/// Chains side by side. Rows are those of [`Compress`](super::Compress): word `i` of lane `l` is at `i * row(lanes) + l`.
+/// Chains side by side. Rows have the layout of [`Compress`](super::Compress): word `i` of lane `l` is at `i * row(lanes) + l`.
 #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "no other CPU has such a kernel"))]
 pub struct Iteration<'a, H: Compression> {
     /// The chaining values after the inner key block, and after the outer one.

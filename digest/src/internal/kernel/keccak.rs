@@ -59,7 +59,7 @@ const CONSTANTS: [u64; 24] = {
 /// Absorbs blocks of `rate` bytes.
 ///
 /// # Safety
-/// As for [`Advance`](super::absorb::Advance), and the CPU has the instructions of `V`. `rate` is one of [`Keccak`]'s.
+/// As for [`Advance`](super::absorb::Advance), and the CPU has the instructions of `V`. `rate` is a block size that [`Keccak`] lists.
 #[inline(always)]
 pub(crate) unsafe fn absorb<V: Pairs>(
     state: *mut u64,

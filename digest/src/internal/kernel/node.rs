@@ -12,7 +12,7 @@ pub(crate) const DIGEST: usize = 32;
 ///
 /// # Safety
 /// The CPU supports the level the function was compiled for. `pairs` is readable for `count` pairs of 64 bytes, and `to` is writable for
-/// `count` digests. These may overlap if `to` is not above `pairs`. With `twice`, each digest is digested again.
+/// `count` digests. Pairs and digests may overlap if `to` is not above `pairs`. With `twice`, each digest is digested again.
 pub(crate) type NodeKernel = unsafe fn(pairs: *const u8, to: *mut u8, count: usize, twice: bool);
 
 /// The block after 64 bytes: a 1 bit, zeros, and the length in bits.
@@ -68,8 +68,8 @@ pub(crate) unsafe fn lanes<V: Vector<Word = u32>>(pairs: *const u8, to: *mut u8,
     while group < count {
         let left = V::LANES.min(count - group);
         // SAFETY: the caller promises the instructions, and `count` pairs and places. Lanes without a pair read the first one of the group.
-        // A row has a word for each of at most `MAX` lanes. A group is read before its digests are written, which lie before the next
-        // group.
+        // A row has a word for each of at most `MAX` lanes. A group is read before its digests are written, and its digests lie before
+        // the next group.
         unsafe {
             let at: [*const u8; MAX] =
                 core::array::from_fn(|lane| pairs.add(2 * DIGEST * (group + if lane < left { lane } else { 0 })));

@@ -97,7 +97,7 @@ macro_rules! compress {
                 // SAFETY: the caller promises the instructions of `V`.
                 let constant = unsafe { V::splat(k[$t + $i]) };
                 if V::LATENCY > 1 {
-                    // The chain from one `e` to the next is a rotation, `xor3` and one sum; so is that from `a` to `a`. The round has two
+                    // The chain from one `e` to the next is a rotation, `xor3` and one sum; so is the chain of `a`. The round has two
                     // sums more than the one below, and each chain is one instruction shorter.
                     let sum = $h.add(w[$i].add(constant));
                     let next = $d.add(sum).opaque();

@@ -1,7 +1,7 @@
 //! SHA-512 of one message. The rounds run in general registers, while vector registers make the words of the next blocks.
 //!
 //! A round is 22 or 24 arithmetic instructions and two moves. Their order decides how well the CPU uses its units. On Zen 4, which has
-//! four, 80 rounds take between 458 and more than 580 cycles with the same instructions. The assembly below has the fastest of some
+//! four, 80 rounds take between 458 and more than 580 cycles with the same instructions. The assembly below has the fastest of several
 //! thousand orders that were measured.
 
 use core::arch::asm;
@@ -229,8 +229,8 @@ impl<'w, V: Vector<Word = u64>> Schedule<'w, V> {
 /// Runs the rounds of one block, whose words are the column of [`Words`] from `words` on. With `next`, also makes words of the next blocks,
 /// from the given number on, after every eight of the first 64 rounds.
 ///
-/// The rounds are a loop, because the cache for decoded instructions holds some thousand. Zen 5 took 461 cycles for a block with the loop,
-/// and 516 with the rounds of two blocks unrolled.
+/// The rounds are a loop, because the cache for decoded instructions holds only a few thousand. Zen 5 took 461 cycles for a block with the
+/// loop, and 516 with the rounds of two blocks unrolled.
 ///
 /// # Safety
 /// All words of the column were made, as were the words of `next` before the given number. The CPU has BMI2 and the instructions of `V`.
@@ -282,7 +282,7 @@ pub(crate) unsafe fn sha512<V: Vector<Word = u64>>(
     mut segments: &[Segment],
     outer: Option<&Outer<Sha512>>,
 ) {
-    // One block gains nothing: making its words takes as long as making those of all lanes.
+    // One block gains nothing: making its words takes as long as making the words of all lanes.
     while let Some((segment, others)) = segments.split_first()
         && segment.blocks > 1
     {

@@ -264,7 +264,7 @@ pub(crate) unsafe fn sha512<const N: usize>(state: *mut u64, segments: &[Segment
                         vreinterpretq_u64_u8(vrev64q_u8(part))
                     }};
                 }
-                // Makes the two words that replace those of sixteen rounds before.
+                // Makes two words, which replace the words of sixteen rounds before.
                 macro_rules! next_words {
                     ($i:literal, $l:ident) => {{
                         let mixed = vsha512su0q_u64(w[$i][$l], w[($i + 1) % 8][$l]);

@@ -82,7 +82,7 @@ macro_rules! sha256_rounds {
     };
 }
 
-// After the macros, which it uses.
+// The module uses the macros above, so it follows them.
 mod equal;
 
 pub(crate) use equal::{sha256_after_prefix, sha256_nodes};

@@ -26,7 +26,7 @@ fn prefixed_messages_equal_digests_of_the_concatenation() {
     let random = Random::new(0x7072_6566);
     for level in every_level() {
         for (function, new) in FUNCTIONS.into_iter().enumerate() {
-            // Around the ends of blocks, and with prefixes of whole blocks or not.
+            // Lengths around the ends of blocks, with prefixes of whole blocks and others.
             for (prefix, length) in
                 [(64, 38), (0, 1), (16, 63), (128, 22), (128, 111), (24, 112), (136, 0), (300, 500), (32, 104)]
             {

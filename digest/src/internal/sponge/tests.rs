@@ -26,7 +26,7 @@ fn one<F: Function>(kernels: Kernels, start: &Start<F>, message: &[u8]) -> Vec<u
 }
 
 /// On every level: published digests, alone and in every lane. Then messages of 0 to 300 bytes, hence every kind of padding, hashed
-/// at once; of their digests the digest, against that of OpenSSL (by way of Python's hashlib and hmac). Byte `j` of the message of
+/// at once: compares the digest of their digests with OpenSSL's (by way of Python's hashlib and hmac). Byte `j` of the message of
 /// `n` bytes is `7j + n`.
 fn known<F: Function>(start: impl Fn(Kernels) -> Start<F>, vectors: &[(&[u8], &str)], all_lengths: &str) {
     let messages: Vec<Vec<u8>> = (0..=300).map(|n| (0..n).map(|j| (7usize * j + n) as u8).collect()).collect();
@@ -52,7 +52,7 @@ fn sha3<const RATE: usize>(digest: usize) -> Start<Keccak<RATE>> {
     Start::digest(INITIAL, digest)
 }
 
-/// The messages of NIST's examples for SHA-3: of 0 bits and of 24.
+/// The messages of NIST's examples for SHA-3: 0 bits and 24 bits long.
 #[test]
 fn sha3_fips_202() {
     known(
@@ -108,7 +108,7 @@ fn sha3_fips_202() {
 
 #[test]
 fn xof_outputs_start_with_published_values() {
-    /// Compares the first bytes of long digests of the empty message. TurboSHAKE's are of RFC 9861, section 5.
+    /// Compares the first bytes of long digests of the empty message. The digests of TurboSHAKE are from RFC 9861, section 5.
     fn begins<F: Function>(digest: &str) {
         let start = || Start::<F>::xof(500, 0, SHAKE);
         for level in every_level() {
@@ -162,7 +162,7 @@ fn hmac_of_all_lengths() {
     );
 }
 
-/// RFC 7693, appendix A, and a digest of the length that sessions have.
+/// The digest in RFC 7693, appendix A, and one of the length that sessions use.
 #[test]
 fn blake2b_rfc_7693() {
     known::<Blake2b>(
@@ -186,8 +186,8 @@ fn plain_sha3(rate: usize, digest: usize, message: &[u8]) -> Vec<u8> {
     plain_keccak(rate, 24, &[0x06], digest, message)
 }
 
-/// Keccak with its last `rounds`, bit by bit as FIPS 202 defines it, without precomputed tables. `suffix` follows the message,
-/// up to the first bit of the padding.
+/// Keccak with the last `rounds` of its rounds, bit by bit as FIPS 202 defines it, without precomputed tables. `suffix` follows the
+/// message, up to the first bit of the padding.
 pub(crate) fn plain_keccak(rate: usize, rounds: usize, suffix: &[u8], digest: usize, message: &[u8]) -> Vec<u8> {
     let mut padded = [message, suffix].concat();
     padded.resize(padded.len().next_multiple_of(rate), 0);
@@ -253,7 +253,7 @@ fn plain_hmac(rate: usize, digest: usize, key: &[u8], message: &[u8]) -> Vec<u8>
     keyed(0x5c, &keyed(0x36, message))
 }
 
-/// BLAKE2b without a key, as RFC 7693 has it in appendix C.
+/// BLAKE2b without a key, as in RFC 7693, appendix C.
 fn plain_blake2b(digest: usize, message: &[u8]) -> Vec<u8> {
     const SIGMA: [&[u8; 16]; 10] = [
         b"0123456789abcdef",
@@ -304,7 +304,7 @@ fn plain_blake2b(digest: usize, message: &[u8]) -> Vec<u8> {
     h.iter().flat_map(|word| word.to_le_bytes()).take(digest).collect()
 }
 
-/// Lengths around the ends of blocks, and some others.
+/// Returns a length in bytes, mostly near the end of a block.
 fn lengths(block: usize, random: &Random) -> usize {
     match random.below(4) {
         0 => random.length(),
@@ -455,7 +455,7 @@ fn keys_and_streams_are_wiped() {
     let mut stream = Box::new(core::mem::ManuallyDrop::new(Stream::new(&start)));
     run_one(kernels, Job { start: &start, stream: Some(&mut stream), input: b"also secret", output: None });
     assert!(stream.state != [0; WORDS] && stream.buffer != [0; MAX_BLOCK]);
-    // SAFETY: each is dropped once, and only plain fields that `drop` leaves in place are looked at after.
+    // SAFETY: each value is dropped once. Only plain fields that `drop` leaves in place are read afterwards.
     unsafe {
         core::mem::ManuallyDrop::drop(&mut start);
         core::mem::ManuallyDrop::drop(&mut stream);

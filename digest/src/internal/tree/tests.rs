@@ -6,7 +6,7 @@ use crate::internal::sponge::tests::plain_keccak;
 use crate::level::{Level, every_level};
 use crate::random::Random;
 
-/// KT128 as RFC 9861 has it in section 3.2.
+/// KT128 as RFC 9861, section 3.2, defines it.
 fn plain(digest: usize, message: &[u8]) -> Vec<u8> {
     let whole = [message, &[0]].concat();
     let mut chunks = whole.chunks(CHUNK);
@@ -37,7 +37,7 @@ fn one(kernels: Kernels, message: &[u8], digest: usize) -> Vec<u8> {
 
 #[test]
 fn messages_around_chunk_boundaries_match_the_reference() {
-    // The last one has more leaves than fit side by side, and than a byte can count.
+    // The last message has more leaves than fit side by side, and more than a byte can count.
     let lengths = [0, 1, 166, 167, 168, 8190, 8191, 8192, 8193, 16383, 16384, 16385, 70_000, 64 * 8192, 300 * 8192 + 9];
     let expected: Vec<(Vec<u8>, Vec<u8>)> =
         lengths.iter().map(|&length| (message(length), plain(200, &message(length)))).collect();
@@ -47,7 +47,7 @@ fn messages_around_chunk_boundaries_match_the_reference() {
             assert_eq!(one(kernels, message, 200), *digest, "{level:?}, {} bytes", message.len());
             assert_eq!(one(kernels, message, 7), digest[..7], "{level:?}, {} bytes", message.len());
         }
-        // All at once, and more of them than are worked on at a time.
+        // All at once: more messages than the code works on at a time.
         let mut outputs = vec![[0xa5; 200]; 3 * expected.len()];
         let inputs = expected.iter().cycle().map(|(message, _)| message);
         let jobs = inputs.zip(&mut outputs);
@@ -58,7 +58,7 @@ fn messages_around_chunk_boundaries_match_the_reference() {
     }
 }
 
-/// Pieces end where chunks end, near it, and anywhere.
+/// Pieces end at the end of a chunk, near it, and anywhere.
 #[test]
 fn pieces_of_many_messages_match_the_reference() {
     let random = Random::new(0x006b_7431_3238);
@@ -102,7 +102,7 @@ fn pieces_of_many_messages_match_the_reference() {
     }
 }
 
-/// An update that has nothing for a leaf yet, among more trees than are worked on at a time.
+/// Updates without bytes after a whole chunk, among more trees than the code works on at a time.
 #[test]
 fn empty_pieces_after_a_whole_chunk_change_nothing() {
     let kernels = TurboShake128::kernels(Level::detect_at_most(None));

@@ -4,11 +4,11 @@ use core::arch::x86_64::*;
 
 use super::{Pairs, Vector};
 
-/// Sixteen messages of 32-bit words, on a CPU of this [`Vector::LATENCY`].
+/// Sixteen messages of 32-bit words, with this value of [`Vector::LATENCY`].
 #[derive(Clone, Copy)]
 pub(crate) struct Zmm32<const LATENCY: u32>(__m512i);
 
-/// Eight messages of 64-bit words, on a CPU of this [`Vector::LATENCY`].
+/// Eight messages of 64-bit words, with this value of [`Vector::LATENCY`].
 #[derive(Clone, Copy)]
 pub(crate) struct Zmm64<const LATENCY: u32>(__m512i);
 

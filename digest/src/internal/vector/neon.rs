@@ -106,7 +106,7 @@ impl Vector for Neon32 {
     #[inline(always)]
     fn rotate_left<const N: u32>(self) -> Self {
         // SAFETY: NEON is part of the architecture, and the instruction changes only its register. The counts are constant, so
-        // the shifts compile to ones with immediates.
+        // the shifts compile to instructions with immediates.
         Self(unsafe {
             let mut left = vshlq_u32(self.0, vdupq_n_s32(N.cast_signed()));
             if N == 16 {

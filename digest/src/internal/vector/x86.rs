@@ -1,7 +1,8 @@
 //! The operations that all registers of x86-64 have under different names.
 
 /// The operations of `Vector` that are one instruction each, for a register type around one of `core::arch`. A value of the type
-/// proves that the CPU has its instructions. Callers of `splat` and `load`, which create the first value, guarantee it.
+/// proves that the CPU has its instructions. Callers of `splat` and `load`, which create the first value, guarantee these
+/// instructions.
 macro_rules! common {
     ($word:ty, $lanes:literal, $set1:ident, $load:ident, $store:ident, $add:ident, $and:ident, $or:ident, $xor:ident) => {
         type Word = $word;
@@ -56,7 +57,7 @@ macro_rules! common {
 /// bytes.
 ///
 /// Each is a function with the features of the register, as the intrinsics are. So a build without optimization compiles one call for each
-/// operation, and not one for each instruction, which halves its time.
+/// operation, and not one for each instruction. This halves the time of the build.
 macro_rules! before_avx512 {
     ($word:ty, $register:ty, $features:literal, $set1:ident, $shl:ident, $shr:ident, $and:ident, $or:ident, $xor:ident
      $(, $rotate_bytes:ident)?) => {

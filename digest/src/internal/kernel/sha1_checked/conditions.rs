@@ -1,18 +1,19 @@
 //! The conditions that a block meets if a disturbance vector fits it (Stevens and Shumow, section 4).
 //!
-//! A condition compares two bits of the expanded message. It belongs to a group of disturbance vectors that differ only in their place K,
-//! and its words move along with K. So the bits are first transposed: a word holds one bit of all steps, and a condition is tested for all
-//! K of its group at once.
+//! A condition compares two bits of the expanded message. It belongs to a group of disturbance vectors that differ only in K, and
+//! its words are at fixed distances from step K. So the bits are first transposed: a word holds one bit of all steps, and a condition is
+//! tested for all K of its group at once.
 
 use super::counterpart::{FIRST_K, GROUPS, places};
 use crate::internal::kernel::sha1::STEPS;
 use crate::internal::vector::Vector;
 
-/// The steps whose words have conditions.
+/// The first step whose word has conditions; `LAST_STEP` is the last one.
 const FIRST_STEP: usize = 35;
 const LAST_STEP: usize = 64;
 
-/// Returns the disturbance vectors whose conditions are met: for each group, bit `K - FIRST_K`. Takes the words of all steps.
+/// Returns the disturbance vectors whose conditions are all met: for each group, bit `K - FIRST_K` is set for such a vector. Takes the
+/// words of all steps.
 ///
 /// # Safety
 /// The CPU has the instructions of `V`.
@@ -32,7 +33,7 @@ pub(super) unsafe fn candidates<V: Vector<Word = u32>>(words: &[V; STEPS]) -> [V
                 let places = splat(const { places($first, $last) });
                 let other = shift_steps::<V, { ($u - $t) as u32 }>(columns[column($other)]);
                 let differ = columns[column($bit)].xor(other);
-                // From the bit of step K + t to that of K.
+                // Moves the bit of step K + t to bit K - FIRST_K.
                 let differ = rotate::<V, { ((FIRST_STEP + 64 - FIRST_K).wrapping_add_signed(-$t) % 32) as u32 }>(differ);
                 violated[$group] = violated[$group].or(places.and(conditions!(@ $equal differ)));
             })*
@@ -40,8 +41,8 @@ pub(super) unsafe fn candidates<V: Vector<Word = u32>>(words: &[V; STEPS]) -> [V
         (@ == $differ:ident) => { $differ };
         (@ != $differ:ident) => { $differ.not() };
     }
-    // Equivalent to the conditions of `ubc_check_verify.c` in sha1collisiondetection, a program by Stevens. There, the words of some differ
-    // between the K of a group.
+    // Equivalent to the conditions of `ubc_check_verify.c` in sha1collisiondetection, a program by Stevens. There, some conditions
+    // use other words for some K of a group.
     conditions! {
         // Type I, bit 0.
         0: (-16, 3) == (-12, 28), 51..=51;
@@ -127,7 +128,7 @@ const TURN: u32 = 4;
 unsafe fn transpose<V: Vector<Word = u32>>(words: &[V]) -> [V; 16] {
     // SAFETY: guaranteed by the caller.
     let splat = |word: u32| unsafe { V::splat(word) };
-    // Two words to a row, of which the lower halves matter.
+    // A row gets the lower halves of two words; the upper halves have no conditions.
     let mut rows = [words[0]; 16];
     for (i, row) in rows.iter_mut().enumerate() {
         let low = words[i].rotate_left::<TURN>();
@@ -171,7 +172,8 @@ mod tests {
     use crate::random::Random;
     use crate::{Algorithm, digest_many};
 
-    /// The digest of the results of `ubc_check` in sha1collisiondetection for the same words, its bits sorted into groups.
+    /// Compares with the digest of the results of `ubc_check` in sha1collisiondetection for the same words. The bits of the results are
+    /// sorted into groups.
     #[test]
     #[cfg_attr(miri, ignore = "takes too long there")]
     fn candidates_are_those_of_sha1collisiondetection() {

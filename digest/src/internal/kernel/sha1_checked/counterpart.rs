@@ -6,14 +6,14 @@ use core::ops::Range;
 
 use crate::internal::kernel::sha1::{K, STEPS};
 
-/// Words of a digest, and of the state between two steps.
+/// Number of words of a digest, and of the state between two steps.
 pub(super) const DIGEST: usize = 5;
 
-/// The lowest and the highest K of a disturbance vector, its place among the steps.
+/// The lowest K of a disturbance vector; `LAST_K` is the highest. K is the first of the sixteen steps that define a vector.
 pub(super) const FIRST_K: usize = 43;
 const LAST_K: usize = 56;
 
-/// A step before which the states of a block and its counterpart are equal.
+/// Returns a step before which a block and its counterpart have equal states, if they differ by a vector with K = `k`.
 fn middle(k: usize) -> usize {
     if k < 50 { 58 } else { 65 }
 }
@@ -21,10 +21,10 @@ fn middle(k: usize) -> usize {
 /// Disturbance vectors of one type and bit, with several K.
 #[derive(Clone, Copy)]
 pub(super) struct Group {
-    /// The differences with [`LAST_K`] and bit 0.
+    /// The differences of the vector with K = [`LAST_K`] and bit 0; `bit` is the rotation of these differences to the left.
     differences: &'static Differences,
     bit: u32,
-    /// The K of the vectors: bit `K - FIRST_K`.
+    /// Bit `K - FIRST_K` is set if the group has a vector with this K.
     pub(super) places: u32,
 }
 
@@ -36,12 +36,12 @@ pub(super) const GROUPS: [Group; 4] = [
     Group { differences: &TYPE_2, bit: 2, places: places(46, 46) | places(49, 51) },
 ];
 
-/// The bits of the K from `first` to `last`.
+/// Returns the set of every K from `first` to `last`: bit `K - FIRST_K` is set for each.
 pub(super) const fn places(first: usize, last: usize) -> u32 {
     ((1 << (last - first + 1)) - 1) << (first - FIRST_K)
 }
 
-/// XOR differences between the words of a block and its counterpart, from step `K - LAST_K` on.
+/// XOR differences between the words of a block and of its counterpart: the difference of step `t` is at index `t + LAST_K - K`.
 type Differences = [u32; STEPS + LAST_K - FIRST_K];
 
 /// Type I: one disturbance in step K + 15, and none in the fifteen steps before.
@@ -49,7 +49,7 @@ static TYPE_1: Differences = differences(&[(15, 0)]);
 /// Type II: disturbances in the steps K + 1, K + 3 and K + 15, and none in the other steps from K to K + 15.
 static TYPE_2: Differences = differences(&[(1, 31), (3, 31), (15, 0)]);
 
-/// Returns the differences with [`LAST_K`]. Takes the disturbances in the sixteen steps from K on, each with its bit.
+/// Returns the differences for K = [`LAST_K`]. Takes the disturbances in the sixteen steps from K on, each as its step minus K and its bit.
 const fn differences(disturbances: &[(usize, u32)]) -> Differences {
     /// A disturbance is corrected by differences in this number of steps after it.
     const CORRECTIONS: usize = 5;
@@ -61,7 +61,7 @@ const fn differences(disturbances: &[(usize, u32)]) -> Differences {
         vector[first + step] = 1 << bit;
         i += 1;
     }
-    // Sixteen steps determine all others, as those of a message do (FIPS 180-4, 6.1.2).
+    // The values of sixteen steps determine all other values, as the message words of sixteen steps do (FIPS 180-4, 6.1.2).
     let mut t = first + 16;
     while t < vector.len() {
         vector[t] = (vector[t - 3] ^ vector[t - 8] ^ vector[t - 14] ^ vector[t - 16]).rotate_left(1);
@@ -83,14 +83,14 @@ const fn differences(disturbances: &[(usize, u32)]) -> Differences {
 }
 
 impl Group {
-    /// The differences of all steps with `k`.
+    /// Returns the differences of all steps for the vector with K = `k`.
     fn differences(&self, k: usize) -> [u32; STEPS] {
         let from = &self.differences[LAST_K - k..];
         array::from_fn(|t| from[t].rotate_left(self.bit))
     }
 }
 
-/// The K of a group in a set: bit `K - FIRST_K`.
+/// Yields every K whose bit `K - FIRST_K` is set in `places`.
 fn each_k(mut places: u32) -> impl Iterator<Item = usize> {
     core::iter::from_fn(move || {
         let place = places.trailing_zeros();
@@ -101,12 +101,12 @@ fn each_k(mut places: u32) -> impl Iterator<Item = usize> {
 
 /// A block that may belong to a collision.
 pub(super) struct Suspect {
-    /// The chaining values before and after the block.
+    /// The chaining value before the block; `end` is the chaining value after it.
     pub(super) before: [u32; DIGEST],
     pub(super) end: [u32; DIGEST],
     /// The message words of all steps.
     pub(super) words: [u32; STEPS],
-    /// The disturbance vectors that may be those of the counterpart: for each group, bit `K - FIRST_K`.
+    /// The vectors that may lead to the counterpart: for each group, bit `K - FIRST_K` is set if the vector with this K may.
     pub(super) candidates: [u32; GROUPS.len()],
 }
 
@@ -117,7 +117,7 @@ impl Default for Suspect {
 }
 
 impl Suspect {
-    /// Returns true if a counterpart ends with the same chaining value.
+    /// Returns true if the counterpart of a candidate ends with the same chaining value as the block.
     #[inline(never)]
     pub(super) fn collides(&self) -> bool {
         let mut groups = GROUPS.iter().zip(self.candidates);
@@ -125,7 +125,7 @@ impl Suspect {
     }
 
     /// The chaining value after the counterpart. Starts from the state in the middle, which both blocks share: undoes the counterpart's
-    /// steps before the middle, and does those after it.
+    /// steps before the middle, and does its steps from the middle on.
     fn counterpart_end(&self, group: &Group, k: usize) -> [u32; DIGEST] {
         let middle = middle(k);
         let last = array::from_fn(|i| self.end[i].wrapping_sub(self.before[i]));
@@ -137,7 +137,7 @@ impl Suspect {
     }
 }
 
-/// Does the given steps.
+/// Returns the state after the given steps. Takes the state before them.
 fn forward(mut state: [u32; DIGEST], words: &[u32; STEPS], steps: Range<usize>) -> [u32; DIGEST] {
     // A loop for each function, without branches between the steps.
     macro_rules! round {
@@ -154,7 +154,7 @@ fn forward(mut state: [u32; DIGEST], words: &[u32; STEPS], steps: Range<usize>) 
     state
 }
 
-/// Undoes the given steps.
+/// Returns the state before the given steps. Takes the state after them.
 fn backward(mut state: [u32; DIGEST], words: &[u32; STEPS], steps: Range<usize>) -> [u32; DIGEST] {
     macro_rules! round {
         ($round:literal) => {
@@ -170,7 +170,7 @@ fn backward(mut state: [u32; DIGEST], words: &[u32; STEPS], steps: Range<usize>)
     state
 }
 
-/// The words of those steps that lie in a round of twenty steps.
+/// Returns the words of the given steps that lie in round `round`, counted from 0. A round has twenty steps.
 fn in_round<'w>(words: &'w [u32; STEPS], steps: &Range<usize>, round: usize) -> &'w [u32] {
     words.get(steps.start.max(20 * round)..steps.end.min(20 * round + 20)).unwrap_or_default()
 }
@@ -203,7 +203,8 @@ mod tests {
     use super::*;
     use crate::{Algorithm, digest_many};
 
-    /// The digest of the array `sha1_dvs` in `ubc_check.c` of sha1collisiondetection: the words of all steps, by type, bit and K.
+    /// Compares with the digest of the array `sha1_dvs` in `ubc_check.c` of sha1collisiondetection. The array has the words of all steps,
+    /// ordered by type, bit and K.
     #[test]
     fn differences_are_those_of_sha1collisiondetection() {
         let mut table = Vec::new();

@@ -1,4 +1,4 @@
-//! One message: conditions depend on its blocks and not on chaining values, so those of several blocks are tested side by side.
+//! One message: conditions depend on its blocks and not on chaining values, so the conditions of several blocks are tested at once.
 
 use core::array;
 use core::ops::Range;
@@ -44,7 +44,7 @@ pub(crate) unsafe fn one_message<V: Vector<Word = u32>>(state: *mut u32, segment
     }
 }
 
-/// Advances a message over its next `count` blocks, at most those of the lanes.
+/// Advances a message over its next `count` blocks, at most one for each lane.
 ///
 /// # Safety
 /// As for [`one_message`], with a pointer to a block for each lane.
@@ -79,7 +79,7 @@ unsafe fn some_blocks<V: Vector<Word = u32>>(state: *mut u32, at: &[*const u8], 
     }
 }
 
-/// Returns the words of all steps (FIPS 180-4, 6.1.2). Takes those of the block.
+/// Returns the words of all steps (FIPS 180-4, 6.1.2). Takes the words of the block.
 #[inline(always)]
 fn expand<V: Vector<Word = u32>>(block: [V; 16]) -> [V; STEPS] {
     let mut words = [block[0]; STEPS];

@@ -26,7 +26,7 @@ pub(crate) unsafe fn sha256_after_prefix(chain: &[u32; 8], messages: &StridedMes
     }
 }
 
-/// Digests up to `N` messages from `first` on. Returns `N`. Lanes without a message digest the first one again, and are not stored.
+/// Digests up to `N` messages from `first` on. Returns `N`. A lane without a message hashes message `first` again and stores nothing.
 ///
 /// # Safety
 /// As for `PrefixedKernel`, and `first` is below the count.
@@ -77,8 +77,8 @@ unsafe fn sha256_group<const N: usize>(chain: &[u32; 8], messages: &StridedMessa
 pub(crate) unsafe fn sha256_nodes(pairs: *const u8, to: *mut u8, count: usize, twice: bool) {
     let mut first = 0;
     while first < count {
-        // SAFETY: the instructions are enabled here; the caller promises the pairs and places. A group is read before its digests are written, which lie
-        // before the next group.
+        // SAFETY: the instructions are enabled here; the caller promises the pairs and places. A group is read before its digests are
+        // written, and its digests lie before the next group.
         unsafe {
             let (pairs, to) = (pairs.add(2 * DIGEST * first), to.add(DIGEST * first));
             first += match count - first {
