@@ -21,11 +21,11 @@ pub struct Entry {
     pub priority: i32,
     /// `skcipher`, `aead`, `shash`, `ahash`, `rng`, ...
     pub kind: String,
-    /// The driver may answer later. It may still compute on the CPU.
+    /// True if the driver may answer later. It may still compute on the CPU.
     pub asynchronous: bool,
-    /// The driver is a part of other drivers, and not available otherwise.
+    /// True if the driver is only a part of other drivers, and not available by itself.
     pub internal: bool,
-    /// The driver has passed the kernel's self-test.
+    /// True if the driver has passed the kernel's self-test.
     pub tested: bool,
 }
 
@@ -61,11 +61,11 @@ pub enum Engine {
     Module(String),
     /// Partly in an engine and partly on this CPU: a template around an engine's driver.
     Mixed,
-    /// Nowhere by itself: internal, or a queue in front of another driver.
+    /// Nowhere by itself: the driver is internal, or is a queue in front of another driver.
     None,
 }
 
-/// Drivers of engines without the flag `async`: that of AMD's Geode LX waits for its engine.
+/// Prefixes of the names of drivers that use an engine but lack the flag `async`: the driver of AMD's Geode LX waits for its engine.
 const SYNCHRONOUS_ENGINES: &[&str] = &["geode-"];
 
 /// All drivers of a running kernel.

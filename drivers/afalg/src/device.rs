@@ -16,8 +16,8 @@ use crate::sys::{Transform, page_size};
 /// Engines that take less data than fits into a socket: the prefix of their drivers' names, and the maximum number of pages that the
 /// buffers of one operation may touch.
 ///
-/// Virtio's driver describes n pages by n(n+1)/2 descriptors of its ring. At 32 pages it needs more than the ring has. This operation
-/// and all later ones then wait forever (Linux 6.1 and 6.12).
+/// Virtio's driver describes n pages by n(n+1)/2 descriptors of its ring. An operation of 32 pages needs more descriptors than the ring
+/// has. This operation and all later ones wait forever (Linux 6.1 and 6.12).
 const QUIRKS: &[(&str, usize)] = &[("virtio_crypto", 30)];
 
 /// Maximum bytes of a message to hash, because `sendmsg` takes less than 2 GiB.
@@ -153,7 +153,7 @@ impl Offer {
         } else {
             let capacity = transform.accept()?.capacity()?;
             let quirk = QUIRKS.iter().find(|(prefix, _)| driver.starts_with(prefix) && !unlimited);
-            // A buffer that begins within a page touches one more.
+            // A buffer that does not begin at a page boundary touches one page more.
             quirk.map_or(capacity, |(_, pages)| capacity.min((pages - 1) * page_size()))
         };
         Ok(Self { algorithm, kind, driver: driver.to_owned(), limit })
@@ -166,7 +166,7 @@ impl Offer {
                 _ => self.limit,
             },
             streaming: self.kind == "hash",
-            // Measurements decide whether it pays; the batch size makes no difference.
+            // Measurements decide whether the device pays; the batch size makes no difference.
             break_even: usize::MAX,
             ..Capability::new(self.algorithm)
         }

@@ -1,6 +1,6 @@
 //! The system calls of AF_ALG (linux/if_alg.h), and all `unsafe` of this crate.
 //!
-//! Every call gets pointers and lengths of slices that are borrowed for the call, and the kernel is done with them when it
+//! Every call gets pointers and lengths of slices that are borrowed for the call, and the kernel does not use the slices after the call
 //! returns. Sockets are closed on `exec`.
 
 use std::ffi::c_int;
@@ -16,7 +16,7 @@ pub(crate) struct Transform(OwnedFd);
 impl Transform {
     /// Binds to the algorithm or driver `name`, of the type `hash`, `skcipher` or `aead`. The kernel may load modules.
     pub(crate) fn bind(kind: &str, name: &str) -> io::Result<Self> {
-        // SAFETY: numbers only.
+        // SAFETY: all arguments are numbers.
         let fd = unsafe { libc::socket(libc::AF_ALG, libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC, 0) };
         // SAFETY: nothing else owns the descriptor.
         let socket = unsafe { take_ownership(fd) }?;
@@ -30,7 +30,7 @@ impl Transform {
         address.salg_type[..kind.len()].copy_from_slice(kind.as_bytes());
         address.salg_name[..name.len()].copy_from_slice(name.as_bytes());
         let length = size_of::<libc::sockaddr_alg>() as libc::socklen_t;
-        // SAFETY: an address with its length.
+        // SAFETY: the address has the length that is passed.
         check(unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), length) })?;
         Ok(Self(socket))
     }
@@ -103,7 +103,7 @@ impl Channel {
 
     /// Receives into one buffer. This is cheaper than `read`, which goes through the file system first.
     fn receive_one(&self, part: &mut [u8]) -> isize {
-        // SAFETY: a buffer with its length.
+        // SAFETY: the buffer has the length that is passed.
         unsafe { libc::recv(self.0.as_raw_fd(), part.as_mut_ptr().cast(), part.len(), 0) }
     }
 
@@ -124,7 +124,7 @@ impl Channel {
     fn option(&self, name: c_int) -> io::Result<usize> {
         let mut value: c_int = 0;
         let mut length = size_of::<c_int>() as libc::socklen_t;
-        // SAFETY: a number with its size.
+        // SAFETY: `value` is a number with the size that is passed.
         check(unsafe {
             libc::getsockopt(self.0.as_raw_fd(), libc::SOL_SOCKET, name, (&raw mut value).cast(), &raw mut length)
         })?;
@@ -177,7 +177,7 @@ impl Control {
 
 /// Returns the size of a memory page in bytes.
 pub(crate) fn page_size() -> usize {
-    // SAFETY: numbers only.
+    // SAFETY: all arguments are numbers.
     usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
 }
 
@@ -193,7 +193,7 @@ fn accept(fd: RawFd) -> io::Result<Channel> {
 
 /// # Safety
 ///
-/// `fd` is an error, or a descriptor that nothing else owns.
+/// `fd` is negative, which reports an error, or a descriptor that nothing else owns.
 unsafe fn take_ownership(fd: c_int) -> io::Result<OwnedFd> {
     check(fd)?;
     // SAFETY: as the caller promises.
@@ -226,15 +226,15 @@ mod tests {
     fn control_messages_have_the_kernels_layout() {
         let iv = [7; 16];
         let control = Control::new(true, &iv, 40);
-        // SAFETY: numbers only.
+        // SAFETY: all arguments are numbers.
         let space = |bytes| unsafe { libc::CMSG_SPACE(bytes) } as usize;
         assert_eq!(control.length, space(4) + space(20) + space(4));
-        // SAFETY: numbers and pointers.
+        // SAFETY: every field is a number or a pointer, for which zero is valid.
         let mut message: libc::msghdr = unsafe { zeroed() };
         message.msg_control = control.bytes.as_ptr().cast_mut().cast();
         message.msg_controllen = control.length as _;
         let mut found = Vec::new();
-        // SAFETY: reads the control message through the C library's macros, which keep to its length.
+        // SAFETY: the block reads the control message through the C library's macros, which keep to its length.
         unsafe {
             let mut header = libc::CMSG_FIRSTHDR(&raw const message);
             while !header.is_null() {

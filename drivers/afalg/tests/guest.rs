@@ -123,7 +123,7 @@ in_guest! {
 
     []
     fn a_seccomp_filter_is_reported() {
-        // A seccomp filter applies to one thread, so it needs its own.
+        // A seccomp filter applies to one thread, so the filter gets a thread of its own.
         let found = thread::spawn(|| {
             forbid_af_alg();
             excluded(&AfalgDriver::new())
@@ -267,9 +267,8 @@ in_guest! {
     }
 
     ["--device", "virtio-crypto", "--timeout", "240", "--append", "sysctl.kernel.hung_task_timeout_secs=10"]
-    /// A thread with a request in an engine that is unplugged waits for ever, because the kernel's driver no longer answers. Other
-    /// threads are served. The guest's kernel reports the hanging thread. If none hangs, this test fails, because it expects
-    /// the report.
+    /// A thread with a request in an engine that is unplugged waits forever, because the kernel's driver no longer answers. Other threads
+    /// are served. The guest's kernel reports the hanging thread. If none hangs, this test fails, because it expects the report.
     #[should_panic(expected = "a task hangs in the guest's kernel")]
     fn unplugging_an_engine_hangs_its_caller() {
         let cpu = cbc(CPU);

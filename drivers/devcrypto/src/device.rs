@@ -25,7 +25,7 @@ pub(crate) fn discover() -> Result<Vec<Found>, String> {
         let Some(kind) = session_kind(algorithm) else { continue };
         match Offer::new(&crypto, algorithm, kind) {
             Ok(offer) => offers[usize::from(offer.engine)].push(offer),
-            // The kernel has no driver for it.
+            // The kernel has no driver for the algorithm.
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {}
             Err(error) => return Err(explain(&error)),
         }
@@ -90,7 +90,7 @@ impl Offer {
         let info = self.algorithm.info();
         let streams = match info.kind {
             Kind::Digest | Kind::Mac => true,
-            // Other ciphers would have to continue within a block, but the kernel begins a new block with each request.
+            // Streams of other ciphers would have to continue within a block, but the kernel begins a new block with each request.
             Kind::Cipher => info.block > 1,
             _ => false,
         };
@@ -99,7 +99,7 @@ impl Offer {
             // Engines and servers may fail during an operation, after the input has been overwritten.
             in_place: class == Class::Kernel && !self.driver.starts_with("gantry-") || info.kind == Kind::Aead,
             streaming: streams,
-            // Measurements decide whether it pays; the batch size makes no difference.
+            // Measurements decide whether the device pays; the batch size makes no difference.
             break_even: usize::MAX,
             ..Capability::new(self.algorithm)
         }
@@ -153,7 +153,7 @@ mod tests {
             max_bytes: QUIRKS.iter().find(|(prefix, _)| driver.starts_with(prefix)).map_or(MAX_BYTES, |quirk| quirk.1),
             alignment: 16,
         };
-        // A buffer that begins within a page touches one more.
+        // A buffer that does not begin at a page boundary touches one page more.
         let virtio = offer("virtio_crypto_aes_cbc").capability(Class::Hardware);
         assert!(virtio.max_bytes.div_ceil(4096) < 30);
         assert!(!virtio.in_place, "it may fail after overwriting the input");

@@ -8,8 +8,8 @@
 //! * A session holds an IV and the state of a digest. Every request brings its IV and begins its own message, so that threads can share the
 //!   session. Each stream has its own session.
 //! * After `fork`, parent and child have the same sessions. The child does not touch the parent's streams, and closes none of its sessions.
-//! * Data with a wrong alignment goes through a loop that copies one page at a time. This is slower, and wrong for XTS, because each page
-//!   begins anew. So there is no XTS here.
+//! * Data with a wrong alignment goes through a loop that copies one page at a time. This is slower, and wrong for XTS, because the cipher
+//!   starts again with each page. So there is no XTS here.
 //! * A virtio engine stops forever at an operation of 32 pages: requests are shorter.
 //! * A tag must follow its ciphertext. In Gantry it need not, so AEADs use a buffer of the session.
 

@@ -195,7 +195,7 @@ struct HashStream {
     recipe: Arc<Recipe>,
     /// `Err` if copying the session failed, because `duplicate` cannot return an error.
     handle: Result<Handle, Fault>,
-    /// The next piece is the first.
+    /// True if the next piece is the first.
     at_start: bool,
 }
 

@@ -73,17 +73,17 @@ impl Crypto {
 pub(crate) struct Handle {
     crypto: Crypto,
     number: u32,
-    /// The row of the cipher, for the length of the IV, which the interface does not carry.
+    /// The row of the cipher. It gives the length of the IV, which the interface does not carry.
     cipher: Option<&'static CipherRow>,
     process: Process,
 }
 
-/// The data of an AEAD: input, then output with room for the tag, or input followed by the tag.
+/// A request to seal or open a message. `data` is the plaintext with room for a tag behind it, or the ciphertext followed by the tag.
 pub(crate) struct AeadRequest<'a> {
     pub(crate) encrypt: bool,
     pub(crate) iv: &'a [u8],
     pub(crate) aad: &'a [u8],
-    /// Input and output in place, as long as ciphertext and tag.
+    /// The input, which the output replaces. It is as long as ciphertext and tag together.
     pub(crate) data: &'a mut [u8],
     pub(crate) tag: usize,
 }
@@ -102,7 +102,7 @@ impl Handle {
         SessionInfoOp::from_bytes(&bytes, WIDTH).ok_or_else(|| io::ErrorKind::InvalidData.into())
     }
 
-    /// Encrypts or decrypts, and replaces the IV by that of the following data.
+    /// Encrypts or decrypts, and replaces the IV by the IV for the following data.
     ///
     /// # Errors
     /// The kernel's errors, and `InvalidInput` for an IV of wrong length.
@@ -146,7 +146,7 @@ impl Handle {
     pub(crate) fn aead(&self, request: AeadRequest<'_>) -> io::Result<()> {
         let AeadRequest { encrypt, iv, aad, data, tag } = request;
         self.check_iv(iv)?;
-        // The kernel ignores any other length, and uses that of the previous tag.
+        // The kernel ignores any other length, and uses the length of the previous tag.
         let has_tag = match self.cipher {
             Some(row) if row.name.starts_with("ccm") => (4..=16).contains(&tag) && tag.is_multiple_of(2),
             _ => matches!(tag, 4 | 8 | 12..=16),

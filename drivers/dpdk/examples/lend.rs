@@ -2,8 +2,9 @@
 //!
 //!     lend SHIM VDEV cbc|gcm|sha256 BYTES...
 //!
-//! Prints a row per size: the bytes, and nanoseconds per request of a queue in bursts of 32, with the data copied and used in
-//! place. Each is the best of many alternating rounds. Input and output are different regions.
+//! Prints a row per size: the bytes, the nanoseconds per request with the data copied, and the nanoseconds with the data used
+//! in place. Requests go through a queue in bursts of 32. Each time is the best of many alternating rounds. Input and output
+//! are different regions.
 
 use std::time::{Duration, Instant};
 

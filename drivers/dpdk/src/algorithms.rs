@@ -4,7 +4,7 @@ use gantry_core::{Algorithm, Kind};
 
 use crate::sys::Offer;
 
-/// Kinds of operations, and below the numbers of algorithms: those of `shim/gantry_dpdk.h`.
+/// Kinds of operations. Their numbers, and the numbers of algorithms below, are those of `shim/gantry_dpdk.h`.
 pub(crate) const CIPHER: u32 = 1;
 pub(crate) const AUTH: u32 = 2;
 pub(crate) const AEAD: u32 = 3;
@@ -24,7 +24,7 @@ const AES_GCM: u32 = 1;
 const AES_CCM: u32 = 2;
 const CHACHA20_POLY1305: u32 = 3;
 
-/// The cryptodev operation that computes an algorithm, by the numbers of the shim.
+/// The cryptodev operation that computes an algorithm. The values are the shim's numbers of algorithms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CryptodevOp {
     Cipher(u32),
@@ -39,7 +39,7 @@ pub(crate) enum CryptodevOp {
 }
 
 impl CryptodevOp {
-    /// Returns `None` for algorithms without a name in cryptodev, and for XTS: no PMD without hardware has it, so results for data of odd
+    /// Returns `None` for algorithms without a name in cryptodev, and for XTS: no PMD without hardware has XTS, so results for data of odd
     /// lengths could not be verified.
     pub(crate) fn for_algorithm(algorithm: Algorithm) -> Option<Self> {
         use Algorithm as A;

@@ -23,7 +23,7 @@ pub(crate) struct DpdkDevice {
 }
 
 impl DpdkDevice {
-    /// Makes a device. `name` is the vdev's name or the PCI address; `version` is DPDK's.
+    /// Makes a device. `name` is the vdev's name or the PCI address; `version` is the version of DPDK.
     pub(crate) fn new(name: &str, version: &str, engine: Arc<Engine>) -> Self {
         let Cryptodev { driver, hardware, chains, .. } = &engine.cryptodev;
         let offers = engine.cryptodev.offers();
@@ -69,13 +69,14 @@ fn handles_edge_cases(driver: &str) -> bool {
     driver == "crypto_openssl"
 }
 
-/// Returns whether a PMD may give a request the result of another one, which no known answer shows. On CPUs with AVX-512, ipsec-mb did so
-/// with DES until the middle of 2025 (intel/intel-ipsec-mb, issue 169); its version cannot be queried. A scheduler may use its PMD.
+/// Returns whether a PMD may give a request the result of another request. Known-answer tests do not show this. On CPUs with AVX-512,
+/// ipsec-mb did so with DES until the middle of 2025 (intel/intel-ipsec-mb, issue 169); the version of ipsec-mb cannot be queried. A
+/// scheduler may use the PMD of ipsec-mb.
 fn may_swap_results(driver: &str, algorithm: Algorithm) -> bool {
     ["crypto_aesni_mb", "crypto_scheduler"].contains(&driver) && algorithm == Algorithm::DesEde3Cbc
 }
 
-/// Returns the class behind a PMD, and the number of requests that it computes side by side.
+/// Returns the class of the engine behind a PMD, and the number of requests that the PMD computes side by side.
 fn class_and_lanes(driver: &str, hardware: bool) -> (Class, usize) {
     match driver {
         _ if hardware => (Class::Hardware, 1),

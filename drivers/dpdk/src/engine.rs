@@ -8,7 +8,7 @@ use gantry_core::Fault;
 
 use crate::sys::{self, Cryptodev, Pair, Recipe, RsaKey, Session, Slot};
 
-/// Most requests of a queue in the device.
+/// Maximum number of requests that a queue may have in the device.
 pub(crate) const SLOTS: u32 = 128;
 /// Entries of a device's ring. DPDK's rings hold one entry less than their size, so this is twice the slots.
 pub(crate) const DESCRIPTORS: u32 = 2 * SLOTS;
@@ -18,19 +18,19 @@ pub(crate) struct Engine {
     pub(crate) cryptodev: Cryptodev,
     /// Number of queue pairs.
     pub(crate) queues: u32,
-    /// Minimum bytes for using data in regions in place.
+    /// Minimum length, in bytes, of data in regions that is used in place.
     pub(crate) lend_from: usize,
     state: Mutex<State>,
     copied: AtomicU64,
 }
 
 struct State {
-    /// Queue pairs without an owner, some perhaps with requests in the device. The longest idle comes first, so that work
-    /// reaches all of the engines behind a card's rings.
+    /// Queue pairs without an owner, some perhaps with requests in the device. The pair that has been idle for the longest time comes
+    /// first, so that work reaches all engines behind a card's rings.
     idle: VecDeque<Ring>,
-    /// Numbers of queue pairs without memory yet.
+    /// The numbers of the queue pairs that have no memory yet.
     unallocated: std::ops::Range<u32>,
-    /// Requests in the device without a job.
+    /// Number of requests in the device whose jobs were dropped.
     abandoned: usize,
     /// Sessions to free once the last abandoned request has completed.
     sessions_to_free: Vec<Session>,
@@ -48,7 +48,7 @@ impl Ring {
         let before = self.free.len();
         let Self { pair, free } = self;
         while let Ok(1..) = pair.dequeue(|pair, slot, _, _| {
-            // The secret part of the slot is not known any more.
+            // Without its job, it is unknown which bytes of the slot are secret, so all are cleared.
             pair.memory(&slot).buffer.fill(0);
             free.push(slot);
         }) {}

@@ -72,14 +72,14 @@ pub struct Options {
     pub devices: Vec<String>,
     /// Arguments of DPDK's EAL, added to the driver's own. The default needs no hugepages.
     pub eal: Vec<String>,
-    /// DPDK's memory, in MiB. A queue takes 3; a device and its sessions need some more.
+    /// DPDK's memory, in MiB. A queue takes 3; a device and its sessions need a few more.
     pub memory: u32,
-    /// Path of the shim; `None`: searched for in the usual places.
+    /// Path of the shim; `None`: the driver searches the usual places.
     pub shim: Option<PathBuf>,
-    /// Queue pairs of each device, limited by its maximum; one more than there are CPUs by default.
+    /// Number of queue pairs of each device, limited by the device's maximum. The default is one more than the number of CPUs.
     pub queues: Option<u32>,
-    /// Bytes from which devices that can use data in regions in place do so; shorter data is copied. The default is the measured
-    /// break-even.
+    /// Minimum length, in bytes, of data in regions that a device uses in place, if it can; shorter data is copied. The default is the
+    /// measured break-even.
     pub lend_from: usize,
 }
 
@@ -112,7 +112,7 @@ impl DpdkDriver {
         Self { options }
     }
 
-    /// Returns the bytes of messages copied to and from the device of this name; `None` if it does not run.
+    /// Returns the number of message bytes that were copied to and from the device of this name; `None` if the device does not run.
     pub fn copied(device: &str) -> Option<u64> {
         #[cfg(target_os = "linux")]
         return library::running(device.strip_prefix("dpdk:")?).map(|engine| engine.copied());

@@ -121,8 +121,8 @@ pub(crate) fn load(options: &Options) -> Result<Shim, String> {
     ))
 }
 
-/// Returns the folders to search for the shim: beside the program, where `make install` puts it, and its places for programs
-/// that are installed elsewhere.
+/// Returns the folders to search for the shim: the program's folder, the folder of `make install` under the program's prefix,
+/// and the folders of `make install` under the usual prefixes.
 fn places() -> Vec<PathBuf> {
     let program = std::env::current_exe().ok();
     let program_folder = program.as_deref().and_then(Path::parent);
@@ -189,7 +189,7 @@ fn bring_up(shim: Shim, line: &str, options: &Options) -> Result<Engine, String>
 
 fn start_device(cryptodev: Cryptodev, options: &Options) -> Result<Engine, String> {
     let cpus = std::thread::available_parallelism().map_or(1, NonZero::get) as u32;
-    // A queue pair for each CPU, and one for known-answer tests, which run beside other requests.
+    // A queue pair for each CPU, and one for known-answer tests, which run at the same time as other requests.
     let queues = options.queues.unwrap_or(cpus + 1).min(cryptodev.most_queues).max(1);
     let sessions = if cryptodev.most_sessions == 0 { SESSIONS } else { SESSIONS.min(cryptodev.most_sessions) };
     cryptodev
@@ -198,7 +198,7 @@ fn start_device(cryptodev: Cryptodev, options: &Options) -> Result<Engine, Strin
     Ok(Engine::new(cryptodev, queues, options.lend_from))
 }
 
-/// Has DPDK bring up a device that its scheduler will configure and start.
+/// Makes DPDK bring up a device that its scheduler will configure and start.
 pub(crate) fn plug_worker(shim: Shim, line: &str, options: &Options) -> Result<(), String> {
     let _turn = ENGINES.lock().unwrap_or_else(PoisonError::into_inner);
     in_thread(|| plug(shim, line)).map_err(|reason| {
@@ -207,13 +207,13 @@ pub(crate) fn plug_worker(shim: Shim, line: &str, options: &Options) -> Result<(
     })
 }
 
-/// Has DPDK find and bring up a device, without starting it. Errors are DPDK's.
+/// Makes DPDK find and bring up a device, without starting it. Errors are DPDK's.
 fn plug(shim: Shim, line: &str) -> Result<(), String> {
     let (name, arguments) = line.split_once(',').unwrap_or((line, ""));
     shim.plug(if is_pci(name) { c"pci" } else { c"vdev" }, name, arguments)
 }
 
-/// Returns a text of the failure, the reason that DPDK gave, and the missing parts.
+/// Returns a message with the failure, the reason that DPDK gave, and the missing parts.
 fn explain(failure: &str, reason: &str, missing: &[String]) -> String {
     let parts = [failure, reason.trim_end_matches('.')]
         .into_iter()

@@ -7,7 +7,7 @@ use crate::pmds::{Binding, Pmd, UIO};
 
 /// The kernel's information about a machine, to find out why DPDK cannot use a device.
 pub(crate) struct Machine {
-    /// `/`, except in tests.
+    /// The folder of the machine's files: `/`, except in tests.
     root: PathBuf,
     /// Tries to open a file for reading and writing.
     open: fn(&Path) -> io::Result<()>,

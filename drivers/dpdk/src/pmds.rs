@@ -18,7 +18,7 @@ pub(crate) struct Pmd {
 pub(crate) enum Binding {
     /// `vfio-pci`, or another driver of [`UIO`], which works without an IOMMU.
     Vfio,
-    /// Its regular driver, beside which the PMD works.
+    /// Its regular driver, which stays bound while the PMD uses the device.
     Kernel(&'static str),
     /// None: DPDK creates the device.
     Virtual,
@@ -26,11 +26,11 @@ pub(crate) enum Binding {
     Board,
 }
 
-/// Kernel drivers besides `vfio-pci` that expose a device to a program (DPDK's Linux guide, "Linux Drivers").
+/// Kernel drivers other than `vfio-pci` that expose a device to a program (DPDK's Linux guide, "Linux Drivers").
 pub(crate) const UIO: [&str; 2] = ["igb_uio", "uio_pci_generic"];
 
-/// The cryptodevs of DPDK that Debian packages. Names are those that each PMD registers, numbers those of its table of PCI devices
-/// (`drivers/crypto` and `drivers/common` of DPDK 22.11 to 25.11).
+/// The cryptodevs of DPDK that Debian packages. The names are the ones that each PMD registers. The numbers are from its table of PCI
+/// devices (`drivers/crypto` and `drivers/common` of DPDK 22.11 to 25.11).
 const PMDS: [Pmd; 14] = [
     vdev("crypto_openssl", &["crypto_openssl"]),
     vdev(
@@ -104,7 +104,8 @@ impl Pmd {
         PMDS.iter().find(|pmd| pmd.ids.contains(&id))
     }
 
-    /// Returns whether a process has loaded its library, according to `/proc/self/maps`. DPDK loads every installed PMD when it starts.
+    /// Returns whether a process has loaded the PMD's library, according to `/proc/self/maps`. DPDK loads every installed PMD when it
+    /// starts.
     pub(crate) fn is_loaded(&self, maps: &str) -> bool {
         let file = format!("/librte_{}.so", self.library);
         maps.lines().any(|line| line.contains(&file))

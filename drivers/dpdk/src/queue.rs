@@ -18,15 +18,15 @@ const BURST: usize = 32;
 /// A queue pair of a cryptodev.
 ///
 /// Every request is copied into a slot and back, except data in regions that can be used in place
-/// ([`memory_to_lend`](DpdkSession::memory_to_lend)). DPDK cannot take a request back from a device, but a dropped queue must. So the
-/// device may keep slots, and slots may keep regions, but never a buffer of a caller.
+/// ([`memory_to_lend`](DpdkSession::memory_to_lend)). DPDK cannot take a request back from a device, but a dropped queue must end its jobs
+/// at once. So the device may keep slots, and slots may keep regions, but never a buffer of a caller.
 pub(crate) struct DpdkQueue {
     engine: Arc<Engine>,
     /// `None` once returned to the engine.
     ring: Option<Ring>,
     /// The job of each slot. Every slot in the device has one, unless it was [abandoned](Engine::abandon).
     jobs: Box<[Option<Job>]>,
-    /// The present step of each slot with an RSA request.
+    /// The current step of each slot with an RSA request.
     steps: Box<[Option<Step>]>,
     /// Requests written into their slots, but not yet taken by the device.
     staged: Vec<Request>,
@@ -76,7 +76,7 @@ impl DpdkQueue {
         }
     }
 
-    /// Ends every job with a fault. Those in the device stay there as abandoned.
+    /// Ends every job with a fault. Requests in the device stay there, and are abandoned.
     fn fail_all(&mut self, fault: &Fault, done: &mut Completions<'_>) {
         self.abandon();
         for job in self.jobs.iter_mut().filter_map(Option::take) {

@@ -11,27 +11,27 @@ use crate::engine::Engine;
 use crate::fault::unsupported;
 use crate::sys::{DATA, Pair, Request, RsaKey, Session, Slot, SlotMemory, Status};
 
-/// Algorithms, with the bytes of their modulus. PKCS #1 v1.5 padding (RFC 8017, 8.2) needs no hash function of the device, and
-/// DPDK's PMDs have no common one. PSS needs one, and no PMD supports it.
+/// Algorithms, each with the length of its modulus in bytes. PKCS #1 v1.5 padding (RFC 8017, 8.2) needs no hash function of the device, and
+/// no hash function is common to all PMDs of DPDK. PSS needs a hash function, and no PMD supports PSS.
 pub(crate) const ALGORITHMS: [(Algorithm, usize); 3] =
     [(Algorithm::Rsa2048Pkcs1, 256), (Algorithm::Rsa3072Pkcs1, 384), (Algorithm::Rsa4096Pkcs1, 512)];
 
 /// An RSA session.
 ///
-/// A signature is the private power of the padded digest. It is returned only if the signature's public power, which the device
-/// computes, is the padded digest again.
-/// Otherwise, a faulty signature would reveal a prime of the key (Boneh, DeMillo, Lipton, 1997). Verification computes the public power of
-/// a signature and compares.
+/// A signature is the private power of the padded digest. It is returned only if the signature's public power, which the device computes,
+/// is the padded digest again. Without this check, a faulty signature would reveal a prime of the key (Boneh, DeMillo, Lipton, 1997).
+/// Verification computes the public power of a signature and compares.
 pub(crate) struct RsaSession {
     engine: Arc<Engine>,
     params: SessionParams,
     /// Length of the modulus in bytes.
     size: usize,
-    /// DPDK sessions by number of queue pair: OpenSSL's PMD computes in its session, so queue pairs cannot share one.
+    /// DPDK sessions, indexed by the number of the queue pair. OpenSSL's PMD computes in the memory of the session, so queue pairs cannot
+    /// share a session.
     sessions: Box<[OnceLock<Session>]>,
 }
 
-/// The computation of a slot.
+/// The device's current computation for the request in a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     Sign,
@@ -138,7 +138,7 @@ impl RsaSession {
     }
 
     /// Returns the numbers in a slot: the input of the computation, its result, and the padded digest. The digest is a copy, because the
-    /// caller's may change in foreign memory.
+    /// caller's digest may change if it is in foreign memory.
     fn numbers<'a>(&self, memory: &'a mut SlotMemory<'_>) -> [&'a mut [u8]; 3] {
         let (number, rest) = memory.buffer[DATA..].split_at_mut(self.size);
         let (result, rest) = rest.split_at_mut(self.size);
@@ -212,7 +212,7 @@ pub(crate) fn proceed(
     Err((slot, end))
 }
 
-/// Returns whether a modulus has its length, is odd, and is the product of the primes. With other numbers a device would fail, and be
+/// Returns whether a modulus has its full length, is odd, and is the product of the primes. With other numbers a device would fail, and be
 /// quarantined for all callers. No branch and no index depends on a prime.
 fn is_sound(key: &RsaKey<'_>) -> bool {
     let [first, .., last] = key.modulus else { return false };

@@ -10,12 +10,12 @@ use crate::engine::Engine;
 use crate::fault::unsupported;
 use crate::sys::{DATA, IV, Layout, LentMemory, Recipe, Session, SlotMemory, Status};
 
-/// Most bytes of associated data. The room in front of the data also holds CCM's 18 bytes and an IV.
+/// Maximum number of bytes of associated data. The room in front of the data also holds CCM's 18 bytes and an IV.
 const MOST_AAD: usize = 1024;
 /// Bytes that CCM needs before its associated data, and the position of its nonce in the IV (rte_crypto_sym.h).
 const CCM_FRONT: usize = 18;
 const CCM_NONCE: usize = 1;
-/// Most DPDK sessions of one Gantry session: two directions with a few lengths of associated data or nonces.
+/// Maximum number of DPDK sessions of one Gantry session: two directions with a few lengths of associated data or nonces.
 const VARIANTS: usize = 16;
 
 /// A session of the device.
@@ -44,7 +44,7 @@ struct Shape {
     decrypt: bool,
     iv: usize,
     aad: usize,
-    /// True for the MAC of a chain without its cipher.
+    /// True for a session that computes only the MAC of a chain, without the cipher.
     mac_only: bool,
 }
 
@@ -156,8 +156,8 @@ impl DpdkSession {
         Some(LentMemory::new(input, Some(output).filter(|output| writes_data(operation) && !overlap(input, output))))
     }
 
-    /// Writes a request into its slot. `external_length` is the length of data that are not among its operands: these are already in
-    /// the slot, or used in place.
+    /// Writes a request into its slot. `external_length` is the length of data that are not among the job's operands: such data are already
+    /// in the slot, or are used in place.
     pub(crate) fn prepare(
         &self,
         operands: &Operands<'_>,
@@ -231,7 +231,7 @@ impl DpdkSession {
             return Err(Fault::Declined("the device takes at most 1024 bytes of associated data"));
         }
         if let CryptodevOp::Chain { .. } = self.support.operation {
-            // The MAC covers associated data, IV and ciphertext, which are adjacent; DPDK calls none of it AAD.
+            // The MAC covers associated data, IV and ciphertext, which are adjacent; DPDK calls none of these three AAD.
             self.check_counter(iv, bytes)?;
             // Without data the cipher has no work, and ipsec-mb mishandles empty data.
             let mac_only = bytes == 0;
@@ -252,7 +252,8 @@ impl DpdkSession {
         let session = self.variant(Shape { decrypt, iv: iv.len(), aad: aad.len(), mac_only: false })?;
         let (nonce, front) = if self.support.operation.is_ccm() { (CCM_NONCE, CCM_FRONT) } else { (0, 0) };
         copy(&mut memory.iv[nonce..nonce + iv.len()], iv);
-        // CCM pads associated data to whole blocks in place, and QAT reads zeros behind GCM's (DPDK's guide, "Limitations").
+        // CCM pads associated data to whole blocks in place, and QAT expects zeros after the associated data of GCM (DPDK's guide,
+        // "Limitations").
         let start = DATA - (front + aad.len()).next_multiple_of(16);
         write_at(memory, start + front, aad);
         memory.buffer[start + front + aad.len()..DATA].fill(0);
@@ -274,8 +275,8 @@ fn write_at(memory: &mut SlotMemory<'_>, at: usize, bytes: &[u8]) {
     copy(&mut memory.buffer[at..at + bytes.len()], bytes);
 }
 
-/// Copies `from` to `to`. The listed lengths are those of nonces, headers and tags: copies of constant length compile to a few
-/// instructions, others to a call.
+/// Copies `from` to `to`. The listed lengths occur for nonces, headers and tags: copies of constant length compile to a few instructions,
+/// others to a call.
 #[inline]
 fn copy(to: &mut [u8], from: &[u8]) {
     match from.len() {
@@ -288,8 +289,8 @@ fn copy(to: &mut [u8], from: &[u8]) {
     }
 }
 
-/// Takes the result of a job out of its slot, and wipes its secrets. Returns the result, with the number of message bytes that were
-/// copied.
+/// Takes the result of a job out of its slot, and wipes the secrets in the slot. Returns the result, with the number of message bytes that
+/// were copied.
 pub(crate) fn finish(
     job: &mut Job,
     memory: &mut SlotMemory<'_>,
@@ -315,8 +316,8 @@ pub(crate) fn finish(
     (deliver(job.operands(), Some(bytes), memory, status).0, copied)
 }
 
-/// Moves results from a slot to the operands, and wipes its secrets. `external_length` is the number of data bytes that are not in the
-/// slot. Returns the number of message bytes that were copied.
+/// Moves results from a slot to the operands, and wipes the secrets in the slot. `external_length` is the number of data bytes that are not
+/// in the slot. Returns the number of message bytes that were copied.
 pub(crate) fn deliver(
     operands: Operands<'_>,
     external_length: Option<usize>,

@@ -9,8 +9,8 @@
 //!    the session. If it must drop the job earlier, it reports that to the engine
 //!    ([`Engine::abandon`](crate::engine::Engine::abandon)), which frees no session until those slots have returned.
 //! 4. *A child does nothing.* After `fork` the memory is shared with the parent. Every public path checks [`forked`] first.
-//! 5. *Lent memory stays.* A request may point to regions of a caller, which are not Rust references ([`Pair::lend`]). The pair has
-//!    clones of them until the device returns the request, regardless of its job.
+//! 5. *Lent memory stays.* A request may point to regions of a caller, which are not Rust references ([`Pair::lend`]). The pair has clones
+//!    of them until the device returns the request, even if the request's job has ended.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::path::Path;
@@ -28,9 +28,9 @@ pub(crate) use pair::{Layout, LentMemory, Pair, QueueError, Request, Slot, SlotM
 
 const ABI: u32 = 3;
 
-/// Offset of data in a slot. Authenticated bytes before them end here.
+/// Offset of the data in a slot, in bytes. Authenticated bytes in front of the data end here.
 pub(crate) const DATA: usize = 1152;
-/// Most bytes of data in a slot.
+/// Maximum number of bytes of data in a slot.
 pub(crate) const MOST_DATA: usize = 16384;
 /// Bytes of the longest tag, which follows the data.
 pub(crate) const MOST_TAG: usize = 64;
@@ -172,14 +172,14 @@ impl Shim {
             format!("{}: {}", path.display(), error.split(" (os error").next().unwrap_or_default())
         })?;
         let text = CString::new(path.as_os_str().as_bytes()).map_err(|_| "the path contains a zero byte".to_owned())?;
-        // SAFETY: a C string. The libraries' initialisers run, as with any linked library.
+        // SAFETY: `text` is a C string. The libraries' initialisers run, as with any linked library.
         let library = unsafe { libc::dlopen(text.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
         if library.is_null() {
             // SAFETY: after a failure it is a C string, valid until the next call of dl* in this thread.
             let reason = unsafe { libc::dlerror().as_ref().map(|reason| CStr::from_ptr(reason)) };
             return Err(reason.unwrap_or_default().to_string_lossy().into_owned());
         }
-        // SAFETY: a handle from dlopen, and a C string.
+        // SAFETY: `library` is a handle from dlopen, and the name is a C string.
         let entry = unsafe { libc::dlsym(library, c"gantry_dpdk".as_ptr()) };
         if entry.is_null() {
             return Err(format!("{} is not Gantry's DPDK shim", path.display()));
@@ -201,25 +201,25 @@ impl Shim {
         Ok(Self(unsafe { &*interface }))
     }
 
-    /// Returns DPDK's version and ABI number, for people.
+    /// Returns a text with DPDK's version and ABI number.
     pub(crate) fn version(self) -> String {
         // SAFETY: takes no arguments and returns a static C string (rte_version).
         let version = unsafe { CStr::from_ptr((self.0.version)()) };
         format!("{} (ABI {})", version.to_string_lossy(), self.0.dpdk_abi)
     }
 
-    /// Returns DPDK's ABI number; 23 is that of 22.11.
+    /// Returns DPDK's ABI number; 23 is the number of release 22.11.
     pub(crate) fn release(self) -> u32 {
         self.0.dpdk_abi
     }
 
-    /// Calls `rte_eal_init`. Call it once in a process, from a temporary thread: DPDK binds it to the CPUs of its main lcore.
+    /// Calls `rte_eal_init`. Call it once in a process, from a temporary thread: DPDK binds the thread to the CPUs of its main lcore.
     pub(crate) fn start(self, arguments: Vec<CString>) -> Result<(), String> {
         // DPDK may keep the strings, and permutes the array.
         let mut raw: Vec<*mut c_char> = arguments.into_iter().map(CString::into_raw).collect();
         let count = c_int::try_from(raw.len()).map_err(|_| "too many arguments".to_owned())?;
         raw.push(std::ptr::null_mut());
-        // SAFETY: `count` C strings that are never freed, followed by a null.
+        // SAFETY: the array has `count` C strings that are never freed, followed by a null.
         let result = unsafe { (self.0.start)(count, raw.leak().as_ptr()) };
         if result == 0 { Ok(()) } else { Err(self.error_message(result)) }
     }
@@ -227,7 +227,7 @@ impl Shim {
     /// Returns the error in DPDK's log, or else the meaning of the number.
     fn error_message(self, result: c_int) -> String {
         let mut text: [c_char; 256] = [0; 256];
-        // SAFETY: a buffer with its size; the function writes a C string.
+        // SAFETY: the buffer has the size that is passed; the function writes a C string.
         unsafe { (self.0.last_log)(text.as_mut_ptr(), text.len() as u32) };
         match string(&text) {
             message if message.is_empty() => std::io::Error::from_raw_os_error(-result).to_string(),
@@ -235,13 +235,13 @@ impl Shim {
         }
     }
 
-    /// Has DPDK's `bus` ("vdev", "pci") bring up a device.
+    /// Makes DPDK's `bus` ("vdev", "pci") bring up a device.
     pub(crate) fn plug(self, bus: &CStr, name: &str, arguments: &str) -> Result<(), String> {
         let [name, arguments] = [name, arguments].map(CString::new);
         let (Ok(name), Ok(arguments)) = (name, arguments) else {
             return Err("the device's name or arguments contain a zero byte".to_owned());
         };
-        // SAFETY: three C strings, which DPDK copies.
+        // SAFETY: the arguments are three C strings, which DPDK copies.
         let result = unsafe { (self.0.plug)(bus.as_ptr(), name.as_ptr(), arguments.as_ptr()) };
         if result == 0 { Ok(()) } else { Err(self.error_message(result)) }
     }
@@ -252,7 +252,7 @@ impl Shim {
         let name = CString::new(name).ok()?;
         // SAFETY: the record consists of numbers, for which zero is valid.
         let mut record: DeviceRecord = unsafe { std::mem::zeroed() };
-        // SAFETY: a C string and memory of the right type.
+        // SAFETY: `name` is a C string, and `record` is memory of the right type.
         let result = unsafe { (self.0.find)(name.as_ptr(), asymmetric.into(), &raw mut record) };
         (result == 0).then(|| Cryptodev {
             shim: self,
@@ -282,14 +282,14 @@ pub(crate) struct Cryptodev {
     /// The name of its driver, which DPDK calls a PMD.
     pub(crate) driver: String,
     pub(crate) hardware: bool,
-    /// It computes cipher and MAC in one operation.
+    /// True if the device computes cipher and MAC in one operation.
     pub(crate) chains: bool,
-    /// It can write to a different buffer than it reads.
+    /// True if the device can write to a different buffer than it reads.
     out_of_place: bool,
     pub(crate) most_queues: u32,
-    /// 0: no limit.
+    /// Maximum number of sessions; 0 means no limit.
     pub(crate) most_sessions: u32,
-    /// It supports symmetric cryptography, perhaps asymmetric as well.
+    /// True if the device supports symmetric cryptography; it may support asymmetric cryptography as well.
     pub(crate) symmetric: bool,
     rsa: Range,
 }
@@ -301,7 +301,7 @@ impl Cryptodev {
         self.out_of_place && ["crypto_openssl", "crypto_aesni_mb"].contains(&&*self.driver)
     }
 
-    /// Returns whether it computes powers with a modulus of `bytes` bytes.
+    /// Returns whether the device computes powers with a modulus of `bytes` bytes.
     pub(crate) fn has_rsa(&self, bytes: usize) -> bool {
         let Range { min, max, .. } = self.rsa;
         // A maximum of 0 means no limit.
@@ -314,7 +314,7 @@ impl Cryptodev {
             return Vec::new();
         }
         let mut offers = vec![Offer::default(); 256];
-        // SAFETY: there are this many rows of the right type; the function returns the number of written rows.
+        // SAFETY: `offers` has as many rows of the right type as its length says; the function returns the number of written rows.
         let count = unsafe { (self.shim.0.capabilities)(self.id, offers.as_mut_ptr(), offers.len() as u32) };
         offers.truncate(count as usize);
         offers
@@ -322,7 +322,7 @@ impl Cryptodev {
 
     /// Creates queue pairs and space for sessions, and starts the device.
     pub(crate) fn configure(&self, queues: u32, descriptors: u32, sessions: u32) -> Result<(), String> {
-        // SAFETY: numbers only; `id` is that of a cryptodev.
+        // SAFETY: all arguments are numbers; `id` is the number of a cryptodev.
         let result = unsafe { (self.shim.0.configure)(self.id, queues, descriptors, sessions) };
         if result == 0 { Ok(()) } else { Err(self.shim.error_message(result)) }
     }
@@ -330,14 +330,14 @@ impl Cryptodev {
     /// Restarts a stopped device.
     #[cfg(test)]
     pub(crate) fn run(&self) -> bool {
-        // SAFETY: a number; the device was configured.
+        // SAFETY: the argument is a number; the device was configured.
         unsafe { (self.shim.0.run)(self.id) == 0 }
     }
 
-    /// Stops the device, as an operator or another part of the process may do at any time: no request moves any more.
+    /// Stops the device, as an operator or another part of the process may do at any time. A stopped device takes and returns no requests.
     #[cfg(test)]
     pub(crate) fn stop(&self) {
-        // SAFETY: a number; DPDK replaces the device's request functions by ones that do nothing.
+        // SAFETY: the argument is a number; DPDK replaces the device's request functions by ones that do nothing.
         unsafe { (self.shim.0.stop)(self.id) };
     }
 
@@ -359,7 +359,7 @@ impl Cryptodev {
             key_length: key.len() as u32,
             auth_key_length: auth_key.len() as u32,
         };
-        // SAFETY: keys with their lengths, which DPDK copies (rte_cryptodev_sym_session_create).
+        // SAFETY: the record has the keys with their lengths; DPDK copies the keys (rte_cryptodev_sym_session_create).
         let session = NonNull::new(unsafe { (self.shim.0.session_new)(self.id, &raw const record) });
         session.map(|pointer| Session { pointer, rsa: false })
     }
@@ -378,7 +378,7 @@ impl Cryptodev {
             modulus_length: modulus.len() as u32,
             exponent_length: exponent.len() as u32,
         };
-        // SAFETY: numbers with their lengths, which DPDK copies (rte_cryptodev_asym_session_create).
+        // SAFETY: the record has the key's numbers with their lengths; DPDK copies the numbers (rte_cryptodev_asym_session_create).
         let session = NonNull::new(unsafe { (self.shim.0.rsa_new)(self.id, &raw const record) });
         session.map(|pointer| Session { pointer, rsa: true })
     }

@@ -36,7 +36,8 @@ use zeroize::Zeroize;
 /// Bytes of a block.
 pub(crate) const BLOCK: usize = 16;
 
-/// The round keys of one key (FIPS 197, 5.2). Aligned so that no round key crosses a cache line: the kernels reread them all the time.
+/// The round keys of one key (FIPS 197, 5.2). Aligned so that no round key crosses a cache line: the kernels keep reading the round keys
+/// from memory.
 #[repr(C, align(16))]
 pub(crate) struct RoundKeys {
     keys: [[u8; BLOCK]; 15],
@@ -50,7 +51,7 @@ impl RoundKeys {
         schedule.expand(aes, key).then_some(schedule)
     }
 
-    /// Returns round keys that are all zero, without rounds.
+    /// Returns round keys that are all zero. The number of rounds is 0.
     pub(crate) fn zeroed() -> Self {
         RoundKeys { keys: [[0; BLOCK]; 15], rounds: 0 }
     }
@@ -115,7 +116,7 @@ impl RoundKeys {
         self.keys.into_iter().chain([ends]).chain(with).map(|secret| secret.to_vec()).collect()
     }
 
-    /// Returns true if a kernel for these keys also serves `other`.
+    /// Returns true if `other` has as many rounds, so that a kernel for these keys also accepts `other`.
     pub(crate) fn same_length(&self, other: &RoundKeys) -> bool {
         self.rounds == other.rounds
     }
@@ -152,7 +153,7 @@ impl Aes {
     }
 }
 
-/// Returns one key, or several of one length: most batches belong to one session.
+/// Returns random keys of one random length: a single key in half of the calls, because most batches belong to one session.
 #[cfg(test)]
 pub(crate) fn keys_of_one_length<K>(random: &crate::random::Random, new: impl Fn(&[u8]) -> Option<K>) -> Vec<K> {
     let length = [16, 24, 32][random.below(3)];

@@ -21,8 +21,8 @@ impl CbcKey {
         Some(CbcKey { kernels: aes.chains(&keys, Mode::Encrypt), keys })
     }
 
-    /// Encrypts messages side by side, at most `count` of them, each with its own key. All keys are as long as this one;
-    /// messages under this key itself are fastest.
+    /// Encrypts all messages side by side, each with its own key. `count` is the maximum number of messages, and selects the kernel. All
+    /// keys are as long as this one; messages under this key itself are fastest.
     pub(crate) fn run<'a>(&'a self, count: usize, jobs: impl Iterator<Item = CbcJob<'a>>) {
         chains::run(&self.keys, self.kernels, count, jobs);
     }
@@ -77,7 +77,7 @@ pub(crate) mod tests {
 
     #[cfg(target_arch = "x86_64")]
     impl CbcKey {
-        /// Returns the values that messages of these data must wipe.
+        /// Returns the values that must be wiped after messages with these data.
         pub(crate) fn secrets(&self, iv: [u8; BLOCK], data: &[Vec<u8>]) -> Vec<Vec<u8>> {
             let with_chains = |data: &Vec<u8>| {
                 let plain = data.as_chunks::<BLOCK>().0.to_vec();
@@ -134,7 +134,8 @@ pub(crate) mod tests {
         }
     }
 
-    /// Compares messages of random lengths side by side, in place and not, with one key and several, with messages processed one by one.
+    /// Compares messages that run side by side with messages processed one by one: random lengths, in place and in separate buffers, with
+    /// one key and with several.
     #[test]
     fn cbc_side_by_side_equals_one_message_at_a_time() {
         let random = Random::new(0x6362_6373);

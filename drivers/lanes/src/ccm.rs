@@ -33,13 +33,13 @@ impl CcmKey {
         self.ctr.run(messages);
     }
 
-    /// Computes the tags of `jobs` side by side, at most `count` of them, each with its own key. All keys are as long as this one;
-    /// jobs under this key itself are fastest.
+    /// Computes the tags of all `jobs` side by side, each with its own key. `count` is the maximum number of jobs, and selects the kernel.
+    /// All keys are as long as this one; jobs under this key itself are fastest.
     pub(crate) fn authenticate<'a>(&'a self, count: usize, jobs: impl Iterator<Item = TagJob<'a>>) {
         chains::run(self.ctr.keys(), self.chains, count, jobs);
     }
 
-    /// Returns true if messages with `other` can run side by side with those of this key.
+    /// Returns true if messages under `other` can run side by side with messages under this key.
     pub(crate) fn runs_with(&self, other: &CcmKey) -> bool {
         self.ctr.runs_with(&other.ctr)
     }
@@ -74,7 +74,7 @@ impl Nonce {
         self.block(0, number)
     }
 
-    /// Returns a block with these flags, combined with those for the length of the nonce. `number` fits into the remaining bytes.
+    /// Returns a block with these flags, combined with the flag bits for the length of the nonce. `number` fits into the remaining bytes.
     fn block(self, flags: u8, number: u64) -> [u8; BLOCK] {
         let flags = flags | (14 - self.bytes) as u8;
         (u128::from(flags) << 120 | self.block | u128::from(number)).to_be_bytes()
@@ -87,15 +87,15 @@ pub(crate) struct TagJob<'a> {
     pub(crate) nonce: Nonce,
     pub(crate) associated: &'a [u8],
     pub(crate) data: &'a [u8],
-    /// Bytes of the tag; this number is authenticated too.
+    /// Length of the tag in bytes. This number is authenticated, too.
     pub(crate) bytes: usize,
     /// The tag before truncation.
     pub(crate) tag: &'a mut [u8; BLOCK],
 }
 
 impl TagJob<'_> {
-    /// Returns the first blocks (A.2) and their number: one without associated data, otherwise two. Takes the bytes that fit into the
-    /// second block from `associated`.
+    /// Returns the first blocks (A.2) and their number: one without associated data, otherwise two. Removes from `associated` the bytes
+    /// that it copies to the second block.
     fn first_blocks(&mut self) -> ([[u8; BLOCK]; 2], usize) {
         let associated = self.associated.len();
         let flags = if associated > 0 { 0x40 } else { 0 } | (8 * ((self.bytes - 2) / 2)) as u8;
@@ -128,7 +128,7 @@ pub(crate) struct TagLane<'a> {
     job: TagJob<'a>,
     /// The first blocks; later a padded partial block, or a counter.
     blocks: [[u8; BLOCK]; 2],
-    /// The MAC is complete, and its mask is being encrypted.
+    /// True once the MAC is complete: the lane then encrypts the mask of the tag.
     masking: bool,
 }
 
@@ -175,7 +175,8 @@ unsafe impl<'a> ChainJob<'a> for TagJob<'a> {
         }
         let next = next_blocks(&mut job.associated, block).or_else(|| next_blocks(&mut job.data, block));
         next.unwrap_or_else(|| {
-            // The tag is the MAC encrypted in counter mode; its mask is a chain of one block. The counter overwrites the end of the data.
+            // The tag is the MAC encrypted in counter mode; its mask is a chain of one block. In `block`, the counter overwrites the copied
+            // end of the data.
             *job.tag = core::mem::take(chain);
             *block = job.nonce.counter(0);
             *masking = true;

@@ -14,8 +14,9 @@ const WIDE_LANES: usize = 32;
 /// A message for a chain.
 ///
 /// # Safety
-/// The blocks of a run are readable until the next call of [`next`](Self::next). In [`Mode::Encrypt`] the same number of blocks is
-/// writable, in the same memory or in memory that does not overlap. The caller does not move the `State` value during that time.
+/// The blocks of a run, which are contiguous, are readable until the next call of [`next`](Self::next). In [`Mode::Encrypt`] the same
+/// number of blocks is writable, in the same memory or in memory that does not overlap. The caller does not move the `State` value during
+/// that time.
 pub(crate) unsafe trait ChainJob<'a>: Sized {
     /// The purpose of the chain: encryption or a MAC.
     const MODE: Mode;
@@ -30,12 +31,13 @@ pub(crate) unsafe trait ChainJob<'a>: Sized {
     /// in `state` the values that [`next`](Self::next) needs.
     fn start(self, state: &mut Option<Self::State>, chain: &mut [u8; BLOCK]) -> (Run, *mut u8);
 
-    /// Returns the next run; its output, if any, follows that of the previous run. `chain` is the chaining value before it.
+    /// Returns the next run. The output of the run, if any, follows the output of the previous run. `chain` is the chaining value before
+    /// the run.
     fn next(state: &mut Self::State, chain: &mut [u8; BLOCK]) -> Run;
 }
 
-/// Runs `jobs` side by side, at most `count` of them, each with its own keys. All keys are as long as `keys`; jobs that use `keys` itself
-/// are fastest. `kernels` is for keys of this length and for the mode of the jobs.
+/// Runs all `jobs` side by side, each with its own keys. `count` is the maximum number of jobs, and selects the kernel. All keys are as
+/// long as `keys`; jobs that use `keys` itself are fastest. `kernels` is for keys of this length and for the mode of the jobs.
 pub(crate) fn run<'a, J: ChainJob<'a>>(
     keys: &'a RoundKeys,
     kernels: Kernels,
@@ -146,14 +148,14 @@ impl<'t, 'a, const N: usize> Chains<'t, 'a, N> {
         Chains { kernels, lane_kernels, keys: [keys; N], table, values: [[0; BLOCK]; N], from, to }
     }
 
-    /// Returns the maximum number of lanes for [`advance_few`](Self::advance_few): those of the narrow kernel if `lane_kernels` has more,
-    /// else 1.
+    /// Returns the maximum number of lanes for [`advance_few`](Self::advance_few): the lanes of the narrow kernel if `lane_kernels` has
+    /// more lanes, else 1.
     fn few(&self) -> usize {
         if self.lane_kernels.lanes > self.kernels.narrow.lanes { self.kernels.narrow.lanes } else { 1 }
     }
 
-    /// Returns the number of busy lanes from which advancing all lanes is faster than [`few`](Self::few) at a time. Idle lanes cost
-    /// nothing, so two chains side by side are never slower than one after the other.
+    /// Returns the number of busy lanes from which advancing all lanes at once is faster than advancing [`few`](Self::few) lanes at a time.
+    /// Idle lanes cost nothing, so two chains side by side are never slower than one after the other.
     fn break_even(&self) -> usize {
         self.few() + 1
     }
@@ -165,7 +167,7 @@ impl<'t, 'a, const N: usize> Chains<'t, 'a, N> {
         self.to[idle] = self.to[busy];
     }
 
-    /// Advances all lanes by `blocks` blocks. With `end`, all segments end there.
+    /// Advances all lanes by `blocks` blocks. With `end`, the run of every busy lane ends after these blocks.
     ///
     /// # Safety
     /// In each busy lane `from` is readable for `blocks` blocks. In [`Mode::Encrypt`] `to` is writable for `blocks` blocks, and is
@@ -180,7 +182,7 @@ impl<'t, 'a, const N: usize> Chains<'t, 'a, N> {
         // has an equal chain and keys, and all lanes read a block before any lane writes it. Both therefore write equal data to one place.
         unsafe { kernel(chains, from, to, blocks, keys) };
         if end {
-            return; // the next segments set the pointers
+            return; // the next runs set the pointers
         }
         for lane in 0..lanes {
             self.skip(lane, blocks);
@@ -216,7 +218,7 @@ impl<'t, 'a, const N: usize> Chains<'t, 'a, N> {
         let mut chains = [[0; BLOCK]; NARROW_LANES];
         let (mut from, mut to) = ([core::ptr::null(); NARROW_LANES], [core::ptr::null_mut(); NARROW_LANES]);
         for i in 0..narrow.lanes {
-            // The remaining lanes of the function shadow the first.
+            // The remaining lanes of the function shadow the first lane.
             let lane = *lanes.get(i).unwrap_or(&lanes[0]);
             keys[i] = self.keys[lane];
             chains[i] = self.values[lane];
@@ -295,8 +297,8 @@ impl<'a, J: ChainJob<'a>, const N: usize> Lanes for ChainLanes<'_, 'a, J, N> {
     }
 
     fn advance(&mut self, blocks: usize, end: bool) {
-        // SAFETY: the pointers of a busy lane are those of a run of its job. `ChainJob` guarantees that run, in the mode of the kernels.
-        // The engine requests at most the blocks that remain in the run, and does not move the lanes.
+        // SAFETY: the pointers of a busy lane point into a run of its job. `ChainJob` guarantees the memory of the run, in the mode of the
+        // kernels. The engine requests at most the blocks that remain in the run, and does not move the lanes.
         unsafe { self.chains.advance(blocks, end) };
     }
 

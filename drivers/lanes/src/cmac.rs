@@ -31,8 +31,8 @@ impl CmacKey {
         Some(key)
     }
 
-    /// Runs `jobs` side by side, at most `count` of them, each with its own key. All keys are as long as this one; jobs
-    /// under this key itself are fastest.
+    /// Runs all `jobs` side by side, each with its own key. `count` is the maximum number of jobs, and selects the kernel. All keys are as
+    /// long as this one; jobs under this key itself are fastest.
     pub(crate) fn run<'a>(&'a self, count: usize, jobs: impl Iterator<Item = CmacJob<'a>>) {
         chains::run(&self.keys, self.kernels, count, jobs);
     }
@@ -79,8 +79,8 @@ impl Drop for CmacStream {
     }
 }
 
-/// One request: `input` is the next piece of `stream`, or the whole message without a stream. An `output` ends the message: it
-/// receives the MAC, truncated to its length, and the stream is reset.
+/// One request: `input` is the next piece of `stream`, or the whole message without a stream. An `output` ends the message: `output`
+/// receives the MAC, truncated to the length of `output`, and the stream is reset.
 pub(crate) struct CmacJob<'a> {
     pub(crate) key: &'a CmacKey,
     pub(crate) stream: Option<&'a mut CmacStream>,
@@ -226,7 +226,7 @@ mod tests {
 
     #[cfg(target_arch = "x86_64")]
     impl CmacKey {
-        /// Returns the values that messages of these data must wipe, beside the secrets of their chains.
+        /// Returns the values that must be wiped after messages with these data, in addition to the secrets of their chains.
         pub(crate) fn secrets(&self, data: &[Vec<u8>]) -> Vec<Vec<u8>> {
             let whole = data.iter().filter(|data| data.len() % BLOCK == 0);
             let with = |last: &[u8; BLOCK]| last.iter().zip(self.k1).map(|(byte, key)| byte ^ key).collect();
@@ -271,7 +271,8 @@ mod tests {
         }
     }
 
-    /// Compares streams in random pieces beside whole messages, with one key and several, with messages processed one by one.
+    /// Runs streams in random pieces side by side with whole messages, with one key and with several. Compares the MACs with the MACs of
+    /// messages processed one by one.
     #[test]
     fn cmac_streams_equal_whole_messages() {
         let random = Random::new(0x636d_6163);

@@ -156,7 +156,7 @@ fn ciphers_do_not_branch_on_secrets() {
     });
 }
 
-/// The only decision is the comparison of a computed tag.
+/// The only branch that depends on a secret is the comparison of a computed tag.
 #[test]
 #[ignore = "needs valgrind: scripts/constant-time"]
 fn aeads_branch_only_on_the_result_of_the_tag_comparison() {
@@ -262,8 +262,8 @@ fn gcm_traces_do_not_depend_on_secrets() {
     for aes in every_aes() {
         for bytes in [16, 32] {
             let Some(mut key) = GcmKey::new(aes, &vec![0; bytes]) else { continue };
-            // A short message, then eight lines, fewer, and partial ones, in one piece and in several. The counters depend on the key if
-            // the nonce does not have 12 bytes.
+            // The lengths give a short message, eight lines, fewer lines and partial lines, in one piece and in several. The counters
+            // depend on the key if the nonce does not have 12 bytes.
             for (nonce, short, pieces) in [(12, 64, &[16, 0][..]), (12, 100, &[5, 70, 1000, 3]), (16, 5, &[600, 70])] {
                 for decrypt in [false, true] {
                     let secret = |run: usize, length: usize| vec![[0x00, 0xb7][run]; length];
@@ -324,7 +324,7 @@ fn ctr_and_cbc_decryption_traces_do_not_depend_on_secrets() {
                     || {
                         let (key, mut data) = (key.borrow(), data.borrow_mut());
                         let mut rest = &mut data[..];
-                        // Groups of registers, half a group, a single register, and a part of one. Counters carry in between.
+                        // Groups of registers, half a group, a single register, and a part of a register. Counters carry in between.
                         for length in [1024, 608, 224, 16, 48] {
                             let (piece, after) = rest.split_at_mut(length);
                             key.run(core::iter::once(key.message([0xff; 16], Buffers::InPlace(piece))));
@@ -360,7 +360,7 @@ fn traces_show_a_branch_on_a_secret() {
     }
 }
 
-/// The only decision is the result of comparing the tag. The position of a wrong byte causes none.
+/// The only branch that depends on a secret is on the result of comparing the tag. The position of a wrong byte affects no branch.
 #[test]
 #[ignore = "needs valgrind: scripts/constant-time"]
 fn tag_comparison_does_not_reveal_the_position_of_a_wrong_byte() {

@@ -41,7 +41,7 @@ impl Device for LanesDevice {
     }
 }
 
-/// Returns the capability for an algorithm at a level. `None` if it has no lanes.
+/// Returns the capability for an algorithm at a level. `None` if the algorithm has no lanes.
 fn capability(level: Level, algorithm: Algorithm) -> Option<Capability> {
     let (lanes, break_even) = lanes_of(level, algorithm)?;
     let base = Capability::new(algorithm);
@@ -54,7 +54,8 @@ fn capability(level: Level, algorithm: Algorithm) -> Option<Capability> {
     })
 }
 
-/// Describes the CPU for users: the level, the level found if it is limited, and further instructions.
+/// Describes the CPU for users: the level in use, the level of the CPU if it differs, and further instructions that the kernels
+/// use.
 fn description(level: Level) -> String {
     let features = [
         (level.wide_aes(), "VAES"),

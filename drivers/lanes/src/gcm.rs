@@ -19,7 +19,8 @@ pub(crate) fn seal(
     write_tag(&key.crypt_message(false, nonce, associated, data).map_err(too_long)?, tag)
 }
 
-/// Decrypts a message in one piece. If `tag` is not its tag or a prefix of it, fills the output with zeros.
+/// Decrypts a message in one piece. If `tag` is neither the tag of the message nor a prefix of that tag, fills the output with
+/// zeros.
 pub(crate) fn open(
     key: &GcmKey,
     nonce: &[u8],
@@ -176,7 +177,8 @@ mod tests {
         }
     }
 
-    /// Every length up to several rounds of eight lines, with nonces and associated data of several lengths, in place and not.
+    /// Tests every length up to several rounds of eight lines, with nonces and associated data of several lengths, in place and
+    /// in separate buffers.
     #[test]
     fn gcm_of_every_length_matches_the_standard() {
         let random = Random::new(0x0067_636d);
@@ -357,7 +359,7 @@ mod tests {
             }
         }
 
-        /// Copies `data` to the beginning or the end of the page, and returns that slice.
+        /// Copies `data` to the beginning or the end of the page, and returns the copy.
         fn at_border(&mut self, last: bool, data: &[u8]) -> &mut [u8] {
             assert!(data.len() <= PAGE);
             // SAFETY: within the page, which no other slice uses while `self` is borrowed.
@@ -371,7 +373,7 @@ mod tests {
 
     impl Drop for Page {
         fn drop(&mut self) {
-            // SAFETY: the address and the length are those of the mapping.
+            // SAFETY: the mapping has this address and this length.
             unsafe { libc::munmap(self.0.sub(PAGE).cast(), 3 * PAGE) };
         }
     }

@@ -2,7 +2,8 @@
 
 use core::mem::{MaybeUninit, needs_drop};
 
-/// Maximum messages in a group. Large enough to amortise the latency at the beginning of a group, such as that of XTS tweaks.
+/// Maximum messages in a group. Large enough to amortise the latency at the beginning of a group, such as the latency of XTS
+/// tweaks.
 pub(crate) const MAX_GROUP: usize = 32;
 
 /// Runs all messages, at most [`MAX_GROUP`] at a time.

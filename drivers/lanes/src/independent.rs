@@ -172,7 +172,7 @@ mod tests {
         }
     }
 
-    /// Returns first counters that carry over 32, 64 and 128 bits at every position in a message, and others.
+    /// Returns a random first counter. Most of them carry out of the lowest 8, 32, 64 or 128 bits after 1 to 80 blocks.
     fn first_counter(random: &Random) -> [u8; BLOCK] {
         let any = u128::from_be_bytes(random.bytes(BLOCK).try_into().unwrap());
         let before = |bits: u32| (any >> bits << bits).wrapping_sub(1 + random.below(80) as u128);
@@ -186,7 +186,8 @@ mod tests {
         counter.to_be_bytes()
     }
 
-    /// Runs messages of every length up to several rounds of the widest kernel, in place and not, with one key and several.
+    /// Runs messages of every length up to several rounds of the widest kernel, in place and in separate buffers, with one key and with
+    /// several.
     #[test]
     fn ctr_of_every_length_matches_the_standard() {
         let random = Random::new(0x6374_7273);
@@ -206,7 +207,7 @@ mod tests {
         }
     }
 
-    /// Asserts that the keys turn `from` into `to`, in place and not.
+    /// Asserts that the keys turn `from` into `to`, in place and in separate buffers.
     fn assert_crypts(keys: &[IndependentKey; 3], of_each: &[(usize, [u8; BLOCK])], from: &[Vec<u8>], to: &[Vec<u8>]) {
         let mut separate: Vec<Vec<u8>> = from.iter().map(|data| vec![0xee; data.len()]).collect();
         let mut in_place = from.to_vec();

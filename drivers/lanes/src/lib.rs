@@ -1,8 +1,8 @@
 //! Gantry's lanes: many independent requests side by side in the SIMD registers of the CPU.
 //!
-//! This crate contains the sessions, and the kernels of AES; those of hashes and HMAC are in `gantry-digest`. Each AES mode has one kernel,
-//! generic over the registers of `aes` and compiled for each [CPU level](LevelName). The engine of `gantry-digest` keeps lanes full:
-//! requests of any length start, end and stream independently.
+//! This crate contains the sessions, and the kernels of AES; the kernels of hashes and HMAC are in `gantry-digest`. Each AES mode has one
+//! kernel, generic over the registers of `aes` and compiled for each [CPU level](LevelName). The engine of `gantry-digest` keeps lanes
+//! full: requests of any length start, end and stream independently.
 //!
 //! | file | content |
 //! |---|---|

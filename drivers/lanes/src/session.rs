@@ -42,16 +42,16 @@ use chain::{CbcWork, Cmac};
 use ctr::CtrWork;
 use digest::DigestWork;
 
-/// How an algorithm runs on lanes.
+/// A family of algorithms that run on the same kernels.
 pub(crate) enum Family {
     Md5,
     Sha1,
-    /// The initial value and the bytes of the digest.
+    /// The initial value, and the length of the digest in bytes.
     Sha256(&'static [u32; 8], usize),
     Sha512(&'static [u64; 8], usize),
     /// The bytes of the digest.
     Sha3(usize),
-    /// SHAKE and TurboSHAKE: the bytes of a block, and the rounds.
+    /// SHAKE and TurboSHAKE: the length of a block in bytes, and the number of rounds.
     Xof(usize, usize),
     Kt128,
     Blake2b(usize),
@@ -104,7 +104,8 @@ impl Family {
     }
 }
 
-/// Returns the number of lanes of an algorithm on a CPU level, and the batch size from which they are faster. `None` if it has no lanes.
+/// Returns the number of lanes of an algorithm on a CPU level, and the batch size from which lanes are faster than plain software. `None`
+/// if the algorithm has no lanes.
 pub(crate) fn lanes_of(level: Level, algorithm: Algorithm) -> Option<(usize, usize)> {
     fn hash<H: Hash>(level: Level) -> (usize, usize) {
         let kernels = H::kernels(level);
@@ -239,7 +240,7 @@ fn finish_done(offers: &mut [Offer<'_>]) {
 /// The requests of a batch that did not end with [`Outcome::Done`]: their indices and results, ordered by index.
 type Exceptions = Vec<(usize, Result<Outcome, Fault>)>;
 
-/// The work of one family of kernels.
+/// The contents of a session, for one family of kernels: its key, and the functions that run its jobs.
 trait Work: Send + Sync + Sized + 'static {
     fn run(&self, operands: Operands<'_>) -> Result<Outcome, Fault>;
 
@@ -260,7 +261,7 @@ trait Work: Send + Sync + Sized + 'static {
     }
 }
 
-/// An iterator that converts offers of the framework into jobs for lanes, each with the [`Work`] of its own session. Lanes never fail:
+/// An iterator that converts the jobs that core offers into jobs for lanes, each with the [`Work`] of its own session. Lanes never fail:
 /// only `admit` and `convert` add exceptions.
 struct Converted<'a, 'b, W, A, F> {
     lead: &'a W,
@@ -273,7 +274,8 @@ struct Converted<'a, 'b, W, A, F> {
     convert: F,
 }
 
-/// Returns the jobs of a batch. `admit` checks each session except `lead`, unless it is that of the previous job.
+/// Returns the jobs of a batch. `admit` checks the session of each job, except the first job, and except a job of the same session as the
+/// job before it.
 fn converted<'a, 'b, W, T, A, F>(
     lead: &'a W,
     first: Operands<'a>,
@@ -338,7 +340,7 @@ impl<'a, W: Work> Works<'a, W> {
         Works { last: None }
     }
 
-    /// Returns the [`Work`] of `session`. `admit` checks it, unless it is that of the previous job.
+    /// Returns the [`Work`] of `session`. `admit` checks the session, unless the previous job had the same session.
     #[inline(always)]
     fn of(&mut self, session: &'a dyn DeviceSession, admit: impl Fn(&W) -> Result<(), Fault>) -> Result<&'a W, Fault> {
         match self.last {

@@ -1,5 +1,5 @@
-//! Wipes the stack after a key was prepared. Kernels copy no keys to the stack when they use them (`aes::keys`), except those of GCM and
-//! encrypt-then-authenticate, which overwrite the copies.
+//! Wipes the stack after a key was prepared. Kernels copy no keys to the stack when they use them (`aes::keys`), except the kernels of GCM
+//! and encrypt-then-authenticate, which overwrite their copies.
 
 use gantry_core::Algorithm;
 pub(crate) use gantry_digest::internal::wipe::{in_own_frame, overwrite};

@@ -130,7 +130,8 @@ mod tests {
         }
     }
 
-    /// Every length up to several rounds of the widest kernel, side by side, in place and not, with one key and several.
+    /// Tests every length up to several rounds of the widest kernel, side by side, in place and in separate buffers, with one key and with
+    /// several.
     #[test]
     fn xts_of_every_length_matches_the_standard() {
         let random = Random::new(0x0078_7473);

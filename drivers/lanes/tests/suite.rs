@@ -1,5 +1,5 @@
-//! Runs a short part of the conformance suite on the lanes alone. `conformance/tests/devices.rs` runs all of it beside the software
-//! device; this test needs no AWS-LC, so it runs on every target of the lanes (`scripts/arm`).
+//! Runs a short part of the conformance suite on the lanes alone. `conformance/tests/devices.rs` runs the whole suite on the lanes, with
+//! the software device as the reference; this test needs no AWS-LC, so it runs on every target of the lanes (`scripts/arm`).
 
 use gantry_conformance::{Options, Random, run};
 use gantry_core::Gantry;

@@ -25,7 +25,7 @@ pub struct Meter {
     pub requests: u64,
     /// Bytes of data in these requests.
     pub bytes: u64,
-    /// How often a request found no room in the ring.
+    /// Number of times that a request found no room in the ring.
     pub full: u64,
     /// Nanoseconds of work of all units together.
     pub busy_ns: u64,
@@ -47,13 +47,13 @@ pub(crate) struct Card {
     busy_ns: AtomicU64,
 }
 
-/// The position of a request: its queue, the time at which it is ready, and its number. In this order, a queue finds ready
-/// requests first.
+/// The key of a request in the ring: the number of its queue, the time at which the request is ready, and the number of the
+/// request. In this order, each queue finds the requests that are ready first.
 type EntryKey = (u64, u64, u64);
 
 struct State {
     entries: BTreeMap<EntryKey, Entry>,
-    /// Places of the ring in use. Requests that are being submitted have a place, but no entry yet.
+    /// Number of places of the ring in use. Requests that are being submitted have a place, but no entry yet.
     used: usize,
     /// The time at which each unit becomes free.
     units: Box<[u64]>,
@@ -61,12 +61,12 @@ struct State {
     shared_free: u64,
     /// The time at which the last request is ready, if the device keeps the order.
     last_ready: u64,
-    /// Counter that numbers requests and queues.
+    /// The number of the newest request or queue.
     last_number: u64,
     random: Random,
     /// Requests to be computed by the card's thread.
     to_compute: VecDeque<EntryKey>,
-    /// Wakers by queue.
+    /// The waker of each queue that waits, by the number of the queue.
     wakers: BTreeMap<u64, Waker>,
     stopped: bool,
 }
@@ -197,7 +197,7 @@ impl Card {
         }
     }
 
-    /// Completes the ready requests of a queue. Returns the number of its jobs that remain.
+    /// Completes the ready requests of a queue. Returns the number of the queue's jobs that remain in the ring.
     pub(crate) fn poll(&self, queue: u64, done: &mut Completions<'_>) -> usize {
         loop {
             let start = self.time.now();
@@ -225,7 +225,7 @@ impl Card {
         }
     }
 
-    /// Returns true if an entry can be completed as soon as its time has come.
+    /// Returns true if the queue can complete an entry as soon as the entry is ready, without waiting for the card's thread.
     fn can_complete(&self, entry: &Entry) -> bool {
         entry.job.is_some() && (entry.answer.is_some() || !self.time.is_real() || self.faults.is_gone())
     }
@@ -282,7 +282,7 @@ impl Card {
             }
             state = match next {
                 None => self.work.wait(state).unwrap_or_else(PoisonError::into_inner),
-                // A sleep ends some 50 µs late, so the thread yields for the last 60 µs.
+                // A sleep ends about 50 µs late, so the thread yields for the last 60 µs.
                 Some(next) if next - now > 100_000 => {
                     let sleep = Duration::from_nanos(next - now - 60_000);
                     self.work.wait_timeout(state, sleep).unwrap_or_else(PoisonError::into_inner).0

@@ -21,7 +21,7 @@ pub enum Injected {
     Panic,
     /// The request never completes.
     Stall,
-    /// The request completes later, by ten times its work in the engine, so later ones may overtake it.
+    /// The request completes later, by ten times its work in the engine, so later requests may overtake it.
     Late,
     /// The device reports once that it is full, and takes nothing.
     Full,
@@ -78,7 +78,7 @@ impl FromStr for FaultPlan {
     }
 }
 
-/// Control of a device's faults. Clones share it.
+/// Controls the faults of a device. Clones control the same faults.
 #[derive(Clone, Debug, Default)]
 pub struct Faults {
     shared: Arc<Shared>,
@@ -108,13 +108,13 @@ impl Faults {
         self.shared.active.store(true, Ordering::Relaxed);
     }
 
-    /// Injects a fault into the next `times` requests, after those injected before.
+    /// Injects a fault into the next `times` requests, after the faults that were injected before.
     pub fn inject(&self, fault: Injected, times: usize) {
         self.script().next.extend(std::iter::repeat_n(fault, times));
         self.shared.active.store(true, Ordering::Relaxed);
     }
 
-    /// Sets if the device is gone: every call then fails, as with a card that was removed.
+    /// Sets whether the device is gone: every call then fails, as with a card that was removed.
     pub fn set_gone(&self, gone: bool) {
         self.shared.gone.store(gone, Ordering::Relaxed);
     }

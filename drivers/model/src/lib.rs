@@ -1,8 +1,8 @@
 //! Modelled accelerators: devices with the timing of real ones, correct results, and faults on demand.
 //!
-//! A [`Profile`] is a row of data: the cost of a request, the capacity, and the degree of parallelism. The results come from a
-//! reference device that the caller supplies. They are computed off the measured path: by a thread of the model in real time,
-//! and in no time in [virtual time](Time::Virtual).
+//! A [`Profile`] is a row of data: the cost of a request, the capacity, and the degree of parallelism. The results come from a reference
+//! device that the caller supplies. Computing them adds nothing to the measured times: in real time a thread of the model does it, and in
+//! [virtual time](Time::Virtual) it takes no time.
 //!
 //! A profile is a card with a ring that all its queues share, or the software of a modelled board ([`Profile::direct`]). Such
 //! software works in the calling thread and uses its time.
@@ -20,7 +20,7 @@
 
 /// The card: its ring, its units, and the requests in it.
 mod card;
-/// The `Device`.
+/// The `Device` that core uses.
 mod device;
 /// Faults on demand.
 mod faults;
@@ -56,11 +56,11 @@ impl ModelDriver {
         Self::with_faults(profile, reference, time, Faults::default())
     }
 
-    /// Creates a device like [`new`](Self::new), with faults that can be changed later. They only affect cards, not the software of a
+    /// Creates a device like [`new`](Self::new), with faults that can be changed later. The faults affect only cards, not the software of a
     /// board ([`Profile::direct`]).
     ///
     /// # Errors
-    /// Those of [`new`](Self::new).
+    /// The errors of [`new`](Self::new).
     pub fn with_faults(
         profile: Profile,
         reference: Arc<dyn Device>,

@@ -12,7 +12,7 @@ use gantry_core::Algorithm;
 pub struct Profile {
     /// The name of the device without the prefix `model:`.
     pub name: Cow<'static, str>,
-    /// Description for people.
+    /// Description, shown to users.
     pub description: Cow<'static, str>,
     /// The algorithms with their speeds.
     pub rates: Cow<'static, [Rate]>,
@@ -20,7 +20,7 @@ pub struct Profile {
     pub ring: usize,
     /// Number of requests processed at once, each at full bandwidth.
     pub units: usize,
-    /// The limit of all units together, in megabits per second.
+    /// Maximum bandwidth of all units together, in megabits per second.
     pub cap_megabits: Option<u64>,
     /// True if requests complete in the order of submission.
     pub in_order: bool,
@@ -37,7 +37,7 @@ pub struct Profile {
     pub jitter_percent: u32,
     /// Seed of the random numbers.
     pub seed: u64,
-    /// The power of the engine, if known; for software, that of the board.
+    /// The power of the engine, if known; for software, the power of the board.
     pub power: Option<Power>,
 }
 
@@ -111,7 +111,7 @@ const CARD: Profile = Profile {
     power: None,
 };
 
-/// The cards of "Cryptographic Device Support for FreeBSD" (Leffler, BSDCon 2003). The CPU costs are those of its Table 1 on a
+/// The cards of "Cryptographic Device Support for FreeBSD" (Leffler, BSDCon 2003). The CPU costs are from its Table 1 on a
 /// Pentium 4 of 1.8 GHz, measured with the BCM5822: dispatch 115 ns, done 2295 ns, callback 341 ns. Setup and bandwidth are
 /// fitted to its Tables 5 and 6. The setup excludes the CPU costs, and the 13.8 µs of the rest of a `cryptotest` request. These
 /// are the 172.4 µs of Table 5 less the 158.6 µs of Table 1, for 3DES with 8192 bytes.
@@ -142,8 +142,9 @@ pub static PROFILES: &[Profile] = &[
         ring: 24,
         ..OCF
     },
-    // The queue is that of OpenBSD's driver (UBS_MAX_NQUEUE). The setup of SHA-1 is raised to fit an outlier of Table 6 within
-    // 20 %: 2.2 Mb/s at 16 bytes, between 1.5 at 8 bytes and 5.3 at 32. Without it, the setup would be 5.5 µs, as for MD5.
+    // The size of the queue is from OpenBSD's driver (UBS_MAX_NQUEUE). The setup of SHA-1 is raised to fit an outlier of Table
+    // 6 within 20 %: 2.2 Mb/s at 16 bytes, between 1.5 at 8 bytes and 5.3 at 32. Without the outlier, the setup would be 5.5
+    // µs, as for MD5.
     Profile {
         name: Cow::Borrowed("bcm5822"),
         description: Cow::Borrowed("model of a Broadcom BCM5822 card of 2003"),
@@ -167,8 +168,8 @@ pub static PROFILES: &[Profile] = &[
         complete_ns: 470,
         ..CARD
     },
-    // Software of the same board: 623355, 172025, 44158, 11114 and 1390 operations per second. The fit is within 1 %. Watts are
-    // those of the whole board.
+    // Software of the same board: 623355, 172025, 44158, 11114 and 1390 operations per second. The fit is within 1 %. The watts
+    // are the power of the whole board.
     Profile {
         name: Cow::Borrowed("kirkwood-cpu"),
         description: Cow::Borrowed("model of the software of a Marvell Kirkwood, 1.2 GHz"),
@@ -198,7 +199,7 @@ pub static PROFILES: &[Profile] = &[
         ..CARD
     },
     // A file of 680 MB through AF_ALG: SHA-256 in 4.45 s, SHA-1 in 4.7 s. The cost of small requests is unpublished: setup and
-    // CPU costs are guesses between those of the two boards above.
+    // CPU costs are guesses between the costs of the two boards above.
     Profile {
         name: Cow::Borrowed("amd-ccp"),
         description: Cow::Borrowed("model of the CCP of an AMD GX-212ZC; small requests are a guess"),
@@ -216,9 +217,9 @@ pub static PROFILES: &[Profile] = &[
         direct: true,
         ..CARD
     },
-    // The report on the P4080 has curves without numbers: offloading pays off above some size, throughput rises with threads
-    // until the engine is saturated, and large frames reach its bandwidth. The numbers here are chosen to match: four units,
-    // three of which saturate the engine.
+    // The report on the P4080 has curves without numbers: offloading pays off above a certain size, throughput rises with
+    // threads until the engine is saturated, and large frames reach its bandwidth. The numbers here are chosen to match: four
+    // units, three of which saturate the engine.
     Profile {
         name: Cow::Borrowed("freescale-sec"),
         description: Cow::Borrowed("model in the shape of the SEC of a Freescale P4080; its numbers are chosen"),
@@ -237,7 +238,7 @@ pub static PROFILES: &[Profile] = &[
         complete_ns: 2_000,
         ..CARD
     },
-    // Chosen too: about 25 cycles per byte at 1.5 GHz.
+    // This rate is chosen, too: about 25 cycles per byte at 1.5 GHz.
     Profile {
         name: Cow::Borrowed("e500mc-cpu"),
         description: Cow::Borrowed("model in the shape of the software of an e500mc, 1.5 GHz; its numbers are chosen"),
@@ -346,8 +347,8 @@ impl Profile {
         InvalidProfile(format!("the model '{}': {problem}", self.name))
     }
 
-    /// Parses a profile of a configuration: `like=hifn7951,ring=8,sha256=2000+400`. An algorithm has its setup in nanoseconds
-    /// and its bandwidth in megabits per second.
+    /// Parses a profile of a configuration: `like=hifn7951,ring=8,sha256=2000+400`. The value of an algorithm is its setup in
+    /// nanoseconds, a plus sign, and its bandwidth in megabits per second.
     ///
     /// # Errors
     /// A field does not exist or has an invalid value, or the profile is impossible.

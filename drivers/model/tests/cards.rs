@@ -61,7 +61,8 @@ impl Driver for CopyDevice {
     }
 }
 
-/// 1 µs setup, 8 bytes per nanosecond (64 Gb/s); 100 ns to submit, 200 ns to complete; 4 places.
+/// Returns a profile with 1 µs of setup, 8 bytes per nanosecond (64 Gb/s), 100 ns to submit, 200 ns to complete, and 4 places
+/// in the ring.
 fn profile() -> Profile {
     Profile {
         name: "test".into(),
@@ -336,7 +337,7 @@ fn only_interrupts_wake_a_waiting_thread() {
         let session = gantry.session(SessionParams::new(Algorithm::Null, &[])).unwrap();
         session.encrypt(&[], &mut [1]).unwrap();
         let mut queue = gantry.queue(QueueOptions::default()).unwrap();
-        // If the machine stalls for 2 ms between the two, the request is already done.
+        // If the machine stalls for 2 ms between submitting and arming, the request is already done.
         let armed = (0..20).any(|_| {
             while queue.in_flight() > 0 {
                 queue.complete(|_| ());

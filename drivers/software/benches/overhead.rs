@@ -90,7 +90,7 @@ fn main() {
         compare(
             "sha256",
             bytes,
-            // SAFETY: buffers of the given lengths.
+            // SAFETY: the buffers have the given lengths.
             &mut || unsafe {
                 lc::SHA256(input.as_ptr(), input.len(), black_box(&mut digest).as_mut_ptr());
             },
@@ -105,7 +105,7 @@ fn main() {
         compare(
             "hmac-sha256",
             bytes,
-            // SAFETY: a context with its key, and buffers of the given lengths.
+            // SAFETY: the context has its key, and the buffers have the given lengths.
             &mut || unsafe {
                 lc::HMAC_Init_ex(&raw mut raw_hmac, ptr::null(), 0, ptr::null(), ptr::null_mut());
                 lc::HMAC_Update(&raw mut raw_hmac, input.as_ptr(), input.len());
@@ -121,7 +121,7 @@ fn main() {
         compare(
             "aes-128-gcm",
             bytes,
-            // SAFETY: a context with its key, and buffers of the given lengths.
+            // SAFETY: the context has its key, and the buffers have the given lengths.
             &mut || unsafe {
                 let data = black_box(&mut one).as_mut_ptr();
                 lc::EVP_AEAD_CTX_seal_scatter(

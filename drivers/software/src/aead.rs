@@ -49,7 +49,7 @@ pub(crate) struct Key {
     tag_len: usize,
 }
 
-// SAFETY: a context on the heap that is not tied to a thread.
+// SAFETY: the context is on the heap, and is not tied to a thread.
 unsafe impl Send for Key {}
 // SAFETY: sealing and opening take the context as a constant ("These functions may be called concurrently on the same
 // EVP_AEAD_CTX", aead.h), and nothing else is done with it before it is dropped.
@@ -84,7 +84,7 @@ impl Key {
             return Err(Fault::failed("the tag has a wrong length"));
         }
         let mut written = 0;
-        // SAFETY: buffers as `Span` guarantees; the tag is apart from them, and all have the given lengths.
+        // SAFETY: `Span` guarantees the buffers; the tag does not overlap them, and all have the given lengths.
         let good = unsafe {
             lc::EVP_AEAD_CTX_seal_scatter(
                 self.context.as_ptr(),
@@ -102,15 +102,15 @@ impl Key {
                 aad.len(),
             ) == 1
         };
-        // Only wrong lengths could fail, and core has checked them. So AWS-LC never zeroes data in place that another device
-        // needs.
+        // Only wrong lengths could make the call fail, and core has checked the lengths. So AWS-LC never zeroes data in place that another
+        // device needs.
         if good { Ok(Outcome::Done) } else { Err(failed("EVP_AEAD_CTX_seal_scatter")) }
     }
 
     #[inline]
     fn open(&self, iv: &[u8], aad: &[u8], data: Buffers<'_>, tag: &[u8]) -> Result<Outcome, Fault> {
         let data = Span::new(data)?;
-        // SAFETY: buffers as `Span` guarantees, all with the given lengths.
+        // SAFETY: `Span` guarantees the buffers, and all have the given lengths.
         let good = unsafe {
             lc::EVP_AEAD_CTX_open_gather(
                 self.context.as_ptr(),
@@ -128,7 +128,7 @@ impl Key {
         if good {
             return Ok(Outcome::Done);
         }
-        // SAFETY: reads the error queue of this thread.
+        // SAFETY: the call only reads the error queue of this thread.
         let bad_tag = lc::ERR_GET_REASON(unsafe { lc::ERR_peek_last_error() }) == lc::CIPHER_R_BAD_DECRYPT;
         // AWS-LC has already zeroed the output.
         let fault = failed("EVP_AEAD_CTX_open_gather");
@@ -169,7 +169,7 @@ impl DeviceSession for StreamingSession {
         let tag_len = self.params.tag_len();
         let mut context = Context::<lc::EVP_CIPHER_CTX>::new().ok_or_else(|| refused("EVP_CIPHER_CTX_new"))?;
         let (key, enc) = (self.params.key().as_ptr(), c_int::from(operation == Operation::Seal));
-        // SAFETY: a new context, and a key of the cipher's length, which `open_streaming` has checked.
+        // SAFETY: the context is new, and the key has the cipher's length, which `open_streaming` has checked.
         let good = unsafe {
             lc::EVP_CipherInit_ex(context.as_mut_ptr(), cipher(), ptr::null_mut(), key, ptr::null(), enc) == 1
         };
@@ -185,16 +185,16 @@ impl DeviceSession for StreamingSession {
 struct EvpCipherStream {
     context: Context<lc::EVP_CIPHER_CTX>,
     tag_len: usize,
-    /// The length of nonces that the context is set to, or 0.
+    /// The nonce length, in bytes, that the context is set to; 0 if none is set.
     iv_len: c_int,
     is_chacha: bool,
 }
 
-/// Most bytes in one call, because AWS-LC counts them in an `int`. A multiple of every block length.
+/// Maximum number of bytes in one call, because AWS-LC counts them in an `int`. A multiple of every block length.
 const PIECE: usize = 1 << 30;
 
 impl EvpCipherStream {
-    /// Feeds bytes to the context. `output` is null for associated data; otherwise its distance to the input stays the same.
+    /// Feeds bytes to the context. `output` is null for associated data; for data, it advances together with `input`.
     ///
     /// # Safety
     ///
@@ -218,7 +218,7 @@ impl AeadStream for EvpCipherStream {
         let context = self.context.as_mut_ptr();
         let length = c_int::try_from(iv.len()).map_err(|_| Fault::failed("the IV has a wrong length"))?;
         let is_set = mem::replace(&mut self.iv_len, length) == length;
-        // SAFETY: a context with its key, set to the length of this nonce; `-1` keeps the direction.
+        // SAFETY: the context has its key, and is set to the length of this nonce; `-1` keeps the direction.
         let good = unsafe {
             (is_set || lc::EVP_CIPHER_CTX_ctrl(context, lc::EVP_CTRL_AEAD_SET_IVLEN, length, ptr::null_mut()) == 1)
                 && lc::EVP_CipherInit_ex(context, ptr::null(), ptr::null_mut(), ptr::null(), iv.as_ptr(), -1) == 1
@@ -227,13 +227,13 @@ impl AeadStream for EvpCipherStream {
             self.iv_len = 0;
             return Err(failed("EVP_CipherInit_ex of an AEAD"));
         }
-        // SAFETY: associated data is a slice.
+        // SAFETY: the associated data is a slice, and there is no output.
         unsafe { self.feed(ptr::null_mut(), aad.as_ptr(), aad.len()) }
     }
 
     fn update(&mut self, data: Buffers<'_>) -> Result<(), Fault> {
         let data = Span::new(data)?;
-        // SAFETY: buffers as `Span` guarantees.
+        // SAFETY: `Span` guarantees the buffers.
         unsafe { self.feed(data.output, data.input, data.len) }
     }
 
@@ -242,7 +242,7 @@ impl AeadStream for EvpCipherStream {
         if !self.is_chacha {
             return Ok(Outcome::Malformed);
         }
-        // SAFETY: associated data is a slice.
+        // SAFETY: the associated data is a slice, and there is no output.
         unsafe { self.feed(ptr::null_mut(), aad.as_ptr(), aad.len()) }.map(|()| Outcome::Done)
     }
 
@@ -251,7 +251,7 @@ impl AeadStream for EvpCipherStream {
             return Err(Fault::failed("the tag has a wrong length"));
         }
         let context = self.context.as_mut_ptr();
-        // SAFETY: a context with its key, and a tag of the given length, at most 16.
+        // SAFETY: the context has its key, and the tag has the given length, at most 16 bytes.
         let good = unsafe {
             lc::EVP_Cipher(context, ptr::null_mut(), ptr::null(), 0) >= 0
                 && lc::EVP_CIPHER_CTX_ctrl(context, lc::EVP_CTRL_AEAD_GET_TAG, int(tag.len()), tag.as_mut_ptr().cast())
@@ -266,7 +266,7 @@ impl AeadStream for EvpCipherStream {
         }
         let context = self.context.as_mut_ptr();
         let at = tag.as_ptr().cast_mut().cast::<c_void>();
-        // SAFETY: a context with its key, and a tag of the given length, at most 16, which is only read.
+        // SAFETY: the context has its key, and the tag has the given length, at most 16 bytes. It is only read.
         if unsafe { lc::EVP_CIPHER_CTX_ctrl(context, lc::EVP_CTRL_AEAD_SET_TAG, int(tag.len()), at) } != 1 {
             return Err(failed("EVP_CIPHER_CTX_ctrl of an AEAD"));
         }
@@ -284,7 +284,7 @@ impl AeadStream for EvpCipherStream {
 
 // ---- CCM
 
-/// Most bytes of data or of associated data in one request: AWS-LC counts them in an `int`.
+/// Maximum number of bytes of data, and of associated data, in one request: AWS-LC counts them in an `int`.
 pub(crate) const CCM_MAX: usize = c_int::MAX as usize;
 
 pub(crate) fn open_ccm(params: &SessionParams) -> SessionResult {
@@ -335,7 +335,7 @@ impl CcmSession {
         let (key, tag_len) = (self.params.key(), int(self.params.tag_len()));
         let mut context = Context::<lc::EVP_CIPHER_CTX>::new()?;
         let at = context.as_mut_ptr();
-        // SAFETY: a new context, and a key of the cipher's length, which `open_ccm` has checked. The length of tags must be set
+        // SAFETY: the context is new, and the key has the cipher's length, which `open_ccm` has checked. The length of tags must be set
         // before the key.
         let good = unsafe {
             lc::EVP_CipherInit_ex(at, (self.cipher)(), ptr::null_mut(), ptr::null(), ptr::null(), lc::AES_ENCRYPT) == 1
@@ -361,8 +361,8 @@ impl CcmSession {
         let mut context = self.pool.take(|| self.context())?;
         let at = context.as_mut_ptr();
         // AWS-LC demands this order: lengths, nonce, tag, length of the data, associated data, data. Passing the associated data, even if
-        // empty, begins a new message after any previous state. SAFETY: a context with its key; buffers as `Span` promises, with the
-        // lengths they say.
+        // empty, begins a new message after any previous state. SAFETY: the context has its key; `Span` guarantees the buffers, and all
+        // have the lengths that are passed.
         let ready = unsafe {
             lc::EVP_CIPHER_CTX_ctrl(at, lc::EVP_CTRL_AEAD_SET_IVLEN, iv_len, ptr::null_mut()) == 1
                 && lc::EVP_CipherInit_ex(at, ptr::null(), ptr::null_mut(), ptr::null(), iv.as_ptr(), enc) == 1

@@ -1,5 +1,5 @@
-//! Ciphers whose functions take their keys as constants. A session is the keys. Each request or stream has its own state: the
-//! position in the chain or key stream.
+//! Ciphers whose functions take their keys as constants. A session holds only the keys. Each request or stream has its own
+//! state: the position in the chain or key stream.
 
 use std::ffi::{c_int, c_uint};
 use std::sync::Arc;
@@ -65,8 +65,8 @@ pub(crate) fn direction(operation: Operation) -> c_int {
     if operation == Operation::Encrypt { lc::AES_ENCRYPT } else { lc::AES_DECRYPT }
 }
 
-// ---- AES. These functions are the ones that AWS-LC's `EVP_CIPHER`s call, so they are no slower; ECB goes block by block
-// there, too.
+// ---- AES. These functions are the ones that AWS-LC's `EVP_CIPHER`s call, so they are no slower; AWS-LC, too, processes ECB
+// block by block.
 
 pub(crate) fn open_ecb(params: &SessionParams) -> SessionResult {
     Ok(AesEcb(BlockKeys::new(params.key())?).session())
@@ -136,7 +136,7 @@ impl Cipher for AesEcb {
         }
         let (keys, enc) = (self.0.for_operation(operation), direction(operation));
         for block in (0..len).step_by(16) {
-            // SAFETY: buffers as `Span` guarantees, whole blocks, and round keys of this direction.
+            // SAFETY: `Span` guarantees the buffers. They have whole blocks, and the round keys are for this direction.
             unsafe { lc::AES_ecb_encrypt(input.add(block), output.add(block), keys, enc) }
         }
         Ok(Outcome::Done)
@@ -166,7 +166,8 @@ impl Cipher for AesCbc {
         if !len.is_multiple_of(16) {
             return Ok(Outcome::BadLength);
         }
-        // SAFETY: buffers as `Span` guarantees, whole blocks, round keys of this direction, and an IV of 16 bytes.
+        // SAFETY: `Span` guarantees the buffers. They have whole blocks, the round keys are for this direction, and the IV has
+        // 16 bytes.
         unsafe {
             lc::AES_cbc_encrypt(
                 input,
@@ -205,11 +206,11 @@ impl AesStream {
 pub(crate) struct Chain {
     iv: [u8; 16],
     key_stream: [u8; 16],
-    /// Bytes used of the last block.
+    /// Number of bytes used of the last block of key stream.
     used: c_uint,
 }
 
-// SAFETY: numbers.
+// SAFETY: all fields are numbers.
 unsafe impl Plain for Chain {}
 
 impl Cipher for AesStream {
@@ -228,8 +229,8 @@ impl Cipher for AesStream {
         let keys = &raw const **self.keys;
         let Chain { iv, key_stream, used } = &mut **state;
         let (iv, used) = (iv.as_mut_ptr(), &raw mut *used);
-        // SAFETY: buffers as `Span` guarantees, round keys, and an IV of 16 bytes. `used` is below 16: it starts at 0, and
-        // these functions keep it there. OFB and CFB take the same number as an `int`.
+        // SAFETY: `Span` guarantees the buffers, the round keys are valid, and the IV has 16 bytes. `used` is below 16: it
+        // starts at 0, and these functions keep it there. OFB and CFB take the same number as an `int`.
         unsafe {
             match self.mode {
                 StreamMode::Ctr => lc::AES_ctr128_encrypt(input, output, len, keys, iv, key_stream.as_mut_ptr(), used),
@@ -276,7 +277,8 @@ impl Cipher for DesEde3Cbc {
         }
         let [one, two, three] = &**self.0;
         let iv = state.as_mut_ptr().cast();
-        // SAFETY: buffers as `Span` guarantees, whole blocks, three initialised schedules, and an IV of 8 bytes.
+        // SAFETY: `Span` guarantees the buffers. They have whole blocks, the three schedules are initialised, and the IV has 8
+        // bytes.
         unsafe {
             lc::DES_ede3_cbc_encrypt(data.input, data.output, data.len, one, two, three, iv, direction(operation));
         }
@@ -297,7 +299,7 @@ struct ChaCha20(Box<Secret<[u8; 32]>>);
 
 const CHACHA20_BLOCK: u64 = 64;
 
-/// The position in the key stream: not secret, and without the rest of a block.
+/// The position in the key stream. It is not secret, because it contains no key stream.
 #[derive(Clone)]
 struct Position {
     nonce: [u8; 12],
@@ -346,7 +348,7 @@ impl Cipher for ChaCha20 {
             data = data.skip(count);
         }
         if data.len > 0 {
-            // SAFETY: buffers as `Span` guarantees.
+            // SAFETY: `Span` guarantees the buffers.
             unsafe { self.blocks(at, data.input, data.output, data.len) };
         }
         at.byte = end;

@@ -16,29 +16,29 @@ use crate::session::failed;
 ///
 /// # Safety
 ///
-/// `NEW` returns a context or null. `COPY` reads its second argument and makes the first one equal to it. `FREE` overwrites and
-/// releases. A context is not tied to the thread that made it.
+/// `NEW` returns a context or null. `COPY` reads its second argument and makes the first one equal to it. `FREE` overwrites the context and
+/// releases it. A context is not tied to the thread that made it.
 pub(crate) unsafe trait Object {
     const NEW: unsafe extern "C" fn() -> *mut Self;
     const COPY: unsafe extern "C" fn(*mut Self, *const Self) -> c_int;
     const FREE: unsafe extern "C" fn(*mut Self);
 }
 
-// SAFETY: digest.h. Memory of AWS-LC is overwritten by OPENSSL_free.
+// SAFETY: the functions do this according to digest.h. Memory of AWS-LC is overwritten by OPENSSL_free.
 unsafe impl Object for lc::EVP_MD_CTX {
     const NEW: unsafe extern "C" fn() -> *mut Self = lc::EVP_MD_CTX_new;
     const COPY: unsafe extern "C" fn(*mut Self, *const Self) -> c_int = lc::EVP_MD_CTX_copy_ex;
     const FREE: unsafe extern "C" fn(*mut Self) = lc::EVP_MD_CTX_free;
 }
 
-// SAFETY: cipher.h. Memory of AWS-LC is overwritten by OPENSSL_free.
+// SAFETY: the functions do this according to cipher.h. Memory of AWS-LC is overwritten by OPENSSL_free.
 unsafe impl Object for lc::EVP_CIPHER_CTX {
     const NEW: unsafe extern "C" fn() -> *mut Self = lc::EVP_CIPHER_CTX_new;
     const COPY: unsafe extern "C" fn(*mut Self, *const Self) -> c_int = lc::EVP_CIPHER_CTX_copy;
     const FREE: unsafe extern "C" fn(*mut Self) = lc::EVP_CIPHER_CTX_free;
 }
 
-// SAFETY: cmac.h. Memory of AWS-LC is overwritten by OPENSSL_free.
+// SAFETY: the functions do this according to cmac.h. Memory of AWS-LC is overwritten by OPENSSL_free.
 unsafe impl Object for lc::CMAC_CTX {
     const NEW: unsafe extern "C" fn() -> *mut Self = lc::CMAC_CTX_new;
     const COPY: unsafe extern "C" fn(*mut Self, *const Self) -> c_int = lc::CMAC_CTX_copy;
@@ -90,7 +90,8 @@ pub(crate) struct Pool<T: Object> {
     owner: OwnerSlot<T>,
     /// One context for further threads.
     spare: Slot<T>,
-    /// The contexts of all threads once two were in use at a time: in a single slot, threads would contend for its cache line.
+    /// The contexts of all threads, once two contexts were in use at a time. Several slots, because threads would contend for the cache
+    /// line of a single slot.
     shared: OnceBox<[Padded<T>; 16]>,
 }
 
@@ -182,8 +183,8 @@ const IN_USE: usize = usize::MAX;
 
 /// A context of the first thread that takes it. No other thread takes it later, so this needs no locked instruction.
 struct OwnerSlot<T: Object> {
-    /// The thread, by its address, [`UNOWNED`] or [`IN_USE`]. A later thread may get the address of an ended one, and the context with it.
-    /// The allocator (libc, the kernel) reuses memory only after the first thread has ended.
+    /// The [address](this_thread) of the owning thread, [`UNOWNED`] or [`IN_USE`]. A later thread may get the address of an ended one, and
+    /// the context with it. The allocator (libc, the kernel) reuses memory only after the first thread has ended.
     thread: AtomicUsize,
     /// Null until it is made. It stays here while it is in use.
     context: AtomicPtr<T>,
@@ -208,7 +209,7 @@ impl<T: Object> OwnerSlot<T> {
         NonNull::new(self.context.load(Ordering::Relaxed)).map(Context)
     }
 
-    /// Claims the context for the first thread that asks. Writes nothing later.
+    /// Claims the context for the first thread that asks. Later calls write nothing.
     fn claim(&self) -> bool {
         self.thread.load(Ordering::Relaxed) == UNOWNED
             && self.thread.compare_exchange(UNOWNED, IN_USE, Ordering::Acquire, Ordering::Relaxed).is_ok()
@@ -287,7 +288,7 @@ impl<T: Object> Drop for Slot<T> {
 pub(crate) struct Lease<'p, T: Object> {
     pool: &'p Pool<T>,
     context: ManuallyDrop<Context<T>>,
-    /// The owning thread, if the context is that of [`Pool::owner`], which still holds it.
+    /// The owning thread, if the context is the one in [`Pool::owner`], which keeps its pointer during the lease.
     owner: Option<usize>,
 }
 

@@ -50,14 +50,14 @@ impl DeviceSession for Ed25519 {
                 let (Some(private), Ok(output)) = (&self.private, <&mut [u8; SIGNATURE]>::try_from(output)) else {
                     return wrong_kind();
                 };
-                // SAFETY: a message with its length, space for 64 bytes, and a private key of 64 bytes.
+                // SAFETY: the message has its length, `output` has space for 64 bytes, and the private key has 64 bytes.
                 let signed =
                     unsafe { lc::ED25519_sign(output.as_mut_ptr(), input.as_ptr(), input.len(), private.as_ptr()) };
                 if signed == 1 { Ok(Outcome::Done) } else { Err(failed("ED25519_sign")) }
             }
             Operands::Verify { input, signature } => {
                 let Ok(signature) = <&[u8; SIGNATURE]>::try_from(signature) else { return Ok(Outcome::BadTag) };
-                // SAFETY: a message with its length, a signature of 64 bytes, and a public key of 32.
+                // SAFETY: the message has its length, the signature has 64 bytes, and the public key has 32 bytes.
                 let good = unsafe {
                     lc::ED25519_verify(input.as_ptr(), input.len(), signature.as_ptr(), self.public.as_ptr())
                 };
@@ -83,7 +83,7 @@ impl DeviceSession for X25519 {
         let (Ok(peer), Ok(output)) = (<&[u8; SIZE]>::try_from(input), <&mut [u8; SIZE]>::try_from(output)) else {
             return wrong_kind();
         };
-        // SAFETY: three times 32 bytes.
+        // SAFETY: all three buffers have 32 bytes.
         let shared = unsafe { lc::X25519(output.as_mut_ptr(), self.private.as_ptr(), peer.as_ptr()) };
         if shared != 1 {
             // The secret in the output is all zeros.

@@ -47,15 +47,15 @@ impl Md {
         self.0
     }
 
-    /// Returns the bytes of the digest, if its length is fixed.
+    /// Returns the length of the digest in bytes, for a function whose digests have a fixed length.
     pub(crate) fn size(self) -> usize {
-        // SAFETY: a table of AWS-LC.
+        // SAFETY: the pointer is to a table of AWS-LC.
         unsafe { lc::EVP_MD_size(self.0) }
     }
 
     /// Returns whether its digest may have any length.
     fn is_xof(self) -> bool {
-        // SAFETY: a table of AWS-LC.
+        // SAFETY: the pointer is to a table of AWS-LC.
         unsafe { lc::EVP_MD_flags(self.0) & lc::EVP_MD_FLAG_XOF as u32 != 0 }
     }
 
@@ -65,7 +65,7 @@ impl Md {
     }
 }
 
-/// Hashes a message in one call. The state is on the stack, and overwritten.
+/// Hashes a message in one call. The function keeps its state on the stack, and overwrites it at the end.
 type OneCall = unsafe extern "C" fn(*const u8, usize, *mut u8) -> *mut u8;
 
 fn one_call(algorithm: A) -> Option<OneCall> {
@@ -108,7 +108,7 @@ impl DeviceSession for DigestSession {
         self.md.admits(output)?;
         match &self.method {
             Method::OneCall(function) => {
-                // SAFETY: `input` has the given length, and `output` that of the digest.
+                // SAFETY: `input` has the given length, and `output` has the length of the digest.
                 unsafe { function(input.as_ptr(), input.len(), output.as_mut_ptr()) };
             }
             Method::Context(pool) => {
@@ -159,7 +159,7 @@ impl DigestStream for Stream {
 /// Returns a context at the beginning of a message; `None` if memory is exhausted.
 fn begin(md: Md) -> Option<Context<lc::EVP_MD_CTX>> {
     let mut context = Context::new()?;
-    // SAFETY: a context, and a table of AWS-LC.
+    // SAFETY: the context is new, and `md` is a table of AWS-LC.
     (unsafe { lc::EVP_DigestInit_ex(context.as_mut_ptr(), md.0, ptr::null_mut()) } == 1).then_some(context)
 }
 

@@ -1,8 +1,9 @@
-//! Contexts kept for the next request: creating one takes as long as compressing some kilobytes.
+//! Contexts kept for the next request: creating one takes as long as compressing a few kilobytes.
 
 use std::sync::{Mutex, PoisonError};
 
-/// Most contexts kept; others are freed on return, because those of zstd take megabytes.
+/// Maximum number of contexts kept. Further contexts are freed when they are returned, because a context of zstd takes
+/// megabytes.
 const MAX_CONTEXTS: usize = 16;
 
 /// Unused contexts. No thread waits for one: if there is none, another one is made.

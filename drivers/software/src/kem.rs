@@ -68,7 +68,7 @@ impl Set {
         if bytes.len() != self.private {
             return Err(Unsupported::because("the key has a wrong length"));
         }
-        // SAFETY: bytes with their length, which are copied; the key is new.
+        // SAFETY: the bytes have the length that is passed, and are copied; the key is new.
         let key = unsafe {
             let key = lc::EVP_PKEY_kem_new_raw_secret_key(self.nid, bytes.as_ptr(), bytes.len());
             Owned::new(key, lc::EVP_PKEY_free)
@@ -91,7 +91,7 @@ impl Set {
         }
         let key = self.derive_keys(seed).ok_or_else(|| failed("EVP_PKEY_keygen_deterministic"))?;
         let mut length = public.len();
-        // SAFETY: a buffer with its length.
+        // SAFETY: the buffer has the length that is passed.
         let mut good = unsafe {
             lc::EVP_PKEY_get_raw_public_key(key.as_ptr(), public.as_mut_ptr(), &raw mut length) == 1
                 && length == public.len()
@@ -100,7 +100,7 @@ impl Set {
             private.copy_from_slice(seed);
         } else {
             length = private.len();
-            // SAFETY: a buffer with its length.
+            // SAFETY: the buffer has the length that is passed.
             good &= unsafe {
                 lc::EVP_PKEY_get_raw_private_key(key.as_ptr(), private.as_mut_ptr(), &raw mut length) == 1
                     && length == private.len()
@@ -125,7 +125,7 @@ impl Set {
             SIZE => seed.try_into().expect("the length was checked"),
             _ => return wrong_kind(),
         };
-        // SAFETY: bytes with their lengths; key and context are new.
+        // SAFETY: the bytes have the length that is passed; key and context are new.
         let context = unsafe {
             let key = lc::EVP_PKEY_kem_new_raw_public_key(self.nid, peer.as_ptr(), peer.len());
             let key = Owned::new(key, lc::EVP_PKEY_free);
@@ -133,7 +133,7 @@ impl Set {
         };
         let Some(context) = context else { return Err(failed("EVP_PKEY_kem_new_raw_public_key")) };
         let (mut long, mut short, mut random) = (ciphertext.len(), SIZE, SIZE);
-        // SAFETY: buffers for both results and the random bytes, with their lengths.
+        // SAFETY: the buffers for both results and the random bytes have the lengths that are passed.
         let good = unsafe {
             lc::EVP_PKEY_encapsulate_deterministic(
                 context.as_ptr(),
@@ -158,22 +158,22 @@ impl Set {
 
 /// Fills `bytes` from AWS-LC's generator, which the operating system seeds.
 fn random<const N: usize>(bytes: &mut [u8; N]) -> Result<&[u8; N], Fault> {
-    // SAFETY: a buffer with its length.
+    // SAFETY: the buffer has the length that is passed.
     if unsafe { lc::RAND_bytes(bytes.as_mut_ptr(), N) } == 1 { Ok(bytes) } else { Err(failed("RAND_bytes")) }
 }
 
-/// Makes the context that a request needs beside a key.
+/// Makes the context that a request needs in addition to a key.
 fn context(key: &Owned<lc::EVP_PKEY>) -> Option<Owned<lc::EVP_PKEY_CTX>> {
-    // SAFETY: a key, which the context keeps; the context is new.
+    // SAFETY: the context keeps the key; the context is new.
     unsafe { Owned::new(lc::EVP_PKEY_CTX_new(key.as_ptr(), ptr::null_mut()), lc::EVP_PKEY_CTX_free) }
 }
 
-/// Decapsulates a ciphertext, whose length must be that of the key's parameter set.
+/// Decapsulates a ciphertext. It must have the length that the key's parameter set gives.
 fn decapsulate(key: &Owned<lc::EVP_PKEY>, ciphertext: &[u8], secret: &mut [u8; SIZE]) -> bool {
     let Some(context) = context(key) else { return false };
     let mut length = SIZE;
     let (from, to) = (ciphertext.as_ptr(), secret.as_mut_ptr());
-    // SAFETY: a buffer for the secret, and a ciphertext, with their lengths.
+    // SAFETY: the buffer for the secret and the ciphertext have the lengths that are passed.
     unsafe { lc::EVP_PKEY_decapsulate(context.as_ptr(), to, &raw mut length, from, ciphertext.len()) == 1 }
 }
 

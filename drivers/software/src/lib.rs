@@ -4,7 +4,7 @@
 //! Exceptions are P-256, RSA, ML-KEM, ML-DSA and SLH-DSA, whose code allocates temporary memory. Most of AWS-LC's functions take their keys
 //! as constants. The few that need a context of their own (XTS, CCM, CMAC, SHA-3, SHAKE) take a prepared one from a pool in the session.
 //!
-//! TurboSHAKE and KT128 are RustCrypto's, and SLH-DSA is that of `gantry-slh-dsa`, whose hashes run side by side in SIMD registers.
+//! TurboSHAKE and KT128 come from RustCrypto. SLH-DSA comes from `gantry-slh-dsa`, whose hashes run side by side in SIMD registers.
 //! Compression uses libdeflate and zstd, in contexts that a session keeps for its next request. [`UNSERVED`] lists the algorithms that the
 //! device does not serve.
 

@@ -24,7 +24,7 @@ pub(crate) struct Hmac {
     size: usize,
 }
 
-/// The longest HMAC: that of SHA-512.
+/// Length of the longest HMAC in bytes: HMAC with SHA-512.
 pub(crate) const LONGEST_HMAC: usize = 64;
 
 impl Hmac {
@@ -49,7 +49,7 @@ impl Hmac {
     }
 
     fn update(state: &mut Secret<lc::HMAC_CTX>, input: &[u8]) -> Result<(), Fault> {
-        // SAFETY: a copy of a context with its key.
+        // SAFETY: the context is a copy of a context with its key.
         let good = unsafe { lc::HMAC_Update(&raw mut **state, input.as_ptr(), input.len()) } == 1;
         if good { Ok(()) } else { Err(failed("HMAC_Update")) }
     }
@@ -60,7 +60,7 @@ impl Hmac {
         }
         let mut whole = Secret::<[u8; LONGEST_HMAC]>::zeroed();
         let place = if output.len() == self.size { output.as_mut_ptr() } else { whole.as_mut_ptr() };
-        // SAFETY: a copy of a context with its key, and a buffer as long as the whole MAC.
+        // SAFETY: the context is a copy of a context with its key, and the buffer is as long as the whole MAC.
         let good = unsafe { lc::HMAC_Final(&raw mut **state, place, ptr::null_mut()) } == 1;
         if output.len() < self.size {
             output.copy_from_slice(&whole[..output.len()]);
@@ -124,14 +124,14 @@ pub(crate) fn open_cmac(params: &SessionParams) -> SessionResult {
         }
     };
     let mut context = Context::<lc::CMAC_CTX>::new().ok_or_else(|| refused("CMAC_CTX_new"))?;
-    // SAFETY: a new context, a key of the given length, and AWS-LC refuses a key that does not fit the cipher.
+    // SAFETY: the context is new, the key has the given length, and AWS-LC refuses a key that does not fit the cipher.
     let good =
         unsafe { lc::CMAC_Init(context.as_mut_ptr(), key.as_ptr().cast(), key.len(), cipher, ptr::null_mut()) == 1 };
     if good { Ok(Arc::new(CmacSession { initial: context, pool: Pool::new(None) })) } else { Err(refused("CMAC_Init")) }
 }
 
 struct CmacSession {
-    /// The context after the key, to be copied.
+    /// The context with its key, at the beginning of a message. New contexts are copies of it.
     initial: Context<lc::CMAC_CTX>,
     pool: Pool<lc::CMAC_CTX>,
 }
@@ -163,12 +163,12 @@ impl DigestStream for CmacStream {
     }
 
     fn update(&mut self, input: &[u8]) -> Result<(), Fault> {
-        // SAFETY: a copy of a context with its key.
+        // SAFETY: the context is a copy of a context with its key.
         unsafe { cmac_update(self.0.as_mut_ptr(), input) }
     }
 
     fn finish(&mut self, output: &mut [u8]) -> Result<(), Fault> {
-        // SAFETY: a copy of a context with its key.
+        // SAFETY: the context is a copy of a context with its key.
         unsafe { cmac_finish(self.0.as_mut_ptr(), output) }
     }
 
@@ -225,19 +225,19 @@ impl DeviceSession for GmacSession {
 #[repr(C, align(64))]
 struct Poly1305State(lc::poly1305_state);
 
-// SAFETY: numbers only (poly1305.c), and both original and copy start at a multiple of 64.
+// SAFETY: the state holds only numbers (poly1305.c), and both original and copy start at a multiple of 64.
 unsafe impl Plain for Poly1305State {}
 
 pub(crate) fn open_poly1305(params: &SessionParams) -> SessionResult {
     let key: &[u8; 32] = params.key().try_into().map_err(|_| Unsupported::because("the key has a wrong length"))?;
     let mut state = Secret::<Poly1305State>::boxed();
-    // SAFETY: a state, and a key of 32 bytes.
+    // SAFETY: `state` is a state of Poly1305, and the key has 32 bytes.
     unsafe { lc::CRYPTO_poly1305_init(&raw mut state.0, key.as_ptr()) };
     Ok(Arc::new(Poly1305Session { initial: state }))
 }
 
 struct Poly1305Session {
-    /// The state after the key, copied for each message.
+    /// The state with its key, at the beginning of a message. Copied for each message.
     initial: Box<Secret<Poly1305State>>,
 }
 
@@ -281,13 +281,13 @@ impl DigestStream for Poly1305Stream {
 }
 
 fn poly1305_update(state: &mut Secret<Poly1305State>, input: &[u8]) {
-    // SAFETY: a copy of a state with its key.
+    // SAFETY: the state is a copy of a state with its key.
     unsafe { lc::CRYPTO_poly1305_update(&raw mut state.0, input.as_ptr(), input.len()) }
 }
 
 fn poly1305_finish(state: &mut Secret<Poly1305State>, output: &mut [u8]) -> Result<(), Fault> {
     let output: &mut [u8; 16] = output.try_into().map_err(|_| Fault::failed("the MAC has a wrong length"))?;
-    // SAFETY: a copy of a state with its key, and 16 bytes for the MAC.
+    // SAFETY: the state is a copy of a state with its key, and `output` has 16 bytes for the MAC.
     unsafe { lc::CRYPTO_poly1305_finish(&raw mut state.0, output.as_mut_ptr()) };
     Ok(())
 }

@@ -22,7 +22,7 @@ pub(crate) fn open(params: &SessionParams) -> SessionResult {
     };
     let (bytes, signs) = (params.key(), params.allows(Operation::Sign));
     let make = if signs { lc::EVP_PKEY_pqdsa_new_raw_private_key } else { lc::EVP_PKEY_pqdsa_new_raw_public_key };
-    // SAFETY: bytes with their length, which are copied; the key is new.
+    // SAFETY: the bytes have the length that is passed, and are copied; the key is new.
     let key = unsafe { Owned::new(make(nid, bytes.as_ptr(), bytes.len()), lc::EVP_PKEY_free) };
     let key = key.ok_or_else(|| refused("invalid key for ML-DSA"))?;
     let message = match params.prehash() {
@@ -64,7 +64,7 @@ impl Hash {
             return Err(Unsupported::because("the device does not support the hash function for signatures"));
         };
         let (mut public, mut bytes) = ([0; LONGEST_KEY], LONGEST_KEY);
-        // SAFETY: a key, and a buffer for a public key with its length.
+        // SAFETY: `key` is a valid key, and the buffer for the public key has the length that is passed.
         let status = unsafe { lc::EVP_PKEY_get_raw_public_key(key.as_ptr(), public.as_mut_ptr(), &raw mut bytes) };
         let hash = || shake256()?.digest(&[public.get(..bytes)?]);
         let hash = if status == 1 { hash() } else { None };

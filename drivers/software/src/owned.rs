@@ -21,7 +21,7 @@ impl<T> Owned<T> {
     ///
     /// # Safety
     ///
-    /// Null, or an object that `free` frees and that nothing else owns.
+    /// `object` is null, or `free` frees it and nothing else owns it.
     pub(crate) unsafe fn new(object: *mut T, free: unsafe extern "C" fn(*mut T)) -> Option<Self> {
         Some(Self { object: NonNull::new(object)?, free })
     }
@@ -33,12 +33,12 @@ impl<T> Owned<T> {
 
 impl<T> Drop for Owned<T> {
     fn drop(&mut self) {
-        // SAFETY: as `new` demands; it is not used after this.
+        // SAFETY: as `new` demands; the object is not used after this.
         unsafe { (self.free)(self.object.as_ptr()) }
     }
 }
 
 pub(crate) fn bignum(bytes: &[u8]) -> Option<Owned<lc::BIGNUM>> {
-    // SAFETY: bytes with their length; the number is new.
+    // SAFETY: the bytes have the length that is passed; the number is new.
     unsafe { Owned::new(lc::BN_bin2bn(bytes.as_ptr(), bytes.len(), ptr::null_mut()), lc::BN_free) }
 }

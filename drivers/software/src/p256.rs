@@ -40,7 +40,7 @@ fn read_point(bytes: &[u8]) -> Option<Owned<lc::EC_POINT>> {
         return None;
     }
     let point = new_point()?;
-    // SAFETY: a point of the group, and bytes with their length.
+    // SAFETY: the point belongs to the group, and the bytes have the length that is passed.
     let good = unsafe {
         lc::EC_POINT_oct2point(lc::EC_group_p256(), point.as_ptr(), bytes.as_ptr(), bytes.len(), ptr::null_mut())
     };
@@ -59,7 +59,7 @@ fn empty_key() -> Option<Owned<lc::EC_KEY>> {
 fn read_private_key(bytes: &[u8], verifies: bool) -> Result<Owned<lc::EC_KEY>, Unsupported> {
     let make = || {
         let (key, number) = (empty_key()?, bignum(bytes)?);
-        // SAFETY: a key with its group, and a number.
+        // SAFETY: the key has its group, and `number` is a valid number.
         let mut good = unsafe { lc::EC_KEY_set_private_key(key.as_ptr(), number.as_ptr()) } == 1;
         if good && verifies {
             let (point, none) = (new_point()?, ptr::null());
@@ -101,8 +101,8 @@ struct Ecdsa {
 
 impl Ecdsa {
     fn sign(&self, digest: &[u8], output: &mut [u8; 2 * SIZE]) -> bool {
-        // SAFETY: a digest with its length, and a private key; the signature is new. Its numbers live as long as it, and each
-        // is written to a buffer of its maximum length.
+        // SAFETY: the digest has the length that is passed, and the key is private; the signature is new. The numbers of the
+        // signature live as long as the signature, and each is written to a buffer of its maximum length.
         unsafe {
             let signature = lc::ECDSA_do_sign(digest.as_ptr(), digest.len(), self.key.as_ptr());
             let Some(signature) = Owned::new(signature, lc::ECDSA_SIG_free) else { return false };
@@ -115,7 +115,8 @@ impl Ecdsa {
     /// Verifies a signature; `None` if memory is exhausted.
     fn verify(&self, digest: &[u8], signature: &[u8; 2 * SIZE]) -> Option<bool> {
         let (r, s) = signature.split_at(SIZE);
-        // SAFETY: the signature is new and takes the two numbers; a digest with its length, and a public key.
+        // SAFETY: the signature is new and takes the two numbers; the digest has the length that is passed, and the key has a
+        // public part.
         unsafe {
             let both = Owned::new(lc::ECDSA_SIG_new(), lc::ECDSA_SIG_free)?;
             let (r, s) = (bignum(r)?, bignum(s)?);
@@ -167,7 +168,7 @@ impl DeviceSession for Ecdh {
             let _ = failed("EC_POINT_oct2point");
             return Ok(Outcome::BadKey);
         };
-        // SAFETY: a buffer for the secret, and a point and a private key of the same group.
+        // SAFETY: the buffer has the length of the secret, and the point and the private key belong to the same group.
         let written =
             unsafe { lc::ECDH_compute_key(output.as_mut_ptr().cast(), SIZE, peer.as_ptr(), self.key.as_ptr(), None) };
         if usize::try_from(written) == Ok(SIZE) { Ok(Outcome::Done) } else { Err(failed("ECDH_compute_key")) }

@@ -36,7 +36,7 @@ fn open(params: &SessionParams, padding: Padding) -> SessionResult {
 pub(crate) fn read_key(params: &SessionParams, is_private: bool) -> Result<Owned<lc::RSA>, Unsupported> {
     let size = params.tag_len();
     let key = if is_private { read_private_key(params.key(), size) } else { read_public_key(params.key(), size) };
-    // SAFETY: a key.
+    // SAFETY: `key` is a valid key.
     let has_size = |key: &Owned<lc::RSA>| usize::try_from(unsafe { lc::RSA_bits(key.as_ptr()) }) == Ok(8 * size);
     key.filter(has_size).ok_or_else(|| refused("invalid RSA key, or a key of another size"))
 }
@@ -57,7 +57,7 @@ fn read_private_key(mut key: &[u8], size: usize) -> Option<Owned<lc::RSA>> {
     let half = size / 2;
     let (p, q) = (take_number(&mut key, half)?, take_number(&mut key, half)?);
     let (dp, dq, inverse) = (take_number(&mut key, half)?, take_number(&mut key, half)?, take_number(&mut key, half)?);
-    // SAFETY: numbers, which AWS-LC copies; the key is new.
+    // SAFETY: AWS-LC copies the numbers; the key is new.
     unsafe {
         let key = lc::RSA_new_private_key(
             n.as_ptr(),
@@ -78,7 +78,7 @@ fn read_public_key(mut key: &[u8], size: usize) -> Option<Owned<lc::RSA>> {
         return None;
     }
     let (n, e) = (take_number(&mut key, size)?, take_number(&mut key, rsa::EXPONENT)?);
-    // SAFETY: numbers, which AWS-LC copies; the key is new.
+    // SAFETY: AWS-LC copies the numbers; the key is new.
     unsafe { Owned::new(lc::RSA_new_public_key(n.as_ptr(), e.as_ptr()), lc::RSA_free) }
 }
 
@@ -113,7 +113,8 @@ impl Rsa {
     fn sign(&self, digest: &[u8], output: &mut [u8]) -> bool {
         let Some((number, function)) = function(digest.len()) else { return false };
         let (key, length) = (self.key.as_ptr(), digest.len());
-        // SAFETY: a digest with its length, a private key, which AWS-LC locks when it changes it, and a buffer for a signature.
+        // SAFETY: the digest has the length that is passed, AWS-LC locks the private key when it changes it, and the buffer has
+        // the length of a signature.
         unsafe {
             match self.padding {
                 Padding::Pkcs1 => {
@@ -145,7 +146,7 @@ impl Rsa {
         let Some((number, function)) = function(digest.len()) else { return false };
         let (key, length, size) = (self.key.as_ptr(), digest.len(), signature.len());
         let (digest, signature) = (digest.as_ptr(), signature.as_ptr());
-        // SAFETY: a digest and a signature with their lengths, and a key.
+        // SAFETY: the digest and the signature have the lengths that are passed, and the key is valid.
         let good = unsafe {
             match self.padding {
                 Padding::Pkcs1 => lc::RSA_verify(number, digest, length, signature, size, key),
@@ -193,7 +194,7 @@ mod tests {
         let mut key = gantry_core::sample_key(algorithm).expect("a sample key of the algorithm").to_vec();
         change(&mut key);
         let good = open_pkcs1(&SessionParams::new(algorithm, &key)).is_ok();
-        // SAFETY: reads the error queue of this thread.
+        // SAFETY: the call only reads the error queue of this thread.
         assert_eq!(unsafe { lc::ERR_peek_error() }, 0);
         good
     }

@@ -43,7 +43,7 @@ impl DeviceSession for Rsaes {
         let mut length = 0;
         match operands {
             Operands::Encipher { input, output } if output.len() == self.size => {
-                // SAFETY: a message and a buffer with their lengths, and a key.
+                // SAFETY: the message and the buffer have the lengths that are passed, and the key is valid.
                 let done = unsafe {
                     let (to, room, from) = (output.as_mut_ptr(), output.len(), input.as_ptr());
                     let key = self.key.as_ptr();
@@ -52,7 +52,7 @@ impl DeviceSession for Rsaes {
                 check_result(done == 1 && length == self.size, output, "RSA_encrypt")
             }
             Operands::Decipher { input, output, written } if self.deciphers && output.len() == self.size => {
-                // SAFETY: a ciphertext and a buffer with their lengths, and a private key, which AWS-LC locks when it changes
+                // SAFETY: the ciphertext and the buffer have the lengths that are passed, and AWS-LC locks the private key when it changes
                 // it.
                 let done = unsafe {
                     let (to, room, from) = (output.as_mut_ptr(), output.len(), input.as_ptr());
@@ -74,7 +74,7 @@ fn check_result(done: bool, output: &mut [u8], call: &'static str) -> Result<Out
         return Ok(Outcome::Done);
     }
     output.fill(0);
-    // SAFETY: reads the error queue of this thread.
+    // SAFETY: the call only reads the error queue of this thread.
     let error = unsafe { lc::ERR_peek_last_error() };
     let fault = failed(call);
     let refused = [lc::RSA_R_DATA_TOO_LARGE_FOR_MODULUS, lc::RSA_R_PADDING_CHECK_FAILED].map(rsa_error);
@@ -108,7 +108,7 @@ mod tests {
         let (mut output, mut written) = (vec![0xee; SIZE], 0);
         let operands = Operands::Decipher { input, output: &mut output, written: &mut written };
         let outcome = session.run(operands).expect("no fault");
-        // SAFETY: reads the error queue of this thread.
+        // SAFETY: the call only reads the error queue of this thread.
         assert_eq!(unsafe { lc::ERR_peek_error() }, 0);
         if outcome == Outcome::Done {
             output.truncate(written);

@@ -1,6 +1,6 @@
 //! Parts of sessions of every kind.
 //!
-//! They check the lengths of buffers again, although core passes no wrong one, so that memory stays safe with any caller.
+//! Sessions check the lengths of buffers again, although core passes no wrong length, so that memory stays safe with any caller.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
@@ -16,26 +16,26 @@ pub(crate) type SessionResult = Result<Arc<dyn DeviceSession>, Unsupported>;
 ///
 /// # Safety
 ///
-/// All zeros are a value of the type. A copy of its bytes is a second value that works like the first. Nothing besides its bytes has to be
-/// released. Any thread may use it, and shared ones are only read.
+/// All zeros are a value of the type. A copy of its bytes is a second value that works like the first. Nothing but its bytes has to be
+/// released. Any thread may use a value, and shared values are only read.
 pub(crate) unsafe trait Plain: Copy {}
 
-// SAFETY: round keys and their number.
+// SAFETY: the structure holds round keys and their number.
 unsafe impl Plain for lc::AES_KEY {}
-// SAFETY: round keys.
+// SAFETY: the array holds round keys.
 unsafe impl Plain for [lc::DES_key_schedule; 3] {}
-// SAFETY: hash states, flat ("All of the contexts are flat", hmac.c), and two pointers to static tables, null at first.
+// SAFETY: the structure holds hash states, flat ("All of the contexts are flat", hmac.c), and two pointers to static tables, null at first.
 unsafe impl Plain for lc::HMAC_CTX {}
 
-// SAFETY: numbers.
+// SAFETY: the array holds numbers.
 unsafe impl<const N: usize> Plain for [u8; N] {}
 
 /// Plain memory that is overwritten when it is dropped.
 pub(crate) struct Secret<T: Plain>(T);
 
-// SAFETY: `Plain` guarantees it.
+// SAFETY: `Plain` guarantees that threads may share and move the value.
 unsafe impl<T: Plain> Send for Secret<T> {}
-// SAFETY: `Plain` guarantees it.
+// SAFETY: `Plain` guarantees that threads may share and move the value.
 unsafe impl<T: Plain> Sync for Secret<T> {}
 
 impl<T: Plain> Secret<T> {
@@ -143,7 +143,7 @@ pub(crate) fn iv<const N: usize>(iv: &[u8]) -> Result<&[u8; N], Fault> {
     iv.try_into().map_err(|_| Fault::failed("the IV has a wrong length"))
 }
 
-/// Returns the fault for an operation that the session does not support, which core prevents.
+/// Returns the fault for an operation that the session does not support. Core passes no such operation.
 #[cold]
 pub(crate) fn wrong_kind() -> Result<Outcome, Fault> {
     Err(Fault::failed("the session does not support the operation"))
@@ -164,7 +164,7 @@ pub(crate) fn refused(call: &'static str) -> Unsupported {
     Unsupported(reason)
 }
 
-/// Ends the process when memory is exhausted where the contract allows no failure, as Rust's containers do.
+/// Ends the process if memory is exhausted, as Rust's containers do. Used where the driver contract allows no failure.
 #[cold]
 pub(crate) fn out_of_memory() -> ! {
     std::alloc::handle_alloc_error(std::alloc::Layout::new::<[u8; 1024]>())

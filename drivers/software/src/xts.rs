@@ -43,7 +43,7 @@ impl XtsSession {
     fn context(&self, operation: Operation) -> Option<Context<lc::EVP_CIPHER_CTX>> {
         let mut context = Context::<lc::EVP_CIPHER_CTX>::new()?;
         let (at, key, enc) = (context.as_mut_ptr(), self.key.as_ptr(), direction(operation));
-        // SAFETY: a new context, and a key of this cipher's 64 bytes.
+        // SAFETY: the context is new, and the key has the 64 bytes of this cipher.
         let good =
             unsafe { lc::EVP_CipherInit_ex(at, lc::EVP_aes_256_xts(), ptr::null_mut(), key, ptr::null(), enc) == 1 };
         good.then_some(context)
@@ -56,8 +56,8 @@ impl DeviceSession for XtsSession {
         let (tweak, data) = (iv::<16>(tweak)?, Span::new(data)?);
         let mut context = self.lease(operation)?;
         let context = context.as_mut_ptr();
-        // SAFETY: a context with its keys, and a new IV that starts a new data unit; buffers as `Span` guarantees. AWS-LC
-        // refuses lengths that XTS does not allow, if core has not.
+        // SAFETY: the context has its keys, and a new IV starts a new data unit; `Span` guarantees the buffers. AWS-LC refuses
+        // lengths that XTS does not allow, if core has not refused them.
         let good = unsafe {
             lc::EVP_CipherInit_ex(context, ptr::null(), ptr::null_mut(), ptr::null(), tweak.as_ptr(), -1) == 1
                 && lc::EVP_Cipher(context, data.output, data.input, data.len) == 1

@@ -12,7 +12,7 @@ use common::{Case, offered, params, software};
 use gantry_core::{Algorithm, Operation};
 
 thread_local! {
-    /// Counts this thread only, because the test harness allocates in others.
+    /// Counts this thread only, because the test harness allocates in other threads.
     static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
 }
 

@@ -65,7 +65,7 @@ fn gzip_and_zstd_are_compatible_in_both_directions() {
     }
 }
 
-/// Returns true if a program accepts `input`, and then its output.
+/// Returns the output of a program for `input`, if the program accepts `input`.
 fn accepts(command: &[&str], input: &[u8]) -> Option<Vec<u8>> {
     let mut child = Command::new(command[0])
         .args(&command[1..])

@@ -95,7 +95,7 @@ fn batches_of_all_lengths_equal_direct_requests() {
             assert!(requests.iter().all(|request| request.outcome() == Some(Outcome::Done)), "{algorithm} {operation}");
             drop(requests);
             if *operation == Operation::Verify {
-                continue; // nothing to compare beside the outcome
+                continue; // nothing to compare except the outcome
             }
             for ((case, answer), (_, output, tag)) in cases.iter().zip(&answers).zip(&buffers) {
                 let expected = if is_inverse { &case.input } else { &answer.0 };
@@ -237,7 +237,7 @@ fn forgeries_are_refused_and_leave_no_plaintext() {
         let mut data = sealed.clone();
         assert_eq!(session.open(&case.iv, &case.aad, &mut data, &tag), Ok(()), "{algorithm}");
         assert_eq!(data, case.input);
-        // SAFETY: reads the error queue of this thread.
+        // SAFETY: the call only reads the error queue of this thread.
         assert_eq!(unsafe { lc::ERR_peek_error() }, 0, "{algorithm}");
     }
 }
@@ -333,7 +333,8 @@ fn sixteen_threads_share_a_session() {
     }
 }
 
-/// Core checks lengths. A caller of the driver itself that does not must still not access memory outside of its buffers.
+/// Core checks lengths. If a caller of the driver does not check lengths, the driver must still not access memory outside of
+/// the buffers.
 #[test]
 fn wrong_lengths_without_the_checks_of_core_are_faults() {
     let found = SoftwareDriver.discover().remove(0);

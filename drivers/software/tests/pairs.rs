@@ -68,7 +68,7 @@ fn an_invalid_peer_point_gives_no_secret() {
         assert_eq!(secret, [7; 32]);
     }
     assert_eq!(session.derive(&generator[..33], &mut secret), Err(Error::Refused(Outcome::BadLength)));
-    // SAFETY: reads the error queue of this thread.
+    // SAFETY: the call only reads the error queue of this thread.
     assert_eq!(unsafe { lc::ERR_peek_error() }, 0);
 }
 

@@ -8,7 +8,7 @@ fn software() -> Gantry {
     Gantry::builder().driver(&SoftwareDriver).build()
 }
 
-/// Returns the fast sets: signatures of others take long in unoptimized builds.
+/// Returns the fast sets: signatures of the other sets take long in unoptimized builds.
 fn sets() -> impl Iterator<Item = Algorithm> {
     let all = Algorithm::ALL.iter().copied().filter(|algorithm| algorithm.is_slh_dsa());
     all.filter(|algorithm| algorithm.name().ends_with("8f") || algorithm.name().contains("sha2-192f"))

@@ -73,7 +73,7 @@ fn signatures_verify_with_their_digest_only() {
         let verifying = gantry.session(public.with_direction(Operation::Verify)).unwrap();
         for length in DIGESTS {
             let (digest, other) = (vec![7; length], vec![8; length]);
-            // More than a burst holds.
+            // More signatures than a burst holds.
             let mut signatures = vec![vec![0; size]; 40];
             let sign = |signature| CoreRequest::sign(&digest, signature);
             let mut requests: Vec<CoreRequest<'_>> =
@@ -247,7 +247,7 @@ fn a_faulty_signature_is_never_returned() {
     }
 }
 
-/// Has a device compute a request, and waits for it.
+/// Makes a device compute a request, and waits for the result.
 fn run(pair: &mut Pair, request: Request) -> Slot {
     let mut requests = vec![request];
     pair.enqueue(&mut requests).unwrap();

@@ -14,18 +14,19 @@ pub(crate) fn record_process() {
     STARTED_IN.get_or_init(Process::current);
 }
 
-/// Returns the result of `check` in a child of this process. It must not allocate: another thread may have held that lock.
+/// Returns the result of `check` in a child of this process. `check` must not allocate: another thread may have held the
+/// allocator's lock at the fork.
 #[cfg(test)]
 pub(crate) fn in_child(check: impl FnOnce() -> bool) -> bool {
     // SAFETY: the child runs `check` and ends without unwinding or exit handlers.
     let child = unsafe { libc::fork() };
     if child == 0 {
         let good = check();
-        // SAFETY: ends the child.
+        // SAFETY: the call only ends the child.
         unsafe { libc::_exit(i32::from(!good)) }
     }
     let mut status = -1;
-    // SAFETY: the child above, and memory for its status.
+    // SAFETY: the call waits for the child above, and `status` is memory for its status.
     let ended = unsafe { libc::waitpid(child, &raw mut status, 0) };
     ended == child && status == 0
 }

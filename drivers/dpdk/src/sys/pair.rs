@@ -10,7 +10,7 @@ use super::{Cryptodev, DATA, IV, MOST_DATA, MOST_TAG, Memory, ROOM, Session, Shi
 /// Kinds of RSA requests.
 const RSA_PRIVATE: u32 = 5;
 const RSA_PUBLIC: u32 = 6;
-/// Most completions taken from the device at a time.
+/// Maximum number of completions taken from the device at a time.
 const BURST: usize = 64;
 
 /// A queue pair with its slots, for one thread at a time.
@@ -20,9 +20,9 @@ pub(crate) struct Pair {
     pub(crate) number: u32,
     queue: NonNull<c_void>,
     memory: Vec<Memory>,
-    /// True for slots in the device, by slot.
+    /// For each slot: true if the slot is in the device.
     in_device: Vec<bool>,
-    /// Memory outside of the slot that its request points to, by slot (rule 5).
+    /// For each slot: the memory outside of the slot that the slot's request points to (rule 5).
     lent_memory: Vec<Option<LentMemory>>,
 }
 
@@ -35,7 +35,7 @@ pub(crate) struct LentMemory {
     input: Segment,
     /// `None` if the result goes into the slot.
     output: Option<Segment>,
-    /// The request no longer points to this memory.
+    /// True if the request no longer points to this memory.
     redirected: bool,
 }
 
@@ -67,7 +67,7 @@ impl Cryptodev {
     /// Returns the queue pair of this number, with memory for `slots` requests; `None` if memory ran out. Call it once for each number.
     pub(crate) fn pair(&self, number: u32, slots: u32) -> Option<(Pair, Vec<Slot>)> {
         let mut memory = vec![Memory { data: null_mut(), iv: null_mut() }; slots as usize];
-        // SAFETY: there is room for the addresses of all slots; the number is that of a pair that `configure` made.
+        // SAFETY: there is room for the addresses of all slots; a pair of this number exists since `configure`.
         let queue = NonNull::new(unsafe { (self.shim.0.queue_new)(self.id, number, slots, memory.as_mut_ptr()) })?;
         let (in_device, lent_memory) = (vec![false; memory.len()], memory.iter().map(|_| None).collect());
         Some((Pair { shim: self.shim, number, queue, memory, in_device, lent_memory }, (0..slots).map(Slot).collect()))
@@ -118,7 +118,7 @@ impl Pair {
         unsafe { SlotMemory { buffer: std::slice::from_raw_parts_mut(memory.data, ROOM), iv: &mut *memory.iv.cast() } }
     }
 
-    /// Has a request read its data outside of its slot, and write its result there if `lent_memory` has an output.
+    /// Makes a request read its data outside of its slot, and write its result there, too, if `lent_memory` has an output.
     pub(crate) fn lend(&mut self, request: &mut Request, lent_memory: LentMemory) {
         let length = lent_memory.input.len();
         let is_whole = request.packet as usize == DATA && request.data() == length;
@@ -140,12 +140,13 @@ impl Pair {
         request.slot
     }
 
-    /// Ends the use of lent memory by requests in the device whose jobs are about to be dropped. Their results become zero, and the device
-    /// writes further ones into their slots. The memory is kept until they return, because a PMD may have begun.
+    /// Ends the use of lent memory by requests in the device whose jobs are about to be dropped. The results of these requests become zero,
+    /// and the device writes later results into the slots. The lent memory is kept until the requests return, because a PMD may have begun
+    /// them.
     pub(crate) fn redirect(&mut self) {
         for (slot, lent_memory) in self.lent_memory.iter_mut().enumerate().filter(|(slot, _)| self.in_device[*slot]) {
             if let Some(lent_memory) = lent_memory.as_mut().filter(|lent_memory| !lent_memory.redirected) {
-                // SAFETY: a slot of this pair, which the device has. The PMD reads its request only in calls for this pair, and
+                // SAFETY: `slot` is a slot of this pair, and the device has it. The PMD reads its request only in calls for this pair, and
                 // none runs while `self` is borrowed (`Cryptodev::supports_lending`).
                 unsafe { (self.shim.0.redirect)(self.queue.as_ptr(), slot as u32) };
                 lent_memory.redirected = true;

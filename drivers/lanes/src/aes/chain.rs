@@ -53,10 +53,10 @@ unsafe fn chain<
         for (r, x) in x.iter_mut().enumerate() {
             *x = R::load(chains.add(r * R::BLOCKS));
         }
-        // All lanes are read before any is written: idle lanes repeat a busy one, perhaps in place.
+        // All lanes are read before any is written, because an idle lane repeats the work of a busy lane, perhaps in place.
         let mut block = 0;
-        // A register that holds blocks of several lanes takes four blocks of each lane at once: a fourth of the loads and stores, and
-        // fewer shuffles. Each cache line is then needed only once, even if it is evicted meanwhile: messages that begin on page
+        // A register that holds blocks of several lanes takes four blocks of each lane at once. This needs a fourth of the loads and
+        // stores, and fewer shuffles. Each cache line is then needed only once, so an eviction does no harm: messages that begin on page
         // boundaries compete for the same sets.
         while R::BLOCKS > 1 && blocks - block >= 4 {
             let mut data = [x; 4];
@@ -117,7 +117,8 @@ unsafe fn start_first_round<R: Register, K: Keys<R>, const REGISTERS: usize>(
     x
 }
 
-/// Returns the next chaining values of all lanes, and the state with which their `next` blocks begin. Without `next`, the state is unused.
+/// Returns the next chaining values of all lanes, and the state after the start of the first round of the `next` blocks. Without `next`,
+/// the caller must ignore the state.
 ///
 /// # Safety
 /// As for [`Chain`]; the CPU has the instructions of `R`.
@@ -157,9 +158,9 @@ unsafe fn encrypt_blocks<R: Register, K: Keys<R>, const REGISTERS: usize, const 
 #[derive(Clone, Copy)]
 pub(crate) struct Kernels {
     pub(crate) mode: Mode,
-    /// The functions for at most as many chains as they have lanes.
+    /// The functions for few chains: at most as many as these functions have lanes.
     pub(crate) narrow: LaneKernels,
-    /// The functions for more chains.
+    /// The functions for more chains than `narrow` has lanes.
     pub(crate) wide: LaneKernels,
     /// The function for a single chain.
     pub(crate) single: Chain,
@@ -172,7 +173,7 @@ impl Kernels {
     }
 }
 
-/// The functions for a number of lanes.
+/// The functions that advance `lanes` chains at once.
 #[derive(Clone, Copy)]
 pub(crate) struct LaneKernels {
     pub(crate) lanes: usize,
@@ -192,7 +193,7 @@ pub(crate) enum Mode {
 }
 
 impl Aes {
-    /// Returns the largest number of lanes. Two chains in them are never slower than one after the other: idle lanes cost nothing.
+    /// Returns the largest number of lanes. Two chains side by side are never slower than one after the other: idle lanes cost nothing.
     pub(crate) fn lanes(self) -> usize {
         self.chains(&RoundKeys::zeroed(), Mode::Encrypt).wide.lanes
     }
@@ -254,7 +255,7 @@ macro_rules! compiled {
             blocks: usize,
             keys: *const [u8; BLOCK],
         ) {
-            // SAFETY: the features of the register are on here; the rest is the caller's promise.
+            // SAFETY: the attribute enables the features that the register needs; the caller promises the rest.
             unsafe {
                 if SHARED {
                     chain::<$register, Shared<$register, 0>, $count, ROUNDS, ENCRYPT, $short>(

@@ -4,7 +4,8 @@ use core::marker::PhantomData;
 
 use gantry_core::driver::Buffers;
 
-/// Two pointers to `bytes` bytes each, which are equal or do not overlap. The buffers are borrowed for `'a`.
+/// Pointers to an input and an output of `bytes` bytes each. The two buffers are identical or do not overlap, and are borrowed
+/// for `'a`.
 #[derive(Clone, Copy)]
 pub(crate) struct Data<'a> {
     pub(crate) from: *const u8,

@@ -31,7 +31,7 @@ const DATA_COUNTER: u32 = 2;
 /// Maximum bytes of data under one nonce (SP 800-38D, 5.2.1.1).
 const MAX_BYTES: u64 = (1 << 36) - 32;
 
-/// A key, expanded: round keys, powers of the hash key, and the functions for its length.
+/// A key, expanded: round keys, powers of the hash key, and the functions for this key length.
 pub(crate) struct GcmKey {
     powers: Powers,
     keys: RoundKeys,
@@ -47,11 +47,11 @@ pub(crate) struct Message {
     hash: u128,
     mask: u128,
     counter: u128,
-    /// Bytes of associated data and of data so far.
+    /// Number of bytes of associated data, and number of bytes of data processed so far.
     associated: u64,
     bytes: u64,
-    /// The nonce has 12 bytes, so the lowest bits of a counter depend only on the byte offset. With any other nonce they also depend on
-    /// the hash key, so no branch may use them.
+    /// True if the nonce has 12 bytes: then the lowest bits of a counter depend only on the byte offset. With any other nonce they also
+    /// depend on the hash key, so no branch may use them.
     has_standard_nonce: bool,
 }
 
@@ -115,7 +115,7 @@ pub(crate) struct TooLong;
 /// The functions of one CPU level and key length. Only [`Aes::gcm`] returns one, so a reference to it proves that this CPU has the
 /// instructions.
 struct Kernels {
-    /// Bytes of a register.
+    /// Length of a line, which is one register, in bytes.
     line_bytes: usize,
     powers: unsafe fn(&mut GcmKey),
     begin: unsafe fn(&GcmKey, &mut Message, nonce: &[u8], associated: &[u8]),
@@ -127,11 +127,11 @@ struct Kernels {
 /// The functions for one direction: encryption or decryption.
 struct Direction {
     update: Update,
-    /// Processes all whole groups of eight lines. The counter of the first line equals that of a message's first line, modulo the
-    /// number of blocks in eight lines.
+    /// Processes all whole groups of eight lines. The counter of the first line must equal the counter of a message's first line, modulo
+    /// the number of blocks in eight lines.
     eights: Update,
-    /// Processes a whole message with a 12-byte nonce, at most [`short::MAX_LINES`] lines and a partial one, and less than a line of
-    /// associated data.
+    /// Processes a whole message with a 12-byte nonce, with at most [`short::MAX_LINES`] lines and a partial line of data, and less than a
+    /// line of associated data.
     short: Short,
 }
 
@@ -197,7 +197,7 @@ macro_rules! compiled {
 
             #[target_feature(enable = $features)]
             fn powers<const ROUNDS: usize>(key: &mut GcmKey) {
-                // SAFETY: the features of the register are on here.
+                // SAFETY: the attribute enables the features that the register needs.
                 unsafe { ends::powers::<$register, ROUNDS>(key) }
             }
 
@@ -215,7 +215,7 @@ macro_rules! compiled {
                 message: &mut Message,
                 data: Data<'_>,
             ) {
-                // SAFETY: as above, and the caller's promise.
+                // SAFETY: as above; the caller promises the rest.
                 unsafe { update::update::<$register, ROUNDS, DECRYPT>(key, message, data) }
             }
 
@@ -227,7 +227,7 @@ macro_rules! compiled {
                 message: &mut Message,
                 data: Data<'_>,
             ) {
-                // SAFETY: as above, and the caller's promise.
+                // SAFETY: as above; the caller promises the rest.
                 unsafe { eights::eights::<$register, Shared<$register, $cached>, ROUNDS, DECRYPT>(key, message, data) }
             }
 
@@ -241,7 +241,7 @@ macro_rules! compiled {
                 data: Data<'_>,
                 tag: &mut [u8; BLOCK],
             ) {
-                // SAFETY: as above, and the caller's promise.
+                // SAFETY: as above; the caller promises the rest.
                 unsafe { short::short::<$register, DECRYPT>(key, nonce, associated, data, tag) }
             }
 
@@ -385,7 +385,7 @@ unsafe fn encrypt_blocks<R: Wide, const N: usize>(mut x: [R; N], keys: &RoundKey
     x
 }
 
-/// Hashes `blocks` more blocks. Blocks of `lines` past these are multiplied by zero.
+/// Adds the first `blocks` blocks of `lines` to the hash. The blocks after them are multiplied by zero.
 ///
 /// # Safety
 /// The CPU has the instructions of `R`, and VPCLMULQDQ.

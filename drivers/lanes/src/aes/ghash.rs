@@ -15,10 +15,10 @@ pub(super) const REGISTERS: usize = 8;
 
 /// Number of blocks in `REGISTERS` registers of the widest kind.
 const MOST: usize = 32;
-/// Number of zeros after the powers, for the blocks of a register past the end of a sum.
+/// Number of zeros after the powers. The blocks of a register that are past the end of a sum are multiplied by these zeros.
 const ZEROS: usize = 3;
 
-/// The powers of a hash key, times x, the highest first: one for each block that is hashed at once, followed by zeros.
+/// The powers of a hash key, each multiplied by x, the highest first. There is one for each block that is hashed at once, and zeros follow.
 #[repr(C, align(64))]
 pub(super) struct Powers {
     powers: [u128; MOST + ZEROS],
@@ -66,8 +66,9 @@ impl Powers {
         }
     }
 
-    /// Returns the factors for the blocks of a register, and their sums: this power and those below it, then zeros. `power` counts the
-    /// remaining blocks, including the first of the register.
+    /// Returns the factors for the blocks of a register, and the sum of the halves of each factor. The factors are the power with the
+    /// exponent `power`, the lower powers, then zeros. `power` is the number of remaining blocks, including the first block of the
+    /// register.
     ///
     /// # Safety
     /// The CPU has the instructions of `R`.
@@ -105,7 +106,8 @@ impl<'a, R: Wide> Sum<'a, R> {
     /// The CPU has the instructions of `R`, and VPCLMULQDQ.
     #[inline(always)]
     pub(super) unsafe fn new(powers: &'a Powers) -> Self {
-        // SAFETY: the caller's promise, and the same powers. (Otherwise the compiler would keep the values it has read on the stack.)
+        // SAFETY: the caller promises the instructions, and the reference is to the same powers. (If the compiler knew that they are the
+        // same, it would keep the values that it has read on the stack.)
         let (powers, zero) = unsafe { (&*hide_from_optimizer(powers), R::zero()) };
         Sum { powers, low: zero, middle: zero, high: zero }
     }
@@ -157,7 +159,7 @@ const POLYNOMIAL_BLOCK: [u8; BLOCK] = (POLYNOMIAL as u128).to_le_bytes();
 /// The CPU has VPCLMULQDQ.
 #[inline(always)]
 unsafe fn reduce<R: Wide>(low: R, middle: R, high: R) -> R {
-    // SAFETY: as above, and values of the type exist; a block.
+    // SAFETY: as above, and values of the type exist; `POLYNOMIAL_BLOCK` is one block long.
     unsafe {
         let polynomial = R::broadcast(&POLYNOMIAL_BLOCK);
         let middle = middle.xor(low.swap_halves()).xor(polynomial.product::<0x00>(low));

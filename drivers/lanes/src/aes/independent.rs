@@ -90,7 +90,7 @@ macro_rules! compiled {
         /// As for [`Messages`].
         #[target_feature(enable = $features)]
         unsafe fn $name<const ROUNDS: usize, const CBC: bool>(all: &[Message<'_>]) {
-            // SAFETY: the features of the register are on here; the rest is the caller's promise.
+            // SAFETY: the attribute enables the features that the register needs; the caller promises the rest.
             unsafe { messages::<$register, Shared<$register, $cached>, $count, $few, ROUNDS, CBC>(all) }
         }
     };
@@ -245,7 +245,7 @@ impl<R: Successive, const CBC: bool> Remainder<R, CBC> {
             // The last round ends by adding its key, so data added to that key are added to the result.
             let last = keys.get(ROUNDS, 0);
             for (r, x) in x.into_iter().enumerate() {
-                // Read again before the result is written: `from` and `to` may be identical.
+                // The data are read again before the result is written, because `from` and `to` may be identical.
                 let data = R::load(from.add(r * R::BLOCKS));
                 let result = if CBC {
                     let chained = data.preceded_by(core::mem::replace(&mut self.previous, data));

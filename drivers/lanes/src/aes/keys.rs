@@ -1,5 +1,5 @@
-//! Round keys for the kernels: in registers if there are enough for all of them, otherwise in the session's own memory.
-//! Kernels make no copies on the stack, because these would remain there.
+//! Round keys for the kernels: in registers if there are enough for all of them, otherwise in the session's own memory. Kernels make no
+//! copies of keys on the stack, because the copies would remain there.
 
 use core::arch::asm;
 
@@ -32,7 +32,7 @@ pub(super) struct Shared<R, const CACHED: usize> {
 impl<R: Register, const CACHED: usize> Keys<R> for Shared<R, CACHED> {
     #[inline(always)]
     unsafe fn new(all: *const [u8; BLOCK]) -> Self {
-        // SAFETY: the caller's promise; all fifteen exist for every key length. (A closure would not have the instructions.)
+        // SAFETY: the caller's promise; all fifteen round keys exist for every key length. (A closure would not have the instructions.)
         unsafe {
             let all = hide_from_optimizer(all);
             let mut cached = [R::broadcast(all); CACHED];

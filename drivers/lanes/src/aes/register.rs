@@ -32,7 +32,7 @@ pub(super) trait Register: Copy {
     type One: Register;
 
     /// # Safety
-    /// The CPU has the instructions of this type (of all methods); `from` is readable for a register.
+    /// The CPU has the instructions that the methods of this type use; `from` is readable for a register.
     unsafe fn load(from: *const [u8; BLOCK]) -> Self;
     /// # Safety
     /// `to` is writable for a register.
@@ -55,7 +55,7 @@ pub(super) trait Register: Copy {
     /// Loads four successive blocks from each pointer. Equivalent to four calls of `gather`, but may read each cache line only once.
     ///
     /// # Safety
-    /// As `gather`, for four blocks.
+    /// As for `gather`, with four readable blocks at each position.
     #[inline(always)]
     unsafe fn gather_four(from: *const *const u8, offset: usize) -> [Self; 4] {
         // SAFETY: as above.
@@ -67,7 +67,7 @@ pub(super) trait Register: Copy {
     /// Stores four successive blocks to each pointer. Equivalent to four calls of `scatter`.
     ///
     /// # Safety
-    /// As `scatter`, for four blocks.
+    /// As for `scatter`, with four writable blocks at each position.
     #[inline(always)]
     unsafe fn scatter_four(four: [Self; 4], to: *const *mut u8, offset: usize) {
         for (block, x) in four.into_iter().enumerate() {

@@ -1,7 +1,7 @@
 //! XTS (IEEE 1619, SP 800-38E): encryption and decryption, with ciphertext stealing.
 //!
-//! Blocks do not depend on each other, so one data unit fills the pipeline of the AES instructions. Only the tweak must be encrypted
-//! first; the tweak of the next unit is encrypted during the data of the current one.
+//! Blocks do not depend on each other, so one data unit fills the pipeline of the AES instructions. Only the tweak must be encrypted first;
+//! the tweak of the next unit is encrypted together with the data of the current unit.
 
 use gantry_core::driver::Buffers;
 
@@ -51,7 +51,8 @@ pub(crate) struct Kernels {
 }
 
 impl Kernels {
-    /// Encrypts or decrypts data units. Their keys must match the direction, and the key length of these functions.
+    /// Encrypts or decrypts data units. Their keys must be for this direction, and must have the key length for which these functions were
+    /// compiled.
     pub(crate) fn run(&self, decrypt: bool, units: &mut [Unit<'_>]) {
         let function = if decrypt { self.decrypt } else { self.encrypt };
         // SAFETY: the CPU has the instructions because `self` exists.
@@ -90,7 +91,7 @@ macro_rules! compiled {
         /// As for [`Units`].
         #[target_feature(enable = $features)]
         unsafe fn $name<const ROUNDS: usize, const DECRYPT: bool>(data: &[Unit<'_>]) {
-            // SAFETY: the features of the register are on here; the rest is the caller's promise.
+            // SAFETY: the attribute enables the features that the register needs; the caller promises the rest.
             unsafe { units::<$register, Shared<$register, $cached>, $count, ROUNDS, DECRYPT>(data) }
         }
     };
@@ -211,10 +212,10 @@ struct RemainingBlocks {
 }
 
 impl RemainingBlocks {
-    /// Processes blocks while they fill `N` registers. `mask` is the mask of the first blocks, and afterwards of the next ones.
+    /// Processes blocks while they fill `N` registers. `mask` is the mask of the first remaining blocks, before the call and after it.
     ///
     /// # Safety
-    /// The CPU has the instructions of `R`; `from` is readable and `to` writable for `blocks` blocks; both are equal or do not overlap.
+    /// The CPU has the instructions of `R`; `from` is readable and `to` writable for `blocks` blocks; they are identical or do not overlap.
     #[inline(always)]
     unsafe fn run<R: Register, K: Keys<R>, const N: usize, const ROUNDS: usize, const DECRYPT: bool>(
         &mut self,
@@ -259,7 +260,7 @@ unsafe fn uncached_keys<R: Register>(keys: &RoundKeys) -> Shared<R, 0> {
     unsafe { Shared::new(keys.as_blocks().as_ptr()) }
 }
 
-/// Encrypts or decrypts several registers, and adds the masks before and after.
+/// Encrypts or decrypts several registers. Adds the masks to the input and to the output.
 ///
 /// # Safety
 /// The CPU has the instructions of `R`, and `keys` has all round keys.

@@ -34,7 +34,7 @@ fn branch(bytes: &[u8]) {
     }
 }
 
-/// Tests that branches and look-ups by a secret are detected, and that nothing else is.
+/// Tests that branches on a secret and look-ups at a secret index are detected, and that nothing else is.
 pub(crate) fn self_test() {
     static TABLE: [u8; 256] = [7; 256];
     let mut key = [0x5a; 16];
@@ -63,8 +63,8 @@ const MAKE_MEM_DEFINED: usize = 0x4d43_0002;
 fn request(code: usize, bytes: &mut [u8]) -> usize {
     let arguments = [code, bytes.as_mut_ptr().addr(), bytes.len(), 0, 0, 0];
     let mut answer = 0;
-    // SAFETY: no register changes except that of the answer. Valgrind reads six arguments. It does not change the bytes, only its own
-    // record of their state.
+    // SAFETY: no register changes except the register of the answer. Valgrind reads six arguments. It does not change the bytes, only its
+    // own record of their state.
     unsafe {
         asm!(
             "rol rdi, 3", "rol rdi, 13", "rol rdi, 61", "rol rdi, 51", "xchg rbx, rbx",

@@ -1,7 +1,7 @@
 //! Detects decisions that depend on a secret, for instructions that valgrind does not support.
 //!
-//! Single-steps a kernel (ptrace(2)) twice, with different secrets in the same memory, and records the registers that determine
-//! branches and addresses: general registers and flags. If they are equal before every instruction, no decision depends on a secret.
+//! Single-steps a kernel (ptrace(2)) twice, with different secrets in the same memory, and records the registers that determine branches
+//! and addresses: general registers and flags. If both runs have equal registers before every instruction, no decision depends on a secret.
 
 use core::arch::asm;
 use std::cell::Cell;
@@ -12,8 +12,8 @@ type Trace = Vec<[u64; 18]>;
 
 /// Returns the traces of `work` with the secrets of run 0 and of run 1. `prepare` stores the secrets of a run.
 pub(crate) fn traces(mut prepare: impl FnMut(usize), mut work: impl FnMut()) -> [Trace; 2] {
-    // SAFETY: another thread of the parent may hold a lock during the fork. The child takes none except that of the allocator, in
-    // `prepare` and `work`, and the C library resets that lock in the child.
+    // SAFETY: another thread of the parent may hold a lock during the fork. The child takes no lock except the allocator's, in `prepare`
+    // and `work`, and the C library resets that lock in the child.
     let child = unsafe { libc::fork() };
     assert!(child >= 0, "{}", std::io::Error::last_os_error());
     if child == 0 {
@@ -59,7 +59,7 @@ struct End;
 
 impl Drop for End {
     fn drop(&mut self) {
-        // SAFETY: a call without pointers.
+        // SAFETY: the call takes no pointers.
         unsafe { libc::_exit(1) }
     }
 }

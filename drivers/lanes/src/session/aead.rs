@@ -28,7 +28,7 @@ pub(super) type OpenMessage<'a, W> = Message<'a, W, &'a [u8]>;
 
 /// The work of a session that seals and opens messages, at most [`MAX_GROUP`] at a time.
 pub(super) trait Aead: Send + Sync + Sized + 'static {
-    /// Returns true if messages of `other` may share a batch with those of this session.
+    /// Returns true if messages of `other` may share a batch with messages of this session.
     fn runs_with(&self, other: &Self) -> bool;
 
     /// Returns true if a message may have a nonce, data and a tag of these lengths. Core has checked them already.
@@ -50,7 +50,8 @@ impl<'a, A: Aead, T: AsRef<[u8]>> Message<'a, A, T> {
     }
 }
 
-/// The computed tags of a group, each with space for the longest. Wiped when dropped, because one is the valid tag for a forged message.
+/// The computed tags of a group, each with space for the longest tag. Wiped when dropped, because a computed tag is the valid tag for a
+/// forged message.
 pub(super) struct Tags<const LONGEST: usize>(pub(super) [[u8; LONGEST]; MAX_GROUP]);
 
 impl<const LONGEST: usize> Tags<LONGEST> {

@@ -10,7 +10,7 @@ use crate::ccm::{CcmKey, Nonce, TagJob};
 /// AES-CCM.
 pub(super) struct CcmWork {
     pub(super) key: CcmKey,
-    /// Bytes of a tag.
+    /// Length of a tag in bytes.
     pub(super) tag: usize,
 }
 

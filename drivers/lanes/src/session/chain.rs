@@ -85,7 +85,7 @@ impl Work for CbcWork {
 
 struct LanesCbcStream {
     key: Arc<CbcKey>,
-    /// The last block of ciphertext, or the IV. Not secret.
+    /// The last block of ciphertext, or the IV before the first block. Not secret.
     chain: [u8; BLOCK],
 }
 

@@ -33,7 +33,7 @@ pub(super) trait Digester: Send + Sync + Sized + 'static {
     /// Runs one job.
     fn run_one(&self, job: Self::Job<'_>);
 
-    /// Runs `jobs` side by side, at most `count` of them, each with its own digester.
+    /// Runs all `jobs` side by side, each with its own digester. `count` is the maximum number of jobs.
     fn run<'a>(&'a self, count: usize, jobs: impl Iterator<Item = Self::Job<'a>>);
 
     /// Returns true if [`run`](Self::run) also accepts jobs of `other`.

@@ -23,7 +23,7 @@ use crate::independent::IndependentKey;
 /// SHA-512 with precomputed words.
 const AUTHENTICATION_STACK: usize = 48 << 10;
 
-/// Maximum bytes of a tag (SHA-512).
+/// Maximum length of a tag in bytes (SHA-512).
 const LONGEST_TAG: usize = 64;
 
 /// A cipher, and HMAC.
@@ -31,7 +31,7 @@ struct EtmWork<C, H: Hash> {
     cipher: C,
     kernels: Kernels<H>,
     start: Start<H>,
-    /// Bytes of a tag.
+    /// Length of a tag in bytes.
     tag: usize,
 }
 
@@ -77,10 +77,10 @@ trait Cipher: Send + Sync + Sized + 'static {
     /// The length of data is a multiple of this number of bytes.
     const BLOCK: usize;
 
-    /// Returns true if messages under `other` may share a batch with those under this key.
+    /// Returns true if messages under `other` may share a batch with messages under this key.
     fn runs_with(&self, other: &Self) -> bool;
 
-    /// Encrypts messages, at most `count` of them.
+    /// Encrypts all messages. `count` is their maximum number.
     fn encrypt<'a>(&'a self, count: usize, messages: impl Iterator<Item = CipherMessage<'a, Self>>);
 
     /// Decrypts messages.
@@ -171,7 +171,7 @@ fn iv_of(iv: &[u8]) -> [u8; BLOCK] {
     *iv.as_array().expect("the length of the IV was checked")
 }
 
-/// The index of the data among the parts of a message.
+/// The index of the data in `parts` of a message.
 const DATA: usize = 2;
 
 /// A message to be authenticated.

@@ -76,7 +76,7 @@ impl EspSession {
         let (mut aad, mut aad_length) = ([0; 12], HEADER);
         aad[..HEADER].copy_from_slice(&head[..HEADER]);
         if self.extended {
-            // The packet itself lacks the upper half, which belongs between the two (RFC 4106, 5).
+            // The packet lacks the upper half of the number, which belongs between the SPI and the lower half (RFC 4106, 5).
             aad[4..].copy_from_slice(&number.to_be_bytes());
             aad_length = 12;
         }
@@ -96,7 +96,7 @@ impl EspSession {
         packet[4..HEADER].copy_from_slice(&(number as u32).to_be_bytes());
         if !self.random_iv {
             packet[HEADER..start].copy_from_slice(&number.to_be_bytes());
-        // SAFETY: a buffer with its length.
+        // SAFETY: the buffer has the length that is passed.
         } else if unsafe { lc::RAND_bytes(packet[HEADER..].as_mut_ptr(), BLOCK) } != 1 {
             return Err(failed("RAND_bytes"));
         }

@@ -2,12 +2,12 @@
 
 use super::*;
 
-/// Encrypts or decrypts eight lines at a time, with their AES rounds and GHASH interleaved. Decryption hashes the lines it decrypts;
-/// encryption hashes the previous eight.
+/// Encrypts or decrypts eight lines at a time, with their AES rounds and GHASH interleaved. Decryption hashes the lines that it decrypts;
+/// encryption hashes the eight lines before them.
 ///
 /// # Safety
-/// The CPU has the instructions of `R`, and VPCLMULQDQ. `data` has at least eight lines, which can be read and written. The counter of
-/// the first line equals that of a message's first line, modulo the number of blocks in eight lines.
+/// The CPU has the instructions of `R`, and VPCLMULQDQ. `data` has at least eight lines, which can be read and written. The counter of the
+/// first line equals the counter of a message's first line, modulo the number of blocks in eight lines.
 #[inline(always)]
 pub(super) unsafe fn eights<R: Wide, K: Keys<R>, const ROUNDS: usize, const DECRYPT: bool>(
     key: &GcmKey,
@@ -90,7 +90,7 @@ impl<R: Wide, K: Keys<R>> EightsState<R, K> {
         base
     }
 
-    /// Encrypts or decrypts eight lines (`CRYPT`), and hashes eight (`HASH`).
+    /// Encrypts or decrypts eight lines if `CRYPT`, and hashes eight lines if `HASH`.
     ///
     /// # Safety
     /// As for [`eights()`]. With `CRYPT`, or with `HASH` and `DECRYPT`, `data` has at least eight lines.
@@ -114,7 +114,7 @@ impl<R: Wide, K: Keys<R>> EightsState<R, K> {
             }
             self.keys = self.keys.reload();
             let mut sum = Sum::new(powers);
-            // The compiler would not unroll a loop of 13 rounds and would keep its conditions.
+            // The compiler would not unroll a loop of 13 rounds, and the loop would check its conditions in each round.
             macro_rules! rounds {
                 ($($round:literal)*) => { $(
                     if CRYPT && $round < ROUNDS {

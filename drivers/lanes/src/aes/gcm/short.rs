@@ -33,7 +33,7 @@ pub(super) unsafe fn short<R: Wide, const DECRYPT: bool>(
     }
 }
 
-/// Processes a message of `N - 2` whole lines and a partial one, which may be empty.
+/// Processes a message of `N - 2` whole lines and a partial line, which may be empty.
 ///
 /// # Safety
 /// As for [`short()`].
@@ -50,7 +50,7 @@ unsafe fn process_lines<R: Wide, const N: usize, const DECRYPT: bool>(
     let mut remaining_blocks = (N - 2) * R::BLOCKS + part.div_ceil(BLOCK) + 1;
     // SAFETY: the caller's promise.
     unsafe {
-        // The last register encrypts the counter of the mask, the others those of the data.
+        // The last register encrypts the counter of the mask. The others encrypt the counters of the data.
         let first = R::repeat(first_counter(nonce));
         let mut x = [first.reverse_bytes(); N];
         for (r, x) in x[..N - 1].iter_mut().enumerate() {

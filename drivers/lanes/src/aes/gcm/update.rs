@@ -21,12 +21,13 @@ pub(super) unsafe fn update<R: Wide, const ROUNDS: usize, const DECRYPT: bool>(
     mut data: Data<'_>,
 ) {
     let (used, bytes) = (message.used::<R>(), data.bytes as u64);
-    // SAFETY: the caller promises the instructions. Each call gets only data that exist, and advances `data` past those it processed.
+    // SAFETY: the caller promises the instructions. Each call gets only data that exist, and advances `data` past the data that it
+    // processed.
     unsafe {
         if used > 0 {
             continue_line::<R, ROUNDS, DECRYPT>(key, message, used, &mut data);
         }
-        // `eights` requires a counter whose lowest bits equal those of a message's first one.
+        // `eights` requires that the lowest bits of the counter equal the lowest bits of a message's first counter.
         let lines_before = (message.bytes + bytes - data.bytes as u64) / R::LINE as u64;
         let until_aligned = lines_before.wrapping_neg() as usize % REGISTERS;
         if message.has_standard_nonce && data.bytes >= (until_aligned + REGISTERS) * R::LINE {
@@ -54,8 +55,8 @@ pub(super) unsafe fn update<R: Wide, const ROUNDS: usize, const DECRYPT: bool>(
     message.bytes += bytes;
 }
 
-/// Continues a line of which `used` bytes are processed, up to its end or the end of the data. Computes the key stream again: keeping
-/// it would mean one more secret to wipe.
+/// Continues a line after its first `used` bytes, which are processed, up to the end of the line or of the data. Computes the key stream
+/// again: keeping it would mean one more secret to wipe.
 ///
 /// # Safety
 /// As for [`update()`].

@@ -14,7 +14,7 @@ pub(in crate::aes) fn substitute(word: u32) -> u32 {
 /// Computes InvMixColumns of FIPS 197.
 #[target_feature(enable = "aes,neon")]
 pub(in crate::aes) fn inverse_mix_columns(block: &mut [u8; BLOCK]) {
-    // SAFETY: reads and writes the block.
+    // SAFETY: the instructions read and write one block, which is borrowed.
     unsafe { vst1q_u8(block.as_mut_ptr(), vaesimcq_u8(vld1q_u8(block.as_ptr()))) }
 }
 

@@ -1,4 +1,4 @@
-//! Register operations for GCM besides AES: counters, carry-less multiplication, and partial registers.
+//! The register operations that GCM needs in addition to those of AES: counters, carry-less multiplication, and partial registers.
 
 use core::arch::asm;
 use core::arch::x86_64::*;
@@ -41,23 +41,23 @@ pub(in crate::aes) trait Wide: Register<One = Xmm> {
     fn advance_counter(self, blocks: u32) -> Self;
     /// Adds 0 to the first counter, 1 to the second, and so on.
     fn add_block_indices(self) -> Self;
-    /// Replaces the last two blocks by those of `other`.
+    /// Replaces the last two blocks by the last two blocks of `other`.
     fn with_last_two(self, other: Self) -> Self;
     /// Swaps the halves of each block.
     fn swap_halves(self) -> Self;
-    /// Multiplies a half of each block by a half of the same block of `other`. The low digit of `HALVES` selects the half of `self`, the
-    /// high digit that of `other`: 0 the lower, 1 the upper.
+    /// Multiplies a half of each block by a half of the same block of `other`. The low digit of `HALVES` selects the half of `self`, and
+    /// the high digit selects the half of `other`: 0 is the lower half, 1 is the upper.
     ///
     /// # Safety
     /// The CPU has VPCLMULQDQ.
     unsafe fn product<const HALVES: i32>(self, other: Self) -> Self;
     /// Returns the sum of all blocks.
     fn sum(self) -> Xmm;
-    /// Returns `self`, and keeps the compiler from reordering this computation with others marked in this way.
+    /// Returns `self`. The compiler does not reorder the calls of this function, so the computations of their arguments stay in this order.
     ///
-    /// Otherwise the compiler puts all multiplications before all AES rounds. Both use the same two units of the CPU, which stay busier if
-    /// multiplications and rounds alternate. On Zen 4 with AES-128, 64 bytes then take 15.7 cycles instead of 17. The limit set by the two
-    /// units is 13.
+    /// Without these calls, the compiler puts all multiplications before all AES rounds. Both use the same two units of the CPU, which stay
+    /// busier if multiplications and rounds alternate. On Zen 4 with AES-128, 64 bytes then take 15.7 cycles instead of 17. The limit set
+    /// by the two units is 13.
     fn keep_order(self) -> Self;
 }
 
@@ -160,7 +160,7 @@ impl Wide for Ymm {
 
     #[inline(always)]
     fn reverse_bytes(self) -> Self {
-        // SAFETY: as above; a block.
+        // SAFETY: as above; `REVERSE` is one block long.
         Self(unsafe { _mm256_shuffle_epi8(self.0, Self::broadcast(&REVERSE).0) })
     }
 
@@ -253,7 +253,7 @@ impl Wide for Zmm {
 
     #[inline(always)]
     fn reverse_bytes(self) -> Self {
-        // SAFETY: as above; a block.
+        // SAFETY: as above; `REVERSE` is one block long.
         Self(unsafe { _mm512_shuffle_epi8(self.0, Self::broadcast(&REVERSE).0) })
     }
 

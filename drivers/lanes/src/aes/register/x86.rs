@@ -1,4 +1,4 @@
-//! Registers of one block and of four.
+//! Registers of one block, and registers of four blocks.
 
 use core::arch::x86_64::*;
 
@@ -6,17 +6,17 @@ use gantry_digest::internal::vector::avx512::transpose_parts;
 
 use super::{BLOCK, Register};
 
-/// SubWord of FIPS 197.
+/// Computes SubWord of FIPS 197.
 #[target_feature(enable = "aes")]
 pub(in crate::aes) fn substitute(word: u32) -> u32 {
     let word = _mm_set1_epi32(word.cast_signed());
     _mm_cvtsi128_si32(_mm_aeskeygenassist_si128::<0>(word)).cast_unsigned()
 }
 
-/// InvMixColumns of FIPS 197.
+/// Computes InvMixColumns of FIPS 197.
 #[target_feature(enable = "aes")]
 pub(in crate::aes) fn inverse_mix_columns(block: &mut [u8; BLOCK]) {
-    // SAFETY: reads and writes the block.
+    // SAFETY: the instructions read and write one block, which is borrowed.
     unsafe {
         let block = core::ptr::from_mut(block).cast();
         _mm_storeu_si128(block, _mm_aesimc_si128(_mm_loadu_si128(block)));
@@ -230,7 +230,8 @@ impl Register for Zmm {
     fn successive<const N: usize>(first: Self) -> [Self; N] {
         let mut registers = [first; N];
         for r in 1..N {
-            // Multiplies the register two before by x^8: shifting whole bytes is simpler, and two dependency chains run side by side.
+            // Multiplies the register two places before this one by x^8: shifting whole bytes is simpler, and two dependency chains run
+            // side by side.
             registers[r] = if r == 1 { first.next() } else { times_bytes::<1, 15>(registers[r - 2]) };
         }
         registers
@@ -259,10 +260,10 @@ impl Register for Zmm {
 }
 
 // The instructions that multiply a mask must not compete with AES rounds for a port.
-// - On Intel's CPUs bit shifts share a port with AES: AES-256-XTS of 16 KiB on an Emerald Rapids runs at 1.91 times OpenSSL with them,
-//   at 2.39 times without (`benches/peers/run openssl`).
-// - On AMD's CPUs carry-less multiplication does: AES-128-XTS of 16 KiB on a Zen 4 takes 12.0 cycles for four blocks with it, 11.0 with
-//   shifts.
+// - On Intel's CPUs bit shifts share a port with AES: AES-256-XTS of 16 KiB on an Emerald Rapids runs at 1.91 times the speed of OpenSSL
+//   with bit shifts, at 2.39 times without (`benches/peers/run openssl`).
+// - On AMD's CPUs carry-less multiplication shares a port with AES: AES-128-XTS of 16 KiB on a Zen 4 takes 12.0 cycles for four blocks with
+//   carry-less multiplication, 11.0 with shifts.
 // Byte shifts, additions, and VBMI's multishift, which can rotate, use other ports on both.
 
 /// Multiplies blocks by x^(8 * `BYTES`) in GF(2^128). `REST` is `16 - BYTES`.
@@ -277,7 +278,8 @@ fn times_bytes<const BYTES: i32, const REST: i32>(x: Zmm) -> Zmm {
 }
 
 /// Multiplies blocks by powers of x in GF(2^128). Each hexadecimal digit of `POWERS` is the exponent for a half of a block, at most 7; the
-/// lowest digit is for the first half. Bits shifted out of a lower half go to the upper one; those of an upper half are reduced.
+/// lowest digit is for the first half. Bits shifted out of a lower half go to the upper half; bits shifted out of an upper half are
+/// reduced.
 ///
 /// # Safety
 /// The CPU has AVX-512 and VBMI.
@@ -294,7 +296,7 @@ unsafe fn times_powers<const POWERS: u32>(blocks: __m512i) -> __m512i {
     }
 }
 
-/// Rotates each half of a block to the left by the bits in its digit.
+/// Rotates each half of a block to the left. The half's digit in `DIGITS` is the number of bits.
 ///
 /// # Safety
 /// The CPU has AVX-512 and VBMI.
@@ -323,7 +325,7 @@ const fn rotation(digits: u32) -> [u64; 8] {
     from
 }
 
-/// Returns a mask of the lowest bits of each half; its digit is their number.
+/// Returns a mask of the lowest bits of each half. The half's digit is the number of these bits.
 const fn lowest_bits(digits: u32) -> [u64; 8] {
     let mut bits = [0; 8];
     let mut half = 0;

@@ -8,7 +8,7 @@ use super::{BLOCK, Register, Xmm};
 #[derive(Clone, Copy)]
 pub(in crate::aes) struct Ymm(pub(super) __m256i);
 
-/// Permutations that combine the lower, or the upper, blocks of two registers.
+/// Permutations of two registers: one combines their lower blocks, the other their upper blocks.
 const LOWER: i32 = 0x20;
 const UPPER: i32 = 0x31;
 
@@ -118,7 +118,7 @@ impl Register for Ymm {
     fn next(self) -> Self {
         // SAFETY: a value of this type exists, so there is AVX2.
         unsafe {
-            // The bits shifted out of each half, in the lower bits of the other.
+            // The bits shifted out of each half, in the lower bits of the other half.
             let overflow = _mm256_shuffle_epi32::<0b01_00_11_10>(_mm256_srli_epi64::<62>(self.0));
             let lower = _mm256_and_si256(overflow, _mm256_set_epi64x(0, -1, 0, -1));
             let shifted = _mm256_xor_si256(_mm256_slli_epi64::<2>(self.0), overflow);
@@ -130,7 +130,8 @@ impl Register for Ymm {
     fn successive<const N: usize>(first: Self) -> [Self; N] {
         let mut registers = [first; N];
         for r in 1..N {
-            // Multiplies the register four before by x^8: shifting whole bytes is simpler, and four dependency chains run side by side.
+            // Multiplies the register four places before this one by x^8: shifting whole bytes is simpler, and four dependency chains run
+            // side by side.
             registers[r] = if r < 4 { registers[r - 1].next() } else { times_bytes::<1, 15>(registers[r - 4]) };
         }
         registers

@@ -11,7 +11,7 @@ use crate::random::Random;
 use crate::session::Family;
 use crate::{LanesDriver, NAME};
 
-/// One key, or two.
+/// The keys of a session: one for CCM, two for encrypt-then-authenticate.
 struct Keys {
     key: Vec<u8>,
     mac_key: Vec<u8>,
@@ -181,7 +181,7 @@ fn seal(sessions: &[Session], messages: &[Message], in_place: bool) {
     }
 }
 
-/// Flips a bit in the tag, the nonce, the associated data or the data of some messages.
+/// Opens the messages after flipping a bit in the tag, the nonce, the associated data or the data of some of them.
 fn open(sessions: &[Session], messages: &[Message], in_place: bool, random: &Random) {
     let forged = |bytes: &[u8], is: bool| {
         let mut bytes = bytes.to_vec();
