@@ -34,7 +34,7 @@ struct DeviceRow<'a> {
     version: Option<&'a str>,
     /// True if the device says that it is a FIPS 140 validated module.
     validated: bool,
-    /// The most lanes of any algorithm.
+    /// The largest number of lanes of any algorithm.
     lanes: usize,
     algorithms: Vec<CapabilityRow>,
 }
@@ -46,14 +46,14 @@ struct CapabilityRow {
     algorithm: &'static str,
     operations: Vec<&'static str>,
     lanes: usize,
-    /// `null` if plain software is faster with any number of requests.
+    /// Smallest number of requests in flight that repays the device's start; `null` if plain software is always faster.
     break_even: Option<usize>,
     direct: bool,
     in_place: bool,
     streaming: bool,
     /// True if randomized signatures can also be made deterministically.
     deterministic: bool,
-    /// `null` if there is no limit but memory.
+    /// Most requests in the device at once; `null` if only memory limits them.
     ring: Option<usize>,
     max_bytes: Option<usize>,
     /// True if the device passed the known-answer tests of the algorithm. The tests run only if a single device is shown.

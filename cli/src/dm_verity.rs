@@ -4,7 +4,7 @@ use std::fmt;
 
 use gantry_digest::Algorithm;
 
-/// A hash function of blocks.
+/// A hash function for blocks of data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Function {
     /// A function of `gantry-digest`, which hashes blocks side by side.

@@ -51,7 +51,7 @@ fn serve(args: &EspServe, settings: &Settings) -> Result<(), Failure> {
     for sentence in server.unguarded() {
         print_message(&sentence);
     }
-    // Fails if no service manager waits for it.
+    // Fails if no service manager waits for this message.
     let _ = ready();
     let Err(error) = server.run();
     Err(Failure::Failed(error.to_string()))
@@ -141,7 +141,7 @@ fn view(report: &Value) -> String {
             mean
         );
     }
-    // Counters of packets that passed. All others are losses.
+    // First words of the counters of packets that passed. All other counters count losses.
     let passed = ["sent", "received", "fragmented"];
     let others: Vec<String> = counters
         .as_object()

@@ -18,7 +18,7 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
-    /// Makes the failure of a system error about `what`.
+    /// Makes a failure from a system error. `what` names the object that the error concerns.
     pub(crate) fn at(what: impl fmt::Display, error: &io::Error) -> Self {
         let text = error.to_string();
         // Omit the error number, which means nothing to users.

@@ -25,7 +25,7 @@ struct Instructions {
     part: &'static str,
     /// Flags of `/proc/cpuinfo` (x86, then ARM), best first.
     flags: &'static [&'static str],
-    /// The modules that use them, on x86-64 and on aarch64.
+    /// The kernel modules that use these instructions, on x86-64 and on aarch64.
     modules: [&'static str; 2],
 }
 
@@ -91,7 +91,7 @@ struct DriverRow {
     module: String,
     priority: i32,
     asynchronous: bool,
-    /// `cpu`, the module of an engine, or `both` for a template around an engine.
+    /// The part that computes: `cpu`, the module of an engine, or `both` for a template around an engine.
     computes: String,
 }
 

@@ -4,7 +4,7 @@
 //!
 //! | file | content |
 //! |---|---|
-//! | `args/` | the command line; `sum/` that of `gantry sum`, in the style of getopt |
+//! | `args/` | the command line; `sum/` the command line of `gantry sum`, in the style of getopt |
 //! | `output.rs`, `table.rs`, `units.rs`, `plot/` | messages and exit statuses, tables, formatted numbers, drawings |
 //! | `manual.rs` | manual pages and completions |
 //! | `speed/` | `load.rs` requests and buffers, `flight.rs` queues, `measure.rs` timing, `openssl.rs` comparison, `report.rs` results |

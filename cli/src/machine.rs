@@ -11,7 +11,7 @@ use serde::Serialize;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Machine {
     pub(crate) cpu_model: String,
-    /// Level of the SIMD lanes; `none` without them.
+    /// Level of the CPU instructions that the device `lanes` uses; `none` without this device.
     pub(crate) cpu_level: String,
     pub(crate) gantry_version: String,
     /// The date in UTC (RFC 3339).
@@ -60,7 +60,7 @@ fn cpu_model(info: &str) -> String {
     name.unwrap_or_else(|| format!("unknown {}", std::env::consts::ARCH))
 }
 
-/// Returns the CPU level in the description of the lanes.
+/// Returns the CPU level from the description of the device `lanes`.
 fn cpu_level(gantry: &Gantry) -> Option<&str> {
     let description = &gantry.device("lanes")?.details()?.description;
     description.strip_prefix("level ")?.split(',').next()

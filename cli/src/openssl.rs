@@ -23,7 +23,7 @@ pub(crate) fn folders() -> String {
     candidates().iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")
 }
 
-/// Returns the paths where the module may be: OpenSSL's folder, that of `make install`, and beside this program.
+/// Returns the paths where the module may be: OpenSSL's folder, the folder of `make install`, and the folder of this program.
 fn candidates() -> Vec<PathBuf> {
     let mut found = Vec::new();
     if let Some(folder) = openssl_output(&["version", "-m"]) {
@@ -49,7 +49,7 @@ fn release() -> Option<(u32, u32)> {
     Some((numbers.next()?, numbers.next()?))
 }
 
-/// Returns the quoted part of an answer of `openssl`.
+/// Runs `openssl`, and returns the first quoted text of its output.
 fn openssl_output(arguments: &[&str]) -> Option<String> {
     let output = program("openssl").ok()?.args(arguments).output().ok()?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();

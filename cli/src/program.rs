@@ -7,8 +7,8 @@ use gantry_runtime::rights;
 
 use crate::output::Failure;
 
-/// Prepares to run a program from `PATH`. Refuses in a process with borrowed rights, because the caller chooses the program, which would
-/// inherit them.
+/// Prepares to run a program from `PATH`. Refuses if this process has rights that its caller does not have: the caller chooses the
+/// program, which would inherit these rights.
 pub(crate) fn program(name: impl AsRef<OsStr>) -> Result<Command, Failure> {
     if rights::has_elevated_rights() {
         let name = name.as_ref().display();

@@ -40,7 +40,7 @@ struct Estimate {
     device: String,
     wall_ns: Option<f32>,
     cpu_ns: Option<f32>,
-    /// Number of measurements of the nearest cell, and their age in seconds.
+    /// Number of measurements in the nearest cell of the cost table; `age_s` is their age in seconds.
     measurements: Option<u32>,
     age_s: Option<u64>,
 }

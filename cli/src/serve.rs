@@ -53,7 +53,7 @@ pub(crate) fn serve(
     for guest in guests {
         print_message(&format!("serving {} at {}", guest.socket.guest(), guest.socket.path.display()));
     }
-    // Fails if no service manager waits for it.
+    // Fails if no service manager waits for this message.
     let _ = ready();
     let Some((name, device)) = device else {
         loop {
@@ -74,8 +74,8 @@ fn device(gantry: &Gantry, name: &str, limits: gantry_cuse::Limits) -> Result<ga
     })
 }
 
-/// Blocks SIGHUP and returns it; `None` with a terminal, where SIGHUP ends the server. Call this before other threads start, even those of
-/// drivers: they inherit the signal mask.
+/// Blocks SIGHUP and returns it; `None` with a terminal, where SIGHUP ends the server. Call this before other threads start, even threads
+/// of drivers, so that they inherit the signal mask.
 fn hangup() -> Option<SigSet> {
     let hangup = SigSet::from(Signal::SIGHUP);
     (File::open("/dev/tty").is_err() && hangup.thread_block().is_ok()).then_some(hangup)

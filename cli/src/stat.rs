@@ -1,4 +1,4 @@
-//! `gantry stat`: statistics of a command, of a running process, or of all.
+//! `gantry stat`: statistics of a command, of a running process, or of all running processes.
 
 #![allow(clippy::cast_precision_loss, reason = "times for people")]
 
@@ -149,7 +149,7 @@ fn list(args: &Stat, settings: &Settings, output: &mut Output) -> Result<(), Fai
     write_text(args, &text, |text| output.write(text))
 }
 
-/// Returns the cells of a family of `processes` processes.
+/// Returns the cells of a family: `processes` processes that share one page of statistics.
 fn line(process: &Process, processes: usize, user: String, report: &Report) -> [String; 7] {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     let sum = |of: fn(&Row) -> u64| report.rows.iter().map(of).fold(0, u64::saturating_add);
@@ -250,7 +250,7 @@ fn render(report: &Report) -> String {
     text
 }
 
-/// Returns the table of a server's guests. A batch has requests of several guests.
+/// Returns the table of a server's guests. A batch may have requests of several guests.
 fn guests(report: &Report) -> Table {
     let titles = ["GUEST", "CONNECTIONS", "SESSIONS", "REQUESTS", "BYTES", "BATCH", "REFUSED", "BROKEN"];
     let mut table = Table::new(&titles, &[1, 2, 3, 4, 5, 6, 7]);

@@ -19,7 +19,7 @@ const MAX_REPORT: u64 = 64 << 20;
 pub(crate) fn ask(path: &Path) -> io::Result<(i32, Vec<u8>)> {
     let until = Instant::now() + TIMEOUT;
     let fd = socket(AddressFamily::Unix, SockType::Stream, SockFlag::SOCK_CLOEXEC, None)?;
-    // The timeout for sending is also that for connecting (socket(7)).
+    // The timeout for sending is also the timeout for connecting (socket(7)).
     setsockopt(&fd, SendTimeout, &TimeVal::milliseconds(TIMEOUT.as_millis() as i64))?;
     connect(fd.as_raw_fd(), &UnixAddr::new(path)?)?;
     let process = getsockopt(&fd, PeerCredentials)?.pid();

@@ -10,13 +10,13 @@ pub(crate) struct Table {
     spare: Vec<usize>,
 }
 
-/// Columns between two cells.
+/// Blanks between two cells.
 const GAP: usize = 2;
 /// Minimum width of a folded column.
 const NARROWEST: usize = 16;
 
 impl Table {
-    /// Creates a table; `right` has the columns of numbers.
+    /// Creates a table; `right` has the indices of the columns that are aligned to the right, as numbers are.
     pub(crate) fn new(header: &[&str], right: &[usize]) -> Self {
         let rows = vec![header.iter().map(|&cell| cell.to_owned()).collect()];
         Self { rows, right: right.to_vec(), spare: Vec::new() }

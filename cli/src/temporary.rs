@@ -36,7 +36,7 @@ struct State {
     ended: Option<Instant>,
 }
 
-/// Longest delay between the end of a command by a signal and the handling of that signal, on a busy machine.
+/// Longest delay between the end of a command by a signal and the handling of that signal in this process, on a busy machine.
 const LATE: Duration = Duration::from_secs(1);
 
 fn state() -> MutexGuard<'static, State> {
@@ -82,7 +82,7 @@ impl Folder {
             state.command = Some(pid);
             (child, pid)
         };
-        // After waiting for it, its PID may be reused.
+        // After `wait`, the child's PID may be reused.
         let ended = || waitid(Id::Pid(pid), WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT);
         while ended() == Err(Errno::EINTR) {}
         {
@@ -122,7 +122,7 @@ pub(crate) fn exit_like(status: ExitStatus) -> Result<(), Failure> {
 fn handle_signal(signal: Signal) {
     let state = state();
     match (state.command, signal) {
-        // The terminal has also signalled the command, which decides.
+        // The terminal has sent the signal to the command, too, and this process ends when the command ends.
         (Some(_), Signal::SIGINT | Signal::SIGQUIT) => {}
         // The command has probably ended by this signal.
         (None, Signal::SIGINT | Signal::SIGQUIT) if state.ended.is_some_and(|ended| ended.elapsed() < LATE) => {}

@@ -1,4 +1,4 @@
-//! `gantry tune`: measures the devices, and shows the sizes at which each is the fastest.
+//! `gantry tune`: measures the devices, and shows the sizes at which each device is the fastest.
 
 #![allow(clippy::cast_precision_loss, clippy::cast_sign_loss, reason = "52 bits are more than any size has")]
 

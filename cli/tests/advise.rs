@@ -120,7 +120,7 @@ fn statistics_of_a_running_program_are_visible() {
     assert_eq!(row(&message, &["software", "aes-256-cbc"])[0], "encrypt", "{message}");
 }
 
-/// Requests and bytes by algorithm and operation: the host's, then the devices'.
+/// Counts by algorithm and operation: the requests and bytes of the host (OpenSSL itself), then the requests and bytes of devices.
 type Counts = BTreeMap<(String, String), [u64; 4]>;
 
 fn of_advice(advice: &Value) -> Counts {

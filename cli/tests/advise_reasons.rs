@@ -204,7 +204,7 @@ fn errors_of_the_module_are_reported() {
         code == 1 && message.contains("openssl did not load gantry\n") && message.contains(module_error),
         "{message}"
     );
-    // If the device is unknown, all requests stay with the host, and the report says so.
+    // If the device is unknown, OpenSSL itself serves all requests, and the report says so.
     let conf = installed.configuration(&installed.module(), "CIPHERS = ALL\nPOLICY = pin:afalg");
     let advice = installed.advice(&conf, &encrypt);
     assert!(advice.contains("/openssl: OpenSSL serves all requests: ") && advice.contains("afalg"), "{advice}");

@@ -51,7 +51,7 @@ impl Installed {
         (serde_json::from_str::<Value>(&text(&output.stdout)).unwrap()[0].take(), output.status.code())
     }
 
-    /// Checks that an unusable file is reported and not used, the vectors in the program run, and the exit status is 1.
+    /// Checks that an unusable file is reported and not used, that the program's own vectors run, and that the exit status is 1.
     fn refuses(&self, error: &str) {
         let output = self.check(&[]);
         let sentence = format!("without Wycheproof's vectors: {}: {error}\n", self.file().display());

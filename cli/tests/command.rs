@@ -164,7 +164,7 @@ fn help_has_examples_and_version_is_printed() {
     assert_eq!(run(&[]).status.code(), Some(2));
 }
 
-/// Returns the files for installers, by their paths below PREFIX.
+/// Writes the files for installers to a folder. Returns the folder, and a function that reads a file by its path below PREFIX.
 fn installed(name: &str) -> (Folder, impl Fn(&str) -> String) {
     let folder = Folder::new(name);
     let root = folder.path().display().to_string();
@@ -220,7 +220,7 @@ fn options_of_the_configuration_are_shown_where_they_have_an_effect() {
         let help = stdout(&[command, &["--help"]].concat());
         assert!(!help.contains("--policy"), "{help}");
     }
-    // `sum` parses its own options as getopt would, without these and without -h.
+    // `sum` parses its own options as getopt would. It has no options of the configuration, and no -h.
     let sum = stdout(&["help", "sum"]);
     assert!(!sum.contains("--policy POLICY") && !sum.contains("-h,"), "{sum}");
 }

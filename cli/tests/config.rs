@@ -8,7 +8,8 @@ use std::process::{Command, Output};
 use gantry::{Folder, command, status_and_stderr, text};
 use serde_json::Value;
 
-/// A command with `user` as the user's file, `named` as that of `GANTRY_CONFIG`, and these variables.
+/// Prepares a command with `user` as the content of the user's file, `named` as the content of the file that `GANTRY_CONFIG` names, and
+/// these variables.
 fn configured(
     folder: &Folder,
     user: &str,

@@ -13,7 +13,7 @@ use std::thread;
 
 use gantry::{Folder, command, fed, signal, text};
 
-/// `gantry crypt` with key files, each on a descriptor from 3.
+/// `gantry crypt` with key files, which are open on the descriptors from 3 on.
 struct Crypt<'a> {
     folder: &'a Folder,
     keys: &'a [&'a [u8]],
@@ -125,7 +125,7 @@ fn ciphers_of_openssl_enc_give_the_same_output() {
     }
 }
 
-/// Key, nonce, AAD and tag are those of RFC 8439, 2.8.2.
+/// Key, nonce, AAD and tag are from RFC 8439, 2.8.2.
 #[test]
 fn aeads_append_the_tag_to_the_ciphertext() {
     let folder = Folder::new("crypt-aead");

@@ -1,4 +1,4 @@
-//! `gantry crypt` compared with `kcapi-enc` of libkcapi. It needs a kernel with AF_ALG, so the test runs in a guest.
+//! `gantry crypt` compared with `kcapi-enc` of libkcapi. The test needs a kernel with AF_ALG, so it runs in a guest.
 
 use std::fs;
 use std::path::Path;

@@ -68,7 +68,7 @@ gantry_lab::in_guest! {
     }
 }
 
-/// True if all requirements are met. Counts a missing one as skipped.
+/// True if all requirements are met. If one is missing, counts the test as skipped.
 fn is_possible() -> bool {
     let needed = [
         ("/usr/sbin/apparmor_parser", "apparmor_parser"),
@@ -89,7 +89,7 @@ fn snippet(prefix: &str) -> String {
     fs::read_to_string(path).unwrap().replace("@PREFIX@", prefix)
 }
 
-/// The program and the library where `make install` puts them, and Debian's profile of charon, which is enforced until this is dropped.
+/// The program and the library where `make install` puts them, and Debian's profile of charon, which is enforced until the site is dropped.
 struct Site {
     prefix: &'static str,
 }

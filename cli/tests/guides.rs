@@ -1,9 +1,9 @@
 //! Compares the book with the program: runs every command of a page, and compares its output with the page.
 //!
-//! A page has its commands in blocks of the language `console`: lines with `$ ` begin a command, lines with `> ` continue it, others are
-//! output. The commands of a page run in one shell, in their own folder, which is `/home/alice` in the book. The installed program is
-//! below `/usr/local` in the book. In output, a line `...` stands for any lines, and ` ...` at the end of a line for any rest. A comment
-//! right above a block describes exceptions:
+//! A page has its commands in blocks of the language `console`: a line with `$ ` begins a command, lines with `> ` continue it, and other
+//! lines are its output. The commands of a page run in one shell, in their own folder, which is `/home/alice` in the book. The installed
+//! program is below `/usr/local` in the book. In output, a line `...` stands for any lines, and ` ...` at the end of a line for any rest. A
+//! comment right above a block describes exceptions:
 //!
 //! ```text
 //! <!-- not run: REASON -->     needs root, a network, hardware, minutes
@@ -139,7 +139,7 @@ fn unknown(command: &str) -> Option<String> {
     });
     let help = |names: &[&str]| gantry::run(&[names, &["--help"]].concat());
     for name in plain.by_ref().take(2).map(|(_, &word)| word) {
-        // The second word of a command with subcommands must be one of them.
+        // The second word of a command with subcommands must be one of the subcommands.
         let has_commands = names.is_empty() || text(&help(&names).stdout).contains("\nCommands:\n");
         if has_commands {
             names.push(name);

@@ -1,4 +1,4 @@
-//! `make install`: installed files, and whether they work at their places.
+//! `make install`: the installed files exist, and work at their places.
 
 mod gantry;
 

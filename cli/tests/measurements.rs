@@ -160,7 +160,7 @@ fn tables_fit_into_terminals_and_name_omitted_columns() {
     for columns in [80, 100] {
         for table in tables {
             let shown = terminal(columns, table, &[("NO_COLOR", "1"), ("XDG_CACHE_HOME", &cache)]);
-            // Paths have their own length.
+            // Paths may be longer than the terminal is wide.
             let of_tables = shown.lines().filter(|line| !line.contains("Wycheproof"));
             let widest = of_tables.max_by_key(|line| line.chars().count()).unwrap();
             assert!(widest.chars().count() <= columns, "{columns} {table}: {widest}");

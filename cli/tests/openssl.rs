@@ -46,7 +46,7 @@ fn a_configuration_is_added_used_by_curl_and_removed() {
     assert_eq!(fs::read_to_string(conf).unwrap(), theirs);
 }
 
-/// Without lists, the provider would serve little.
+/// Without lists of algorithms, the provider would serve little.
 #[test]
 fn a_configuration_that_could_not_be_measured_says_so() {
     let installed = Installed::new("unmeasured");

@@ -12,7 +12,7 @@ use std::process::Command;
 use gantry::{status_and_stderr, text};
 use installed::{EVERYTHING, Installed, earlier};
 
-/// Queries of programs, in addition to the defaults of the configuration.
+/// Property queries of programs, in addition to the default properties of the configuration.
 const QUERIES: [&str; 7] =
     ["fips=yes", "-fips", "provider=default", "provider=tpm2", "provider=pkcs11", "?provider=pkcs11", "?provider=tpm2"];
 
@@ -192,7 +192,7 @@ struct Release {
 }
 
 impl Release {
-    /// Returns the lines of `who.c`: the provider of each algorithm under a configuration.
+    /// Returns the lines that `who.c` prints: the provider of each algorithm under a configuration.
     fn answers(&self, configuration: &Path) -> Vec<String> {
         let mut command = self.run.as_ref().map_or_else(
             || Command::new(&self.lister),
@@ -307,7 +307,7 @@ fn differences<'a>(before: &'a [String], after: &'a [String]) -> Vec<(&'a String
     before.iter().zip(after).filter(|pair| !taken(pair)).collect()
 }
 
-/// Queries `fips=yes`, in the configuration and in the program, in a configuration whose only other provider is the default one.
+/// Queries `fips=yes`, once by the configuration and once by the program. The only provider except gantry is the default provider.
 fn nothing_of_gantry_is_validated(installed: &Installed, release: &Release) {
     let conf = installed.configuration(&installed.module(), EVERYTHING);
     let everything = fs::read_to_string(&conf).unwrap();
@@ -374,7 +374,8 @@ fn each_algorithm_keeps_its_provider_in_3_5_and_4_0() {
     }
 }
 
-/// Later releases serve little without lists, so `config` must measure them, and not the release of this machine.
+/// In later releases, the provider serves little without lists of algorithms, so `config` must measure with such a release, and not with
+/// the release of this machine.
 fn measured_algorithms_are_served(installed: &Installed, release: &Release, series: &str) {
     let file = installed.write("measured.cnf", "");
     let folder = release.run.as_ref().unwrap().parent().unwrap();
@@ -384,7 +385,7 @@ fn measured_algorithms_are_served(installed: &Installed, release: &Release, seri
     assert!(output.status.success(), "{}", text(&output.stderr));
     let new = fs::read_to_string(&file).unwrap();
     assert!(new.contains(&format!("# Measured with openssl {series}: ")), "{new}");
-    // Faster than the code of every release, even in a debug build.
+    // Gantry's Ed25519 is faster than OpenSSL's in every release, even in a debug build.
     assert!(new.contains("\nSIGNATURES = ED25519\n"), "{new}");
     assert!(release.answers(&file).iter().any(|line| line == "\tSIGNATURE ED25519\tgantry"));
     let message = installed.command(&file, &["advise"]).env("PATH", &path).output().unwrap();

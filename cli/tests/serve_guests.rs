@@ -121,7 +121,7 @@ impl Server {
         serde_json::from_str(&stdout(&["stat", &self.child.id().to_string(), "--json"])).unwrap()
     }
 
-    /// Returns a number of a guest.
+    /// Returns the counter `name` of a guest.
     fn number(&self, guest: &str, name: &str) -> u64 {
         let report = self.stat();
         let guests = report["guests"].as_array().unwrap();
@@ -193,7 +193,7 @@ fn encrypt_as_program() -> u64 {
     (ROUNDS * IN_FLIGHT) as u64
 }
 
-/// Encrypts as a guest with several requests in flight, as many requests as the program in total.
+/// Encrypts as a guest with several requests in flight. The total number of requests is the same as the program's.
 fn encrypt_as_guest(path: &Path) -> u64 {
     let reference = session(&[]);
     let mut guest = Guest::connect(path, &Setup { patience: Duration::from_mins(1), ..Setup::qemu() }).unwrap();

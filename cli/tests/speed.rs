@@ -54,7 +54,7 @@ fn rows_have_every_field_and_consistent_numbers() {
         assert!(number("p50_ns") <= number("p99_ns"), "{row}");
         assert_eq!(row["requests"].as_u64().unwrap() % row["batch"].as_u64().unwrap(), 0, "{row}");
     }
-    // The lanes encrypt with CBC but do not decrypt, and are not replaced by another device.
+    // The device `lanes` encrypts with CBC but does not decrypt, and no other device takes its place.
     let decrypting = |row: &&Value| row["operation"] == "decrypt";
     assert!(rows.iter().filter(decrypting).all(|row| row["device"] == "software"));
 }

@@ -86,7 +86,7 @@ fn the_exit_status_is_that_of_the_command() {
     assert_eq!((status, &*message), (126, "gantry: /etc/passwd: Permission denied\n"));
 }
 
-/// A folder for the temporary folders of commands, and a function that counts them.
+/// Creates a folder for the temporary folders of commands. Returns it, and a function that counts the folders in it.
 fn temporary(folder: &Folder) -> (std::path::PathBuf, impl Fn() -> usize) {
     let path = folder.path().join("tmp");
     fs::create_dir(&path).unwrap();
@@ -119,7 +119,7 @@ fn a_signal_reaches_the_command_and_nothing_is_left_behind() {
             with_default_signals(command(&["stat", "--", "sh", "-c", &script]).env("TMPDIR", &tmp)).spawn().unwrap();
         wait_until("the command runs", || ready.exists());
         assert_eq!(left(), 1);
-        // Signals this process alone; a terminal would signal the command as well.
+        // Signals only `gantry stat`; a terminal would also signal the command.
         gantry::signal(signal, child.id());
         assert_eq!(child.wait().unwrap().code(), Some(code), "{signal}");
         assert_eq!(left(), 0, "{signal}");

@@ -8,7 +8,7 @@ use std::process::Command;
 use gantry::{Folder, command, text};
 use gantry_lab::memory::many;
 
-/// Returns the instructions of a command, even of one that fails. `None` without valgrind.
+/// Returns the number of instructions of a command, even if the command fails. `None` without valgrind.
 fn instructions(arguments: &[&str], folder: &Path) -> Option<u64> {
     let program = command(arguments);
     let mut valgrind = Command::new("valgrind");
@@ -29,7 +29,7 @@ fn instructions(arguments: &[&str], folder: &Path) -> Option<u64> {
     Some(count.trim().replace(',', "").parse().unwrap())
 }
 
-/// Checks the growth of a command's instructions over inputs of three sizes, each twice the previous one.
+/// Checks the growth of a command's instructions over inputs of three sizes, each twice as large as the previous one.
 fn assert_grows_as_its_input(name: &str, least: usize, arguments: &[&str], make: impl Fn(&Folder, usize)) {
     let folder = Folder::new(name);
     let count = |size| {

@@ -83,7 +83,7 @@ fn files_that_change_while_an_earlier_pipe_is_read_are_read_again() {
     for name in ["kept", "removed", "changed", "replaced"] {
         lab.write(name, name);
     }
-    // The files become old enough for reliable time stamps, so that only comparing these detects the change.
+    // Wait until the files are old enough for reliable time stamps, so that only a comparison of the stamps detects the change.
     std::thread::sleep(Duration::from_millis(200));
     let mut child = spawn(lab.tool("md5sum").args(args("kept fifo removed changed replaced created kept")));
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
@@ -244,7 +244,7 @@ fn memory_stays_within_64_mib_of_a_run_that_reads_nothing() {
     assert_bounded("a sparse file of 2 GiB", peak_kib(lab.tool("sha256sum").arg("huge")));
     assert_bounded("two long ones and a small one", peak_kib(lab.tool("sha1sum").args(args("long empty long2"))));
 
-    // A long file comes first, so that results have to wait. The names have the greatest length.
+    // A long file comes first, so that the results of the others have to wait. The names are long, too.
     let long = |number: usize| format!("{number:0>200}");
     let digest = "d41d8cd98f00b204e9800998ecf8427e";
     let mut list = format!("{digest}  long\n");
@@ -422,7 +422,7 @@ fn make_fifo(lab: &Lab, name: &str) {
 }
 
 fn interrupt(child: &Child) {
-    // SAFETY: signals a child that has not been waited for.
+    // SAFETY: the call signals a child that has not been waited for.
     assert_eq!(unsafe { libc::kill(child.id().cast_signed(), libc::SIGINT) }, 0);
 }
 
@@ -440,7 +440,7 @@ fn peak_kib(command: &mut Command) -> u64 {
     peak
 }
 
-/// Returns `None` if the child has just ended.
+/// Returns the peak memory of a running child in KiB; `None` if the child has just ended.
 fn peak_so_far_kib(child: &Child) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{}/status", child.id())).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;

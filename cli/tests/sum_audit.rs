@@ -73,7 +73,7 @@ fn a_change_under_the_same_size_and_time_is_damage() {
     assert_eq!((&*lines, &*warnings, code), (found, "", Some(1)));
     let (lines, _, _) = run_text(&lab, "audit --json --quiet sums t");
     assert!(lines.contains(r#""path":"rotten","verdict":"damaged""#), "{lines}");
-    // A list without times cannot tell.
+    // A list without times cannot tell damage from a change.
     assert!(run_text(&lab, "audit plain t").0.contains("changed: rotten"));
     // A copy may keep only whole seconds.
     let whole = fs::metadata(lab.path("t/rotten")).unwrap().modified().unwrap();
@@ -247,7 +247,7 @@ fn excluded_names_are_not_compared_and_listed_links_are() {
     assert!(run_text(&lab, "audit --exclude cache sums t").0.starts_with("missing: link\n"));
 }
 
-/// Makes a bag with bagit.py; returns `None`, counted as skipped, if it is not installed.
+/// Makes a bag with bagit.py; returns `None`, counted as skipped, if bagit.py is not installed.
 fn bag(lab: &Lab) -> Option<()> {
     tree(lab, &["bag/one", "bag/sub/two", "bag/sub/50% \n name"]);
     let made = Command::new("bagit.py").args(["--sha256", "--sha512", "--md5", "bag"]).current_dir(&lab.dir).output();

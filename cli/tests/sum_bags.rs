@@ -17,7 +17,7 @@ fn run_text(lab: &Lab, words: &str) -> (String, String, Option<i32>) {
     (String::from_utf8(result.stdout.0).unwrap(), String::from_utf8(result.stderr.0).unwrap(), result.code)
 }
 
-/// Returns the verdict of bagit.py; `None`, counted as skipped, if it is not installed.
+/// Returns the verdict of bagit.py; `None`, counted as skipped, if bagit.py is not installed.
 fn bagit_accepts(lab: &Lab) -> Option<bool> {
     let Ok(output) = Command::new("bagit.py").args(["--validate", "bag"]).current_dir(&lab.dir).output() else {
         gantry_lab::skip("bagit (pip install bagit)");
@@ -30,7 +30,7 @@ fn assert_bagit(lab: &Lab, accepts: bool, case: &str) {
     assert!(bagit_accepts(lab).is_none_or(|found| found == accepts), "bagit.py about {case}");
 }
 
-/// Writes a bag of this version: each name in the manifests comes with the name of its file in the payload.
+/// Writes a bag of this version. `names` has pairs of a name in the manifest and the name of its file in the payload.
 fn bag(lab: &Lab, version: &str, names: &[(&str, &str)]) {
     fs::create_dir_all(lab.path("bag/data")).unwrap();
     lab.write("bag/bagit.txt", format!("BagIt-Version: {version}\nTag-File-Character-Encoding: UTF-8\n"));

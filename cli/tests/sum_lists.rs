@@ -16,7 +16,7 @@ fn run_text(lab: &Lab, words: &str) -> (String, String, Option<i32>) {
     (String::from_utf8(result.stdout.0).unwrap(), String::from_utf8(result.stderr.0).unwrap(), result.code)
 }
 
-/// Returns the output of a program about the files; `None`, counted as skipped, if it is not installed.
+/// Returns the output of a program about the files; `None`, counted as skipped, if the program is not installed.
 fn printed(lab: &Lab, program: &str, words: &str) -> Option<Vec<u8>> {
     let mut command = Command::new(program);
     command.args(args(words)).current_dir(&lab.dir).stdin(Stdio::null());

@@ -66,7 +66,7 @@ fn values_of_parts_follow_the_rule_and_their_size_is_found() {
     }
 }
 
-/// Returns the output for a pipe, which must succeed.
+/// Returns the output of `gantry sum`, which reads `content` from a pipe and must succeed.
 fn of_pipe(arguments: &[&str], content: &[u8]) -> String {
     let output = fed(command(&[&["sum"], arguments, &["-"]].concat()), content);
     assert!(output.status.success(), "{arguments:?}: {}", text(&output.stdout));

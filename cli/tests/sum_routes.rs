@@ -13,14 +13,14 @@ use serde_json::Value;
 /// Bytes hashed on each device.
 type Bytes = BTreeMap<String, u64>;
 
-/// `gantry` with one thread, which keeps the costs of devices in this folder.
+/// Prepares `gantry` with one thread. It keeps the costs of devices in this folder.
 fn gantry_in(folder: &Folder, arguments: &[&str]) -> Command {
     let mut command = command(arguments);
     command.current_dir(folder.path()).env("XDG_CACHE_HOME", folder.path()).env("GANTRY_THREADS", "1");
     command
 }
 
-/// Runs `gantry sum` under a policy, compares its output with that of coreutils, and returns the bytes by device.
+/// Runs `gantry sum` under a policy, compares its output with the output of coreutils, and returns the bytes by device.
 fn hashed_on(folder: &Folder, policy: &str, files: &[String]) -> Bytes {
     let program = env!("CARGO_BIN_EXE_gantry");
     let mut stat = gantry_in(folder, &["--policy", policy, "stat", "--json", "-o", "report.json", "--"]);
@@ -56,7 +56,7 @@ fn two_long_files(folder: &Folder) -> (Vec<String>, u64) {
     files(folder, &[140_000, 140_000, 140_000, 2_000_000, 140_000, 140_000, 140_000, 2_000_000])
 }
 
-/// Stores costs under which the lanes take as long for any number of messages as plain software for `messages`.
+/// Stores costs under which the lanes take as long for any number of messages as plain software takes for `messages` messages.
 fn write_costs(folder: &Folder, messages: f64) {
     let tuned = gantry_in(folder, &["tune", "sha256"]).output().unwrap();
     assert!(tuned.status.success(), "{}", text(&tuned.stderr));

@@ -1,5 +1,5 @@
-//! `gantry sum --parts` and `--etag` on objects that S3 clients uploaded to a moto server on the loopback:
-//! `pip install 'moto[server]' awscli`, which includes boto3's way to cut parts.
+//! `gantry sum --parts` and `--etag` on objects that S3 clients uploaded to a moto server on the loopback
+//! (`pip install 'moto[server]' awscli`). awscli includes boto3's way to cut parts.
 
 mod gantry;
 

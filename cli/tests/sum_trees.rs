@@ -186,7 +186,7 @@ fn special_files_are_skipped_and_failures_are_reported_in_order() {
 fn several_digests_need_one_reading_and_have_tags() {
     let lab = Lab::new();
     let mut random = Random::new();
-    // Sizes around the length of a piece, so that each round mixes messages, streams and ends.
+    // Sizes around the length of a piece, so that each round mixes whole messages, streams and ends of streams.
     let sizes = [0, 1, 1000, 65_535, 65_536, 65_537, 131_072, 400_000, 3, 127, 128, 129, 1_000_000, 262_144];
     let files: Vec<String> = sizes.iter().map(|size| format!("f{size}")).collect();
     for (name, size) in files.iter().zip(sizes) {

@@ -177,7 +177,7 @@ impl Terminal {
         String::from_utf8_lossy(&fs::read(self.path("screen")).unwrap()).into_owned()
     }
 
-    /// Waits for a word on the screen; some spaces are cursor movements.
+    /// Waits for a word on the screen. Several words do not work, because some blanks between words are cursor movements.
     fn shows(&self, part: &str) {
         wait_until(part, || self.screen().contains(part));
     }
@@ -186,7 +186,7 @@ impl Terminal {
         self.script.stdin.as_mut().unwrap().write_all(keys.as_bytes()).unwrap();
     }
 
-    /// Returns its exit status as in shells, and checks that the terminal is restored.
+    /// Returns the exit status of `gantry top` as in shells, and checks that the terminal is restored.
     fn end(mut self) -> String {
         wait_until("the view ends", || {
             fs::read_to_string(self.path("after")).is_ok_and(|settings| !settings.is_empty())

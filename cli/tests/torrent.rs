@@ -50,7 +50,7 @@ fn bytes(length: usize, seed: u64) -> Vec<u8> {
     (0..length as u64).map(|i| ((i + seed).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8).collect()
 }
 
-/// Makes a folder of files with sizes around those of blocks and pieces, one of them empty.
+/// Makes a folder of files with sizes around the sizes of blocks and pieces. One file is empty.
 fn tree(folder: &Folder) -> PathBuf {
     let top = folder.path().join("album");
     let lengths = [1, 16_383, 16_384, 16_385, 32_768, 70_000, 1_000_000, 0, 131_072];
@@ -98,7 +98,7 @@ fn torrents_of_every_version_verify_and_all_changed_pieces_are_reported() {
             });
             assert_eq!(message, words.concat(), "{piece}");
         } else {
-            // Pieces of v1 span files, and hybrid torrents have both.
+            // Pieces of v1 span files, and hybrid torrents have the pieces of both versions.
             let begin = format!("gantry: {}: piece ", changed.display());
             let ranges =
                 message.lines().filter_map(|line| line.strip_prefix(&begin)?.split_once("bytes ")).map(|(_, range)| {
@@ -201,7 +201,7 @@ fn string(text: &[u8]) -> Vec<u8> {
     [text.len().to_string().as_bytes(), b":", text].concat()
 }
 
-/// Writes a torrent of v1 in one piece. `files` has the keys of each file, in order, and `pieces` all bytes.
+/// Writes a torrent of v1 in one piece. `files` has the keys of each file, in order, and `pieces` has the bytes of all files.
 fn of_v1(path: &Path, files: &[&str], pieces: &[u8]) {
     let sha1 = {
         let data = path.with_extension("data");
@@ -322,7 +322,7 @@ fn files_of_v2_without_layers_and_empty_files_with_a_root_are_verified() {
     assert_eq!((status, message), (1, format!("gantry: {}: does not match\n", top.join("a").display())));
 }
 
-/// Prints libtorrent's error for a torrent, or which versions it has.
+/// Prints libtorrent's error for a torrent, or the versions that the torrent has.
 const LIBTORRENT_VERSIONS: &str = "\
 import sys, libtorrent as lt
 try:

@@ -34,7 +34,7 @@ for torrent in lt.torrent_info(made.generate()), lt.torrent_info(ours):
     if hashes.has_v2(): print('v2 ', hashes.v2)
 ";
 
-/// Compares a torrent with that of Debian's libtorrent; false, counted as skipped, if it is not installed.
+/// Compares a torrent with the torrent of Debian's libtorrent. Returns false, counted as skipped, if libtorrent is not installed.
 fn equals_libtorrent(kind: &str, piece: usize, path: &Path, ours: &Path, hashes: &str) -> bool {
     let arguments = ["-c", LIBTORRENT, kind, &piece.to_string(), path.to_str().unwrap(), ours.to_str().unwrap()];
     match Command::new("/usr/bin/python3").args(arguments).output() {
@@ -56,7 +56,7 @@ fn bytes(length: usize, seed: u64) -> Vec<u8> {
     (0..length as u64).map(|i| ((i + seed).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8).collect()
 }
 
-/// A folder whose files have sizes around those of blocks and pieces. Names sort by folders, not as whole paths.
+/// Makes a folder whose files have sizes around the sizes of blocks and pieces. Names sort by folders, not as whole paths.
 fn album(folder: &Folder) -> std::path::PathBuf {
     let top = folder.path().join("album");
     for (number, (name, length)) in [
@@ -83,7 +83,7 @@ fn album(folder: &Folder) -> std::path::PathBuf {
     top
 }
 
-/// Creates a torrent, which has to verify.
+/// Creates a torrent, checks that its content matches, and returns its info hashes.
 fn create(arguments: &[&str], path: &Path, torrent: &Path) -> String {
     let _ = fs::remove_file(torrent);
     let [path, above, torrent] = [path, path.parent().unwrap(), torrent].map(|path| path.to_str().unwrap());

@@ -18,14 +18,14 @@ fn with_cache(cache: &Path, arguments: &[&str]) -> Command {
     command
 }
 
-/// Returns stdout and stderr of a command, which must succeed.
+/// Returns stdout and stderr of a command. The command must succeed.
 fn answer(cache: &Path, arguments: &[&str]) -> (String, String) {
     let output = with_cache(cache, arguments).output().unwrap();
     assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
     (text(&output.stdout), text(&output.stderr))
 }
 
-/// Returns the JSON of a command, which must succeed without a warning.
+/// Returns the JSON of a command. The command must succeed without a warning.
 fn value(cache: &Path, arguments: &[&str]) -> Value {
     let (answer, warnings) = self::answer(cache, &[arguments, &["--json"]].concat());
     assert_eq!(warnings, "", "{arguments:?}");
@@ -254,7 +254,7 @@ fn an_unusable_cache_is_a_warning_and_no_failure() {
     }
 }
 
-/// Returns the file of a cache with the costs of SHA-256.
+/// Makes a cache with the costs of SHA-256, and returns its file.
 fn cache_file(folder: &Folder) -> PathBuf {
     answer(folder.path(), &["tune", "sha256"]);
     cached_files(folder.path()).pop().unwrap()

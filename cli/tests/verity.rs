@@ -183,7 +183,7 @@ fn verify_reports_the_first_changed_block_of_data_or_tree() {
         let words = format!("block {number}, bytes {begin} to {end}, does not match its digest\n");
         (1, format!("gantry: {}: {words}", path.display()))
     };
-    // The first of several is reported.
+    // The first of several changed blocks is reported.
     for block in [19_999, 12_345, 77] {
         flip(&data_file, block * 4096 + 4095);
         assert_eq!(verify(), bad(&data_file, block, block * 4096));

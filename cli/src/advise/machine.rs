@@ -23,7 +23,7 @@ pub(super) struct Machine {
 
 /// The noise of the measurements.
 pub(super) struct Noise {
-    /// The median over all measurements of the rounds' interquartile range as a share of their median.
+    /// The median spread of all measurements. The spread of one is the interquartile range of its rounds, divided by their median.
     pub(super) spread: f64,
     /// The share of the time in which other programs had the CPU.
     pub(super) stolen: f64,
@@ -37,7 +37,7 @@ impl Noise {
 }
 
 impl Machine {
-    /// Measures the algorithms of `only`, a list separated by commas, or all.
+    /// Measures the algorithms in `only`, a list separated by commas; all algorithms if `only` is `None`.
     pub(super) fn measure(only: Option<&str>) -> Result<Self, Failure> {
         let folder = Folder::new()?;
         let file_in_use = conf::file_in_use().ok();
@@ -86,7 +86,7 @@ impl Machine {
         [machine::cpu()].into_iter().chain(lanes.map(|(_, about)| about.clone())).collect::<Vec<_>>().join("; ")
     }
 
-    /// Returns the lines of `openssl.cnf` that would gain more than the present ones: each key with all its names.
+    /// Returns the lines of `openssl.cnf` that would gain more than the present lines. Each is a key with all its names.
     pub(super) fn lines(&self) -> Vec<String> {
         let rows = &self.measured.rows;
         let line = |key: &str| {
@@ -102,7 +102,7 @@ impl Machine {
     }
 }
 
-/// Marks the rows that `gantry openssl config` would add.
+/// Sets `served` of each row: true if `gantry openssl config` would add its algorithm.
 fn would_serve(rows: &mut [Row]) {
     for key in setup::MEASURED_KEYS {
         let names: Vec<String> = setup::gaining(rows, key).into_iter().map(str::to_owned).collect();

@@ -34,7 +34,8 @@ pub(super) struct Program {
     pub(super) operations: Vec<OperationCounts>,
     /// Reasons why the program did not load gantry, or why devices did not get its requests.
     pub(super) reasons: Vec<String>,
-    /// Directions of TLS connections that programs of this machine gave to the kernel during the observation.
+    /// Number of directions (sending or receiving) of TLS connections that programs of this machine handed to the kernel (kTLS) during
+    /// the observation.
     pub(super) kernel_tls: u64,
 }
 
@@ -192,7 +193,7 @@ impl Program {
         sentences
     }
 
-    /// Returns the groups of TLS of gantry's own, with the number of handshakes. OpenSSL's groups are not counted.
+    /// Returns the TLS groups that gantry itself provides, with the number of handshakes. Handshakes with OpenSSL's groups are not counted.
     fn agreements(&self) -> Vec<String> {
         let side = |operation: &str| match operation {
             "encapsulate" => Some("server"),
@@ -284,7 +285,7 @@ fn format_gain(rows: &[&Row], counts: &OperationCounts) -> Option<String> {
     }
 }
 
-/// Returns the counts after `before`.
+/// Returns the counts of `after`, less the counts of `before`.
 pub(super) fn difference(mut after: Report, before: &Report) -> Report {
     let before = before.by_site();
     for row in &mut after.rows {

@@ -10,7 +10,7 @@ use crate::openssl::setup;
 use crate::program::program;
 use crate::temporary::Folder;
 
-/// Returns the directions of TLS connections that programs gave to the kernel since it was booted.
+/// Returns the number of directions (sending or receiving) of TLS connections that programs have handed to the kernel since it was booted.
 pub(super) fn kernel_tls() -> u64 {
     count_kernel_tls(&fs::read_to_string("/proc/net/tls_stat").unwrap_or_default())
 }
@@ -22,7 +22,7 @@ fn count_kernel_tls(counters: &str) -> u64 {
     given.filter_map(|words| words[1].parse::<u64>().ok()).sum()
 }
 
-/// Returns mistakes in the configuration that programs read, and reasons why the module was not loaded if `loaded` is false.
+/// Returns mistakes in the configuration that programs read, and if `loaded` is false, the reasons why the module was not loaded.
 pub(super) fn configuration_reasons(loaded: bool) -> Vec<String> {
     if variable("GANTRY_DISABLE").is_some_and(|value| value == "1") {
         return vec!["GANTRY_DISABLE is set.".to_owned()];
@@ -57,7 +57,7 @@ pub(super) fn add(sentences: &mut Vec<String>, sentence: Option<String>) {
     sentences.extend(new);
 }
 
-/// Returns the first error of OpenSSL in a configuration. OpenSSL prints it only with `config_diagnostics`.
+/// Returns the first error that OpenSSL finds in a configuration. OpenSSL prints it only with `config_diagnostics`.
 fn openssl_error(path: &Path) -> Vec<String> {
     let output = Folder::new().ok().and_then(|folder| {
         let mut command = program("openssl").ok()?;
@@ -87,7 +87,7 @@ const LIBRARIES: [(&str, &str); 7] = [
     ("libwolfssl.so", "wolfSSL, which knows no providers."),
 ];
 
-/// Explains a program that did not load the module by the TLS library that it links.
+/// Explains, from the TLS library that a program links, why the program did not load the module.
 pub(super) fn program_reasons(name: &str) -> Vec<String> {
     let says = |name: &str, arguments: &[&str]| {
         let output = program(name).ok().and_then(|mut command| command.args(arguments).output().ok());

@@ -22,9 +22,9 @@ pub(super) enum Assessment {
     OnDevice,
     /// Not configured, and it would gain.
     WouldGain,
-    /// Not configured; requests alone would gain, but keys and contexts were not measured.
+    /// Not configured; the requests themselves would gain, but the cost of keys and contexts was not measured.
     MayGain,
-    /// A device is faster, but the policy names another one or earlier measurements disagree.
+    /// A device is faster, but the policy names another device, or earlier measurements disagree.
     InDoubt,
     /// OpenSSL is as fast, or faster.
     Stays,
@@ -111,7 +111,7 @@ pub(super) fn summary(rows: &[Row]) -> Vec<Line> {
     lines
 }
 
-/// Names the members of a family: all, one, or some.
+/// Names a line: its only algorithm, the family if all its algorithms are in the line, or else the family and their number.
 fn title(name: &str, members: &[&Row], rows: &[Row]) -> String {
     let all = rows.iter().filter(|row| family(&row.name) == name).count();
     match members {
@@ -130,7 +130,7 @@ fn gain(assessment: Assessment, rows: &[&Row]) -> String {
     if text.is_empty() { "not measured".to_owned() } else { text }
 }
 
-/// Returns the best gain with the longest requests, on which the unmeasured overhead of a device weighs least.
+/// Returns the best gain with the longest requests. The overhead of a device is not measured, and matters least for them.
 fn best(rows: &[&Row]) -> Option<f64> {
     let longest = |row: &&Row| {
         row.operations().iter().filter_map(|operation| row.of(operation).last()?.gain()).max_by(f64::total_cmp)
@@ -138,7 +138,7 @@ fn best(rows: &[&Row]) -> Option<f64> {
     rows.iter().filter_map(longest).max_by(f64::total_cmp)
 }
 
-/// Formats the gains in these cells, by operation.
+/// Formats the gains in the selected cells, by operation.
 fn gains(rows: &[&Row], selects: &dyn Fn(&Cell) -> bool) -> String {
     let operations = rows.first().map(|row| row.operations()).unwrap_or_default();
     let gain_of = |operation: &str| {
@@ -164,7 +164,7 @@ fn devices(rows: &[&Row]) -> String {
     list(&names)
 }
 
-/// Returns the name without the size of a key, the parameter set or the hash function.
+/// Returns an algorithm's name without its key size, parameter set or hash function.
 fn family(name: &str) -> &str {
     let families = ["SLH-DSA", "PBKDF2"];
     if let Some(family) = families.iter().find(|family| name.starts_with(**family)) {

@@ -18,9 +18,9 @@ const NAME: &str = "gantry-vectors.zlib";
 pub(crate) enum Source {
     /// A file, or "the program".
     From(String),
-    /// There is no file; names the places.
+    /// There is no file. The string names the places where it could be.
     Missing(String),
-    /// A file cannot be used; says why.
+    /// A file cannot be used. The string is the reason.
     Unusable(String),
 }
 

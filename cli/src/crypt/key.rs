@@ -7,7 +7,7 @@ use crate::output::Failure;
 /// Longer than any key. HMAC hashes keys that are longer than its block.
 const MAX_KEY: usize = 1024;
 
-/// Reads a raw key from a descriptor to its end. `stdin_is_data` means that descriptor 0 is taken.
+/// Reads a raw key from a descriptor to its end. If `stdin_is_data` is true, the data comes from descriptor 0, so the key cannot.
 pub(super) fn read(option: &str, descriptor: i32, stdin_is_data: bool) -> Result<Zeroizing<Vec<u8>>, Failure> {
     if descriptor == 0 && stdin_is_data {
         return Err(Failure::Usage(format!("{option} 0 is standard input, where the data comes from; give --in FILE")));

@@ -1,7 +1,7 @@
 //! `gantry crypt`: ciphers and AEADs over files and pipes, with raw keys.
 //!
-//! Ciphers without authentication stream: [`stream`] holds two pieces in memory. An AEAD has one message, which [`message`] holds in memory
-//! until its tag is verified. Chunks with a tag each would need a format that no other program reads.
+//! Ciphers without authentication process a stream: [`stream`] holds two pieces in memory. An AEAD has one message, which [`message`] holds
+//! in memory until its tag is verified. Chunks with a tag each would need a format that no other program reads.
 
 mod key;
 mod message;
@@ -52,7 +52,7 @@ struct Job {
     session: Session,
     iv: Vec<u8>,
     aad: Vec<u8>,
-    /// True if ciphers with whole blocks pad as in PKCS #7.
+    /// True if ciphers that take only whole blocks pad as in PKCS #7.
     padded: bool,
     encrypt: bool,
 }
@@ -124,7 +124,7 @@ fn hex(option: &str, digits: Option<&str>) -> Result<Vec<u8>, Failure> {
     bytes.ok_or_else(|| Failure::Usage(format!("{option} takes an even number of hexadecimal digits")))
 }
 
-/// Reports parameters that core refuses as a mistake on the command line.
+/// Turns core's refusal of the parameters into a mistake on the command line.
 fn refused(error: gantry_core::Error) -> Failure {
     match error {
         gantry_core::Error::Misuse(misuse) => Failure::Usage(misuse.to_string()),

@@ -1,4 +1,5 @@
-//! Ciphers that stream. Two pieces are in memory: the last piece has the padding, and a piece is the last if no other follows.
+//! Ciphers that process a stream. Two pieces are in memory: the last piece has the padding, and only a read of the next piece shows
+//! which piece is the last.
 
 use gantry_core::CipherStream;
 use zeroize::Zeroizing;

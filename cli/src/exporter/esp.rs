@@ -11,7 +11,7 @@ use crate::status;
 
 type Counters = BTreeMap<String, u64>;
 
-/// A data path, and its predecessors at the same path.
+/// A data path, and earlier data paths that had the same socket.
 pub(super) struct DataPath {
     socket: PathBuf,
     /// The counters of data paths that have ended.
@@ -42,7 +42,7 @@ impl DataPath {
             let went_back = |(name, count)| report.counters.get(name).is_some_and(|now| now < count);
             *before != process || last.counters.iter().any(went_back)
         };
-        // The PID is 0 across PID namespaces, so also look for counters that decreased.
+        // A process in another PID namespace appears with PID 0, so also look for counters that decreased.
         if let Some((_, last)) = self.last.take_if(|last| counts_anew(last)) {
             for (name, count) in last.counters {
                 *self.ended.entry(name).or_default() += count;
@@ -51,7 +51,7 @@ impl DataPath {
         self.last = Some((process, report));
     }
 
-    /// Appends its metrics; none if no data path has ever answered.
+    /// Appends the metrics of the data path; nothing if no data path has ever answered.
     pub(super) fn render(&self, text: &mut String, format: Format) {
         let Some((_, last)) = &self.last else { return };
         let count = |name: &str| [&self.ended, &last.counters].iter().filter_map(|all| all.get(name)).sum();
@@ -79,7 +79,7 @@ impl DataPath {
     }
 }
 
-/// Counters of both directions: name of the metric, help, and the suffix of the data path's names.
+/// Counters of both directions: name of the metric, help, and the suffix of the data path's counters.
 const DIRECTED: [(&str, &str, &str); 3] = [
     ("gantry_esp_packets", "Packets that passed through the tunnel.", "packets"),
     ("gantry_esp_bytes", "Bytes of these packets, without ESP.", "bytes"),

@@ -13,7 +13,7 @@ use crate::output::{Failure, print_message};
 const MAX_HEAD: usize = 8 << 10;
 /// Most connections at once; further ones are closed.
 const MAX_CONNECTIONS: usize = 32;
-/// Longest time for a client to send its request, and again to read the response.
+/// Longest time for a client to send its request, and longest time to read the response.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Serves every connection in its own thread. Never returns.

@@ -82,7 +82,7 @@ const OF_GUESTS: [(&str, &str, &str); 6] = [
 /// The one event that counts bytes.
 const COPIED: &str = "copied";
 
-/// Formats all metrics: those of programs, the number of running processes, then `path`, the metrics of a data path.
+/// Formats all metrics: the metrics of programs, the number of running processes, then `path`, the metrics of a data path.
 pub(super) fn render(
     totals: &BTreeMap<String, Report>,
     processes: usize,
@@ -116,7 +116,7 @@ pub(super) fn render(
     text
 }
 
-/// Sums a number of each guest over all servers.
+/// Sums the counter named `number` of each guest over all servers.
 fn of_guests(totals: &BTreeMap<String, Report>, number: &str) -> Samples {
     let mut samples = Samples::new();
     for guest in totals.values().flat_map(|report| &report.guests) {
@@ -198,7 +198,7 @@ fn histogram(text: &mut String, times: &BTreeMap<String, Times>) {
     head(text, name, "Time in the device, estimated from a sample of the requests.", "histogram");
     for (labels, times) in times {
         for (end, le) in BUCKETS {
-            // Our buckets have lower bounds, and are at most 6 % wide.
+            // `ns` is the lower bound of a bucket in `times`, which is at most 6 % wide.
             let below = times
                 .buckets
                 .iter()

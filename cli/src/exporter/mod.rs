@@ -67,7 +67,7 @@ pub(crate) fn run(args: &Exporter) -> Result<(), Failure> {
                 if args.once {
                     return done;
                 }
-                // The disk may be full only now.
+                // The disk may be full only for a while, so the exporter goes on.
                 done.unwrap_or_else(|failure| print_message(&failure.to_string()));
             }
             // Programs that live for less than a second may be missed.

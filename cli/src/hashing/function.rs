@@ -1,4 +1,4 @@
-//! Hashes blocks in the lanes, or one after the other with RustCrypto.
+//! Hashes blocks side by side with `gantry-digest`, or one after the other with RustCrypto.
 
 use digest::DynDigest;
 use gantry_digest::{Salt, tree_level};
@@ -7,7 +7,7 @@ use crate::dm_verity::Function;
 use crate::output::Failure;
 
 impl Function {
-    /// Writes the digests of blocks of `block` bytes with their salt. Pads the last block with zeros.
+    /// Writes the digest of each block of `block` bytes, with the salt. Pads the last block with zeros.
     pub(crate) fn digest_blocks(
         self,
         salt: Salt<'_>,

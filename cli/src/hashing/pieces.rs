@@ -38,7 +38,7 @@ pub(crate) fn digests(data: &dyn Data, algorithm: Algorithm, piece: u64, threads
     let pieces = data.length().div_ceil(piece);
     let room = usize::try_from(pieces).ok().and_then(|pieces| pieces.checked_mul(size));
     let mut all = vec![0; room.ok_or_else(|| Failure::Failed("there are too many pieces".to_owned()))?];
-    // If there are few pieces, all threads matter more than all lanes of one thread.
+    // With few pieces, it is faster to use all threads than to fill all lanes of one thread.
     let together = pieces.div_ceil(threads as u64).clamp(1, TOGETHER);
     // Each group writes to its part of the output.
     let groups = Mutex::new(all.chunks_mut(together as usize * size).enumerate());

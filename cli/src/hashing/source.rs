@@ -69,7 +69,7 @@ pub(crate) struct Hashing<'s> {
     pub(crate) salt: Salt<'s>,
     /// Bytes of a block.
     pub(crate) block: usize,
-    /// Blocks whose digests are passed on together.
+    /// Number of blocks whose digests are passed on together.
     pub(crate) group: usize,
     pub(crate) threads: usize,
 }

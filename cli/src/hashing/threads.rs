@@ -6,8 +6,8 @@ use std::thread;
 
 use crate::output::Failure;
 
-/// Runs `step` on `count` threads, including the calling one, until it returns false. `make_state` makes the state of each thread. Stops
-/// at the first error.
+/// Calls `step` repeatedly on each of `count` threads, including the calling one, until `step` returns false there. `make_state` makes the
+/// state of each thread. Stops at the first error.
 pub(super) fn share<T>(
     count: u64,
     make_state: impl Fn() -> T + Sync,

@@ -34,7 +34,7 @@ impl Scratch {
         }
     }
 
-    /// Names the file `path`, in its folder, and atomically replaces a file of that name.
+    /// Gives the file the name `path`, which is in its folder. Atomically replaces a file that already has this name.
     pub(super) fn publish(mut self, path: &Path) -> io::Result<File> {
         let old = std::fs::metadata(path);
         if let Ok(old) = &old {

@@ -13,7 +13,7 @@ static INHERITED: AtomicU8 = AtomicU8::new(0);
 const STDIN_CLOSED: u8 = 1 << 0;
 const STDOUT_CLOSED: u8 = 1 << 1;
 const SIGPIPE_IGNORED: u8 = 1 << 2;
-/// Not inherited: set when stdin is read. A closed stdin is an error only then.
+/// Not inherited: set when stdin is read. A closed stdin is an error only if it is read.
 const STDIN_READ: u8 = 1 << 3;
 
 /// Runs before Rust's runtime starts, which opens /dev/null over closed standard descriptors and ignores SIGPIPE. A digest tool must not

@@ -8,8 +8,8 @@ use std::path::Path;
 /// The mode of files that the user's umask alone restricts.
 pub(crate) const PUBLIC: u32 = 0o666;
 
-/// Writes a new file, and waits until the disk has it. Fails with `AlreadyExists` if the name is taken, even by a link. After any other
-/// error, no file is left.
+/// Writes a new file, and waits until its content is on the disk. Fails with `AlreadyExists` if the name is taken, even by a link. After
+/// any other error, no file is left.
 pub(crate) fn write_new(path: &Path, mode: u32, bytes: &[u8]) -> io::Result<()> {
     let mut file = File::options().write(true).create_new(true).mode(mode).open(path)?;
     file.write_all(bytes).and_then(|()| file.sync_all()).inspect_err(|_| drop(fs::remove_file(path)))

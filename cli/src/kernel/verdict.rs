@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{DriverRow, INSTRUCTIONS, Row, View, same_work};
 
-/// Names in a line; the table below has all.
+/// Most names in a line. The table below the verdict has all names.
 const NAMES: usize = 6;
 
 /// Returns at most five lines.
@@ -81,13 +81,13 @@ fn is_plain(driver: &DriverRow) -> bool {
     plain_parts(driver).next().is_some()
 }
 
-/// Returns the algorithms that a driver computes in portable C: `aes` of `cbc(aes-generic)`.
+/// Returns the algorithms that a driver computes in portable C: `aes` for the driver `cbc(aes-generic)`.
 fn plain_parts(driver: &DriverRow) -> impl Iterator<Item = &str> {
     let parts = driver.driver.split(['(', ')', ',']);
     parts.filter_map(|part| part.strip_suffix("-generic").or_else(|| part.strip_suffix("-fixed-time")))
 }
 
-/// Returns the module that would compute the driver's work by instructions of this CPU.
+/// Returns the module that would do the work of a driver in portable C with instructions of this CPU.
 fn missing(driver: &DriverRow, instructions: &[&'static str]) -> Option<&'static str> {
     plain_parts(driver).find_map(|part| {
         same_work(part, instructions)?;

@@ -1,4 +1,4 @@
-//! Parses an `openssl.cnf` as OpenSSL does (config(5)), and finds mistakes that keep programs from gantry.
+//! Parses an `openssl.cnf` as OpenSSL does (config(5)), and finds mistakes because of which programs do not use gantry.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -10,7 +10,7 @@ use gantry_runtime::{bounded, rights, suggest};
 
 use crate::output::Failure;
 
-/// Returns the file in OpenSSL's own folder. The error is a sentence.
+/// Returns the configuration file in OpenSSL's own folder. The error is a sentence.
 pub(crate) fn system_file() -> Result<PathBuf, String> {
     let folder = super::openssl_output(&["version", "-d"]);
     let folder = folder.ok_or("openssl is not installed, or does not print the folder of its configuration")?;
@@ -25,7 +25,7 @@ pub(crate) fn file_in_use() -> Result<PathBuf, String> {
 /// A configuration with all included files.
 #[derive(Default)]
 pub(crate) struct Conf {
-    /// Lines in the order of the files; `None` for a line that a later one replaces.
+    /// Lines in the order of the files; `None` for a line that a later line replaces.
     lines: Vec<Option<Line>>,
     /// Sections by name; a section may be empty.
     sections: HashMap<Rc<str>, Section>,
@@ -41,12 +41,12 @@ pub(crate) struct Conf {
     memory: usize,
 }
 
-/// The lines of a section, as indices into those of the configuration.
+/// The lines of a section, as indices into the lines of the configuration.
 #[derive(Default)]
 struct Section {
     lines: Vec<usize>,
     by_key: HashMap<String, usize>,
-    /// The last line of each key without its [number](base_key).
+    /// The last line of each key. The keys are without their [number](base_key).
     by_base_key: HashMap<String, usize>,
 }
 
@@ -57,7 +57,7 @@ pub(crate) struct Line {
     /// The text of the line, without a comment.
     pub(crate) text: String,
     pub(crate) file: Rc<Path>,
-    /// Its first and last line number: a backslash at the end joins lines.
+    /// The number of its first line in the file. `number` is the number of its last line: a backslash at the end joins lines.
     pub(crate) first: usize,
     pub(crate) number: usize,
 }
@@ -68,10 +68,10 @@ impl Line {
     }
 }
 
-/// A provider of the list.
+/// A provider in a configuration's list of providers.
 pub(crate) struct Provider<'c> {
     pub(crate) name: &'c str,
-    /// The line of the list, which names the section.
+    /// The line in the list. Its value names the provider's section.
     pub(crate) line: &'c Line,
     pub(crate) active: Active,
     /// The line with `activate`.
@@ -83,9 +83,9 @@ pub(crate) struct Provider<'c> {
 pub(crate) enum Active {
     No,
     Yes,
-    /// Before OpenSSL 3.3 only: there, `activate = 0` activates like any other value.
+    /// Active before OpenSSL 3.3 only, where `activate = 0` activates like any other value.
     Before3_3,
-    /// Before OpenSSL 3.3 only: later releases stop reading at such a value.
+    /// Active before OpenSSL 3.3 only. Later releases stop reading at such a value, which is neither yes nor no.
     Misspelt,
 }
 
@@ -119,12 +119,12 @@ const LINE_OVERHEAD: usize = 256;
 const OPENSSLS: [&str; 4] = ["identity", "soft_load", "module", "activate"];
 
 impl Conf {
-    /// Reads a file. The error is a sentence with its name.
+    /// Reads a file. The error is a sentence with the file's name.
     pub(crate) fn read(path: &Path) -> Result<Self, String> {
         Ok(Self::parse(&read(path)?, path))
     }
 
-    /// Parses the text of the present or future file at `path`.
+    /// Parses the text of the file at `path`, or text that will be written to it.
     pub(crate) fn parse(text: &str, path: &Path) -> Self {
         let mut conf = Self::default();
         conf.read_text(text, path, &mut DEFAULT_SECTION.into(), 0);
@@ -142,7 +142,7 @@ impl Conf {
         self.lines[*place].as_ref()
     }
 
-    /// Returns the line that names the first section.
+    /// Returns the line that names the section that OpenSSL reads first.
     pub(crate) fn init_line(&self) -> Option<&Line> {
         self.line(DEFAULT_SECTION, "openssl_conf")
     }
@@ -185,7 +185,8 @@ impl Conf {
         self.providers().iter().any(active)
     }
 
-    /// Returns sentences about mistakes that keep programs from gantry or have no effect, in the order in which OpenSSL would find them.
+    /// Returns sentences about mistakes, in the order in which OpenSSL would find them: lines because of which programs do not use gantry,
+    /// and lines without effect.
     pub(crate) fn problems(&self) -> Vec<String> {
         let mut found = [&self.errors[..], &self.missing].concat();
         let leads = |line: &Line| self.has_section(&line.value);
@@ -423,7 +424,7 @@ fn directive<'l>(line: &'l str, name: &str) -> Option<&'l str> {
     Some(rest?.trim())
 }
 
-/// Splits the text at the end of the variable's name, in brackets or not. `None` if a bracket is not closed.
+/// Splits the text at the end of the variable's name, which may be in brackets. `None` if a bracket is not closed.
 fn variable(text: &str) -> Option<(&str, &str)> {
     for (open, close) in [('{', '}'), ('(', ')')] {
         if let Some(rest) = text.strip_prefix(open) {

@@ -10,10 +10,11 @@ const PREFERRED: &str = "X25519MLKEM768";
 /// The default list of OpenSSL 3.0 to 3.4.
 const DEFAULT: &str = "X25519:P-256:X448:P-521:P-384:ffdhe2048:ffdhe3072:ffdhe4096:ffdhe6144:ffdhe8192";
 
-/// Keys of the list, as SSL_CONF_cmd(3) has them.
+/// Keys whose value is a list of groups (SSL_CONF_cmd(3)).
 const KEYS: [&str; 2] = ["groups", "curves"];
 
-/// The section with the defaults of all programs' TLS, and the list of groups that a configuration has there.
+/// The names of the sections `ssl_conf` and `system_default` of a configuration, which lead to the TLS defaults of all programs, and the
+/// list of groups in the latter section.
 struct Defaults<'c> {
     ssl: Option<&'c str>,
     tls: Option<&'c str>,

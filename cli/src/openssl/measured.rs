@@ -14,7 +14,7 @@ use crate::temporary::{Folder, watch};
 /// The least gain at which an algorithm is proposed.
 pub(crate) const WORTH: f64 = 1.15;
 
-/// The host's name among the devices.
+/// The name that stands for OpenSSL itself, the host, among the devices.
 pub(crate) const HOST: &str = "host";
 
 /// The answer of the module.
@@ -34,7 +34,7 @@ pub(crate) struct Row {
     /// The algorithm's name in the value of `key`.
     #[serde(skip)]
     pub(crate) named: String,
-    /// OpenSSL's number.
+    /// OpenSSL's number of the algorithm.
     pub(crate) nid: u32,
     /// Gantry's name, by which requests are counted.
     #[serde(rename = "algorithm")]
@@ -51,7 +51,7 @@ pub(crate) struct Row {
 pub(crate) struct Cell {
     pub(crate) operation: String,
     pub(crate) bytes: u64,
-    /// The device that serves the requests once the algorithm is configured, and the reason.
+    /// The device that serves the requests once the algorithm is configured; `why` is the reason.
     pub(crate) device: String,
     pub(crate) why: String,
     /// The fastest device other than the host; `None` if there is none, or if it cannot be measured alone.
@@ -105,8 +105,8 @@ impl Cell {
     }
 }
 
-/// Queries the module under this configuration about the algorithms of `only`, by any of their names, or about all. The inner error has
-/// the messages of the module, if `openssl` did not load it.
+/// Queries the module under this configuration about the algorithms in `only`, a list of any of their names, or about all algorithms. The
+/// inner error has the messages of the module, if `openssl` did not load it.
 pub(crate) fn query_module(
     configuration: &Path,
     folder: &Folder,

@@ -30,14 +30,14 @@ pub(crate) struct Plan {
     /// `alg_section` precedes `providers`: distributions that follow the kernel's FIPS mode set `fips=yes` after the list of providers, and
     /// a later `alg_section` would overwrite that.
     head: String,
-    /// The lines of the last block, without those of the provider's section.
+    /// The lines of the last block, except the lines of the provider's section.
     tail: String,
     /// The first and last line number of the lines that become comments.
     commented: Option<(usize, usize)>,
 }
 
 impl Plan {
-    /// Makes a plan. The error is a sentence that names the line in the way.
+    /// Makes a plan. The error is a sentence that names the line that prevents it.
     pub(crate) fn of(conf: &Conf, path: &Path, post_quantum: bool) -> Result<Self, String> {
         if let Some(wrong) = conf.first_error() {
             return Err(wrong.clone());
@@ -72,8 +72,8 @@ impl Plan {
         // OpenSSL 3.0 to 3.4 would get random numbers through gantry. So the random section prefers the default provider (`?`: a program
         // may name another generator) and ignores gantry's property (`-`).
         //
-        // Other algorithms query two properties, because a property in a program's query replaces the default of this name. So
-        // `?provider=tpm2` finds the keys of that provider, and `provider!=fips` (stunnel) the ciphers of gantry.
+        // Other algorithms have two default properties, because a property in a program's query replaces the default property of the same
+        // name. So `?provider=tpm2` finds the keys of that provider, and `provider!=fips` (stunnel) the ciphers of gantry.
         let _ = write!(
             plan.head,
             "[{algorithms}]\ndefault_properties = ?provider=gantry,?gantry.serves=yes\n\
@@ -138,7 +138,7 @@ impl Plan {
         stays_as_it_is(&providers)?;
         let _ = writeln!(self.tail, "[{list}]");
         match providers.iter().find(|provider| provider.name == "default") {
-            // By name, so that programs work without the module.
+            // The default provider is activated by name, so that programs work without the module.
             None => self.tail += "default = gantry_default\ngantry = gantry_provider\n[gantry_default]\nactivate = 1\n",
             Some(default) => {
                 self.tail += "gantry = gantry_provider\n";
@@ -205,8 +205,8 @@ fn stays_as_it_is(providers: &[Provider<'_>]) -> Result<(), String> {
     [all, in_later].iter().try_for_each(|active| keeps_its_order(active))
 }
 
-/// Checks the order of active providers. OpenSSL fetches from the first provider with an algorithm; when it adds a provider, it sorts all
-/// others by name.
+/// Checks the order of active providers. OpenSSL fetches an algorithm from the first provider that has it. When OpenSSL adds a provider,
+/// it sorts all others by name.
 fn keeps_its_order(active: &[&Provider<'_>]) -> Result<(), String> {
     let Some((last, sorted)) = active.split_last() else { return Ok(()) };
     let mut order = sorted.to_vec();

@@ -18,7 +18,8 @@ pub(crate) struct OpenedFile {
 }
 
 impl OpenedFile {
-    /// Opens the file at a path without links. Fails if this user may not write to it, even if the folder would allow replacing it.
+    /// Opens the file at a path, which must not be a link. Fails if this user may not write to it, even if the folder would allow replacing
+    /// it.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY;
         let file = OpenOptions::new().read(true).write(true).custom_flags(flags).open(path)?;
@@ -62,8 +63,8 @@ impl OpenedFile {
     }
 }
 
-/// Copies extended attributes: access lists, the label of SELinux or Smack, user attributes. The kernel sets those that depend on the
-/// content.
+/// Copies extended attributes: access lists, the label of SELinux or Smack, user attributes. The kernel sets the attributes that
+/// depend on the content.
 fn copy_attributes(old: &File, new: &File) -> io::Result<()> {
     const MAX_ATTRIBUTE: usize = 64 << 10;
     let mut names = vec![0; MAX_ATTRIBUTE];
@@ -78,7 +79,7 @@ fn copy_attributes(old: &File, new: &File) -> io::Result<()> {
         }
         let length = fgetxattr(old, name, &mut value[..])?;
         let value = &value[..length];
-        // Setting a label may need privileges, and most new files already have the right one.
+        // Setting a label may need privileges, and most new files already have the right label.
         if fgetxattr(new, name, &mut has[..]).is_ok_and(|length| has[..length] == *value) {
             continue;
         }

@@ -38,8 +38,8 @@ pub(crate) fn refusal() -> Option<String> {
 /// The remedy for lines of an earlier run.
 const UNDO: &str = "; --undo removes gantry's lines from it";
 
-/// Returns the reason if the kernel is in FIPS mode. There, OpenSSL of several distributions activates `fips` and sets `fips=yes`, unless a
-/// configuration differs.
+/// Returns the reason if the kernel is in FIPS mode. In this mode, the OpenSSL of several distributions activates `fips` and sets
+/// `fips=yes`, unless a configuration says otherwise.
 fn fips_of_the_kernel() -> Option<String> {
     says_fips(Path::new("/proc/sys/crypto/fips_enabled"))
 }
@@ -95,7 +95,7 @@ fn lines(release: &str, rows: &[Row]) -> String {
     text
 }
 
-/// Returns the lines of a section, except those of the keys `but`.
+/// Returns the lines of a section, except lines with a key in `but`.
 fn text_of(conf: &Conf, section: &str, but: &[&str]) -> String {
     let lines = conf.section(section).filter(|line| !but.contains(&&*line.key));
     lines.flat_map(|line| [&*line.text, "\n"]).collect()
@@ -177,7 +177,7 @@ pub(crate) fn run(
 }
 
 /// Adds gantry to the text of the file at `path`. Keeps the keys and the TLS groups of an earlier run. Calls `measured` if there are no
-/// lists of algorithms. The error names the line in the way.
+/// lists of algorithms. The error names the line that prevents it.
 fn with(
     text: &str,
     path: &Path,

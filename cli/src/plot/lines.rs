@@ -21,7 +21,7 @@ pub(crate) struct Sample {
 
 /// Colour of `openssl`.
 const PEER: &str = "#7f7f7f";
-/// Dashes by batch or queue.
+/// Dash patterns, one for each way to submit requests.
 const DASHES: [&str; 5] = ["", "6 4", "2 3", "9 3 2 3", "12 4"];
 
 /// Draws the samples as an SVG document; `command` names the source.
@@ -92,7 +92,7 @@ impl Scale {
 }
 
 struct Panel<'a> {
-    /// Left and top.
+    /// Left and top of the panel.
     corner: (f64, f64),
     scale: &'a Scale,
 }

@@ -12,7 +12,7 @@ use crate::interrupt;
 /// A thread's queue, and the requests that it keeps in flight.
 pub(super) struct QueueLoad<'l> {
     load: &'l Load<'l>,
-    /// The device that must run the requests.
+    /// The index of the device that must run the requests.
     place: Option<usize>,
     depth: usize,
     queue: Queue,
@@ -44,7 +44,7 @@ impl<'l> QueueLoad<'l> {
         Ok(Self { load, place, depth, queue, submitted: vec![None; free.len()], free })
     }
 
-    /// Keeps the queue full for `time`, and then drains it. Times each `every`-th request.
+    /// Keeps the queue full for `time`, and then drains it. Measures the latency of every `every`-th request.
     pub(super) fn run(&mut self, time: Duration, every: u64) -> Result<FlightResult, String> {
         let Self { load, place, depth, queue, free, submitted } = self;
         let (mut requests, mut latencies) = (0, Vec::new());

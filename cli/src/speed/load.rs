@@ -42,13 +42,13 @@ impl SubmissionMode {
 /// Bytes of the buffers that a thread cycles through, unless one batch needs more: larger than a first-level cache, smaller than a
 /// second-level one.
 const WORKING_SET: usize = 256 << 10;
-/// Most small requests in the working set.
+/// Most requests in the working set, however small they are.
 const MAX_REQUESTS: usize = 1024;
 const MAX_SIGNATURES: usize = 16;
-/// Associated data of the length of TLS 1.2's and of `openssl speed -aead`.
+/// Associated data, as long as in TLS 1.2 and in `openssl speed -aead`.
 const AAD: [u8; 13] = [7; 13];
 
-/// Returns the IV length to use: 12 bytes if the algorithm allows several (GCM, CCM).
+/// Returns the IV length to use: 12 bytes if the algorithm allows this length, or else the longest length.
 fn iv_length(algorithm: Algorithm) -> usize {
     let iv = algorithm.info().iv;
     if iv.allows(12) { 12 } else { iv.max }
@@ -188,7 +188,7 @@ fn enciphered(load: &Load<'_>) -> Result<(Vec<u8>, Vec<u8>), gantry_core::Error>
     Ok((message, ciphertext))
 }
 
-/// Returns the public key of the session's private key, a seed.
+/// Returns the public key that belongs to the session's private key, which is a seed.
 fn public_key(session: &Session) -> Result<Vec<u8>, gantry_core::Error> {
     let (params, info) = (session.params(), session.params().algorithm().info());
     let (mut private, mut public) = (vec![0; info.key.min], vec![0; info.public_key.max]);

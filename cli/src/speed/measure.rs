@@ -50,7 +50,7 @@ impl Tally {
 /// Share of the time that may be spent on reading the clock.
 const CLOCK_SHARE: f64 = 0.005;
 
-/// Runs the load on `threads` threads for about `seconds`. `place` is the device that must run the requests.
+/// Runs the load on `threads` threads for about `seconds`. `place` is the index of the device that must run the requests.
 pub(super) fn run(load: &Load<'_>, place: Option<usize>, threads: usize, seconds: f64) -> Result<Tally, String> {
     let clock = clock_cost();
     // The gate is locked for writing until all threads are ready. Its value tells if the threads should run.
@@ -99,7 +99,7 @@ pub(super) fn run(load: &Load<'_>, place: Option<usize>, threads: usize, seconds
     })
 }
 
-/// A warm thread, and the approximate time of one call, or of one request of a queue.
+/// The prepared work of a thread, and the approximate time of one call, or of one request of a queue.
 enum Prepared<'m> {
     Calls(Calls<'m>, Duration),
     Flight(Box<QueueLoad<'m>>, Duration),
@@ -149,7 +149,7 @@ impl<'m> Prepared<'m> {
         match self {
             Prepared::Calls(calls, each) => call(load, calls, every(clock, each), place, clock, seconds),
             Prepared::Flight(mut flight, each) => {
-                // An odd interval times all positions of an even batch.
+                // With an odd interval, every position in an even batch is timed in turn.
                 let every = every(clock, each) | 1;
                 let FlightResult { start, end, requests, latencies, rounds } =
                     flight.run(Duration::from_secs_f64(seconds), every)?;
@@ -161,7 +161,7 @@ impl<'m> Prepared<'m> {
     }
 }
 
-/// Returns the interval between timed calls; timing one takes two clock readings.
+/// Returns the number of calls from one timed call to the next. To time a call takes two clock readings.
 fn every(clock: Duration, each: Duration) -> u64 {
     (2.0 * clock.as_secs_f64() / (CLOCK_SHARE * each.as_secs_f64().max(1e-9))).ceil().max(1.0) as u64
 }

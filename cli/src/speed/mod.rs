@@ -36,7 +36,7 @@ const USUAL: [Algorithm; 6] = [
 
 /// Most bytes of the buffers of all threads.
 const MAX_MEMORY: usize = 4 << 30;
-/// Bytes of the longest digest and the shortest public key.
+/// An algorithm that takes at most this number of bytes takes one size only: a digest, or a public key.
 const MAX_DIGEST: u64 = 65;
 /// Approximate bytes of a request without its data.
 const REQUEST: usize = 512;
@@ -135,7 +135,7 @@ struct Group {
 struct Point {
     /// The device's name, or `auto`.
     device: String,
-    /// Its index in the framework; `None` if the policy chooses.
+    /// The device's index in the framework; `None` if the policy chooses.
     place: Option<usize>,
     mode: SubmissionMode,
     session: Session,
@@ -164,7 +164,7 @@ impl Point {
             return Err(failure("the device cannot run this request".to_owned()));
         }
         let tally = measure::run(&load, self.place, threads, seconds).map_err(failure)?;
-        // If the device failed, the result is that of its replacement.
+        // If the device failed, another device gave the result.
         if leads_to_the_device() { Ok(tally) } else { Err(failure("the device failed".to_owned())) }
     }
 }
@@ -310,7 +310,7 @@ fn say_what_is_left_out(algorithm: Algorithm, sizes: &[usize]) {
 pub(crate) fn fits(algorithm: Algorithm, bytes: usize) -> bool {
     let info = algorithm.info();
     if algorithm.kind() == Kind::Packet {
-        // The size of a packet is that of its payload.
+        // `bytes` is the size of a packet's payload.
         return info.packet_length(bytes, info.default_tag()) as u64 <= info.max_data;
     }
     let hashed = matches!(algorithm.kind(), Kind::Digest | Kind::Mac);

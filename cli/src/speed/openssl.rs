@@ -108,8 +108,8 @@ struct SpeedArguments {
     prefix: &'static str,
 }
 
-/// Names of signatures, key exchange and key encapsulation in `openssl speed`, and the prefixes of their operations' lines (apps/speed.c).
-/// The last eighteen need OpenSSL 3.5.
+/// Names of signatures, key exchange and key encapsulation in `openssl speed`, and the prefix of the lines with the results of each
+/// operation (apps/speed.c). The last eighteen need OpenSSL 3.5.
 const PAIRS: [(Algorithm, &str, &[&str]); 25] = [
     (Algorithm::Ed25519, "ed25519", &["R8", "R9"]),
     (Algorithm::EcdsaP256, "ecdsap256", &["R5", "R6"]),
@@ -163,7 +163,7 @@ fn arguments(algorithm: Algorithm, operation: Operation) -> Option<Vec<String>> 
         (Kind::Aead, None, _) => vec!["-evp".to_owned(), name, "-aead".to_owned()],
         (Kind::Cipher, ..) if algorithm != Algorithm::Null => vec!["-evp".to_owned(), name],
         (Kind::Digest, ..) if info.xof.is_none() => vec!["-evp".to_owned(), name],
-        // OpenSSL's AEADs with a digest are those of TLS, which authenticate before they encrypt. Its extendable-output functions have
+        // OpenSSL's AEADs with a digest are the AEADs of TLS, which authenticate before they encrypt. Its extendable-output functions have
         // another output length.
         _ => return None,
     };

@@ -34,21 +34,21 @@ pub(super) struct Row {
     /// Millions of bytes per second of wall time, all threads together.
     pub(super) mb_per_s: f64,
     pub(super) requests_per_s: f64,
-    /// `null` if there are no samples (`openssl`).
+    /// Median latency; `null` if there are no samples (`openssl`).
     pub(super) p50_ns: Option<u64>,
     pub(super) p99_ns: Option<u64>,
-    /// Rounds of all threads; 0 for `openssl`.
+    /// Number of rounds of all threads; 0 for `openssl`.
     pub(super) rounds: usize,
     /// Interquartile range of the rounds' time per request, as a share of the median. `null` with fewer than four rounds.
     pub(super) spread: Option<f64>,
-    /// Rounds that differ from the median by more than 20 %.
+    /// Number of rounds that differ from the median by more than 20 %.
     pub(super) outliers: Option<usize>,
     #[serde(flatten)]
     pub(super) machine: Machine,
     /// True if the threads compute rather than wait for a device.
     #[serde(skip)]
     computes: bool,
-    /// Speed relative to `openssl`, if that was measured.
+    /// Speed relative to `openssl`, if `openssl` was measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) over_openssl: Option<f64>,
     /// Requests that each thread keeps in flight in its queue; absent for batches.
@@ -57,7 +57,8 @@ pub(super) struct Row {
 }
 
 impl Row {
-    /// Returns CPU seconds per second of each thread that can have a CPU: about 1 if it computes, less if it waits for a device or a CPU.
+    /// Returns the CPU seconds per second of a thread. At most as many threads count as there are CPUs. The result is about 1 if the
+    /// threads compute, and less if they wait for a device or a CPU.
     fn busy(&self) -> f64 {
         let cpus = std::thread::available_parallelism().map_or(1, usize::from).min(self.threads);
         self.cpu_s / (self.wall_s * cpus as f64).max(f64::MIN_POSITIVE)
@@ -121,7 +122,8 @@ const COLUMNS: [Column; 14] = [
 ];
 /// The index of the first column of numbers.
 const NUMBERS: usize = 3;
-/// Columns that a narrow terminal omits, in this order, after REQUESTS/s for algorithms on data, or else MB/s.
+/// Columns that a narrow terminal omits, in this order. Before them, it omits REQUESTS/s if throughput in bytes is meaningful for a group,
+/// or else MB/s.
 const SPARE: [&str; 6] = ["P99", "P50", "CPU", "OPERATION", "SPREAD", "BATCH"];
 
 fn none() -> String {
@@ -237,7 +239,7 @@ impl Report {
         line(&cells, &widths, &right)
     }
 
-    /// Adds a row, compared with another one.
+    /// Adds a row, and compares it with the row of `openssl`, if there is one.
     pub(super) fn add(&mut self, mut row: Row, openssl: Option<&Row>, output: &mut Output) -> Result<(), Failure> {
         row.over_openssl = openssl.map(|openssl| round(row.over(openssl), 4));
         match self.format {
@@ -249,7 +251,7 @@ impl Report {
         Ok(())
     }
 
-    /// Formats the same fields as JSON; empty if JSON has `null` or no such field.
+    /// Formats the fields that JSON has. A field is empty if JSON has `null` or no such field.
     fn csv(&self, row: &Row) -> String {
         let text = |number: Option<String>| number.unwrap_or_default();
         let mut fields = vec![

@@ -72,7 +72,7 @@ pub(crate) struct Spread {
     pub(crate) median: f64,
     /// Interquartile range as a share of the median.
     pub(crate) relative: f64,
-    /// Rounds that differ from the median by more than 20 %.
+    /// Number of rounds that differ from the median by more than 20 %.
     pub(crate) outliers: usize,
 }
 

@@ -53,7 +53,7 @@ impl Bag {
             faults.push("bagit.txt: begins with a byte order mark, which RFC 8493 forbids".to_owned());
         }
         let Some((files, bytes)) = payload else { return faults };
-        // Bags before version 0.96 call it package-info.txt.
+        // In bags before version 0.96, the file is package-info.txt.
         for name in ["bag-info.txt", "package-info.txt"] {
             let Ok(info) = read(&self.folder.join(name)) else { continue };
             let Some(oxum) = tag(&info, "Payload-Oxum") else { continue };
@@ -71,7 +71,7 @@ impl Bag {
     /// Returns the files of `fetch.txt` with their addresses, and the numbers of the lines that are not understood.
     ///
     /// # Errors
-    /// `fetch.txt` exists, but cannot be read.
+    /// Fails if `fetch.txt` exists, but cannot be read.
     pub(super) fn fetch(&self) -> io::Result<(Addresses, Vec<usize>)> {
         let (mut files, mut improper) = (Addresses::new(), Vec::new());
         let text = match read(&self.folder.join("fetch.txt")) {
@@ -136,7 +136,7 @@ pub(super) fn bag_of(list: &Path) -> Option<Bag> {
     if manifest { Bag::of(list.parent()?) } else { None }
 }
 
-/// True if a name in a bag is that of a payload manifest.
+/// True if the file of this name in a bag is a payload manifest.
 pub(super) fn is_manifest(name: &[u8]) -> bool {
     name.starts_with(b"manifest-") && name.ends_with(b".txt")
 }

@@ -1,4 +1,4 @@
-//! The names in the manifests of a bag: their escapes, and paths that lead out of it.
+//! The names in the manifests of a bag: their escapes, and paths that lead out of the bag.
 
 use std::borrow::Cow;
 
@@ -11,7 +11,7 @@ pub(crate) enum Escapes {
     All,
 }
 
-/// Decodes a name in a bag; `None` unless it stays below the bag.
+/// Decodes a name in a bag; `None` unless its file is below the bag's folder.
 pub(crate) fn bag_name(name: &[u8], escapes: Escapes) -> Option<Cow<'_, [u8]>> {
     below(percent_decoded(name, escapes))
 }
@@ -41,7 +41,7 @@ fn percent_decoded(name: &[u8], escapes: Escapes) -> Cow<'_, [u8]> {
     Cow::Owned(decoded)
 }
 
-/// Returns a name that stays below the bag, and `None` for others, which may lead anywhere (RFC 8493, section 5.1).
+/// Returns a name whose file is below the bag's folder. Returns `None` for other names, which may lead anywhere (RFC 8493, section 5.1).
 fn below(name: Cow<'_, [u8]>) -> Option<Cow<'_, [u8]>> {
     let upward = name.split(|&byte| byte == b'/').any(|part| part == b"..");
     (!upward && !name.starts_with(b"/") && !name.starts_with(b"~") && !name.contains(&0)).then_some(name)

@@ -1,6 +1,6 @@
 //! `gantry sum bag`: turns a folder into a bag.
 //!
-//! The bag has version 0.97, which every program verifies: some do not decode the `%25` of version 1.0.
+//! The bag has version 0.97, which every program verifies: some programs do not decode the `%25` of version 1.0.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -25,7 +25,7 @@ use crate::hex::hex;
 use crate::io::{PUBLIC, write_new};
 use crate::machine;
 
-/// The functions of manifests that other programs know (RFC 8493, section 2.4), as functions of tag manifests.
+/// The hash functions that other programs know in manifests (RFC 8493, section 2.4): the name, and the algorithm that hashes tag files.
 const FUNCTIONS: [(&str, Algorithm); 6] = [
     ("md5", Algorithm::Md5),
     ("sha1", Algorithm::Sha1),
@@ -38,7 +38,7 @@ const FUNCTIONS: [(&str, Algorithm); 6] = [
 /// Moves the content of a folder to `data`, and adds the tag files. On an error, the folder is unchanged.
 ///
 /// # Errors
-/// A folder that cannot become a bag, in words.
+/// Describes why the folder cannot become a bag.
 pub(super) fn run(run: &Run<'_>, ids: &[Id], opener: &mut Opener, console: &mut Console) -> Result<u8, String> {
     let folder = Path::new(&run.options.operands[0]);
     if let Some(other) = ids.iter().find(|id| function(**id).is_none()) {
@@ -216,7 +216,7 @@ fn interrupted(folder: &Path) -> Option<PathBuf> {
     entries.flatten().find(|entry| is_aside(&entry.file_name())).map(|entry| entry.path())
 }
 
-/// The content of a folder, moved to a folder in it.
+/// The content of `folder` after it was moved to `aside`, a folder in `folder`.
 struct Moved<'a> {
     folder: &'a Path,
     aside: PathBuf,
@@ -239,7 +239,7 @@ impl<'a> Moved<'a> {
         Ok(moved)
     }
 
-    /// Removes the written tag files, and moves everything back. Failures leave the files in the folder that holds them.
+    /// Removes the written tag files, and moves everything back. A file that cannot be moved stays in `aside`.
     fn undo(self, written: &[(String, Vec<u8>)]) {
         for (name, _) in written {
             let _ = fs::remove_file(self.folder.join(name));

@@ -4,7 +4,7 @@
 //! that changed within [`RACY`] before it was read are not kept: a later change could leave the same times.
 //!
 //! The cache is JSON lines: a header with the version, a line for each file, and the SHA-256 of the preceding lines. It is replaced
-//! atomically, from time to time and at the end: the run after an interrupted one reads only the other files.
+//! atomically, from time to time and at the end. After an interrupted run, the next run reads only the files that are not in the cache.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -35,7 +35,7 @@ const HEADER: &[u8] = b"{\"gantry_sum_cache\":1}\n";
 const MAX_CACHE: u64 = 4 << 30;
 /// Least time between two replacements during a run.
 const INTERVAL: Duration = Duration::from_mins(1);
-/// Least time between two replacements, as a multiple of the time of the last one.
+/// Least time between two replacements, as a multiple of the time that the last replacement took.
 const SPARE: u32 = 20;
 
 /// Known digests of files.
@@ -43,7 +43,7 @@ pub(super) struct Cache {
     path: PathBuf,
     rows: HashMap<Vec<u8>, Row>,
     changed: bool,
-    /// The time of the next replacement.
+    /// The earliest time of the next replacement.
     due: Instant,
     interval: Duration,
 }
@@ -89,10 +89,10 @@ pub(super) fn feed<N, S: Sink<N>>(
 }
 
 impl Cache {
-    /// Opens a cache. Returns an empty cache if there is none, and an empty cache with a warning if it is damaged.
+    /// Opens a cache. Returns an empty cache if there is no file, and an empty cache with a warning if it is damaged.
     ///
     /// # Errors
-    /// The file exists, but is not a cache and would be overwritten.
+    /// Fails if the file exists, but cannot be read, or is not a cache and would be overwritten.
     pub(super) fn open(path: &OsStr) -> Result<(Self, Option<String>), String> {
         let due = Instant::now() + INTERVAL;
         let empty = || Self { path: path.into(), rows: HashMap::new(), changed: false, due, interval: INTERVAL };
@@ -227,7 +227,7 @@ impl State {
     }
 }
 
-/// Returns the absolute path: names are relative to a working directory.
+/// Returns the absolute path of a file, because names may be relative to a working directory.
 fn key(name: &OsStr) -> Option<Vec<u8>> {
     std::path::absolute(name).ok().map(|path| path.into_os_string().into_vec())
 }

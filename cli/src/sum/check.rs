@@ -184,8 +184,8 @@ impl<'c> Verdicts<'c> {
         }
     }
 
-    /// Returns another function of this length that gives the listed digest, if no line names the function: the length or the list's name
-    /// may mislead.
+    /// Tries the other functions with digests of this length, and returns one that gives the listed digest. Returns `None` if a line names
+    /// the function: only the length and the list's name may mislead.
     fn try_others(&self, name: &[u8], expected: &Expected) -> Option<(Id, Digest)> {
         let [(id, digest)] = expected.digests[..] else { return None };
         if expected.stated {

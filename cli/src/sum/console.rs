@@ -21,10 +21,10 @@ pub(super) struct Console {
     name: OsString,
     stdout: io::Result<File>,
     piece: usize,
-    /// Buffered lines; those up to `whole` are complete.
+    /// Buffered lines. The first `whole` bytes are complete lines.
     lines: Vec<u8>,
     whole: usize,
-    /// True if lines end with newlines: the C library's line buffering would write each one.
+    /// True if lines end with newlines, not with NUL. The C library's line buffering would write each of these lines at once.
     by_line: bool,
     /// The first write error.
     failed: Option<io::Error>,

@@ -16,7 +16,7 @@ impl Digest {
         Self { bytes: [0; MAX_DIGEST], length: length as u8 }
     }
 
-    /// Takes over the bytes of a digest, at most [`LONGEST`].
+    /// Takes over the bytes of a digest, at most [`MAX_DIGEST`].
     pub(crate) fn new(bytes: &[u8]) -> Self {
         let mut digest = Self::zero(bytes.len());
         digest.bytes_mut().copy_from_slice(bytes);

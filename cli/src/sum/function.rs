@@ -37,7 +37,7 @@ pub(super) enum Implementation {
 /// Begins a message of a function of RustCrypto.
 type Begin = fn() -> Box<dyn DynDigest + Send>;
 
-/// The functions behind [`Implementation::Other`]: those of other programs' lists.
+/// The functions behind [`Implementation::Other`], which lists of other programs use.
 pub(super) const OTHERS: &[(&str, Begin)] = &[
     ("sha512-224", || Box::new(sha2::Sha512_224::default())),
     ("blake2b-128", || Box::new(blake2::Blake2b::<U16>::default())),
@@ -64,7 +64,7 @@ pub(super) enum LocalHash {
 }
 
 impl Function {
-    /// Returns a zero digest of its length.
+    /// Returns a zero digest with the length of this function's digests.
     pub(super) fn blank(&self) -> Digest {
         Digest::zero(self.id.digits() / 2)
     }
@@ -85,7 +85,7 @@ impl Function {
         Ok(digest)
     }
 
-    /// Begins a message in pieces, one of `side_by_side` parallel ones.
+    /// Begins a message in pieces, one of `side_by_side` messages that are hashed in parallel.
     pub(super) fn begin(&self, side_by_side: usize) -> io::Result<Running> {
         Ok(match &self.implementation {
             Implementation::Session(session) => {

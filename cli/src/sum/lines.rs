@@ -1,13 +1,13 @@
-//! The lines of a checksum file in the encodings that programs write: UTF-8 with or without a byte order mark, UTF-16 with one (Windows
-//! PowerShell), and lines that end with NUL (`sum -z`).
+//! The lines of a checksum file in the encodings that programs write: UTF-8 with or without a byte order mark, and UTF-16
+//! with a byte order mark (Windows PowerShell). Lines may end with NUL (`sum -z`).
 
 use std::io::{self, BufRead, BufReader, Chain, Cursor, Read};
 
-/// Longest line; no name that a system can open comes near. Longer lines count as improper, so that a file without line ends does not fill
-/// the memory.
+/// Longest line, in bytes or in units of UTF-16. Names that a system can open are far shorter. Longer lines count as improper, so that a
+/// file without line ends does not fill the memory.
 const LONGEST_LINE: u64 = 1 << 20;
 
-/// Bytes whose content decides the encoding.
+/// Most bytes at the beginning of a file that decide its encoding.
 const HEAD: usize = 64 << 10;
 
 /// The lines of a checksum file.
@@ -28,7 +28,7 @@ pub(crate) enum Encoding {
 }
 
 impl<R: Read> Lines<R> {
-    /// Reads the beginning of a file, which shows the encoding unless it is known.
+    /// Reads the beginning of a file, which shows the encoding unless `known` states it.
     pub(crate) fn new(mut source: R, known: Option<Encoding>) -> io::Result<Self> {
         let mut head = vec![0; HEAD];
         let mut length = 0;
@@ -54,7 +54,7 @@ impl<R: Read> Lines<R> {
         Ok(Self { reader: BufReader::with_capacity(HEAD, head.chain(source)), encoding })
     }
 
-    /// Returns true if the next line is here, so that [`next`](Self::next) does not wait.
+    /// Returns true if the next line has been read from the source, so that [`next`](Self::next) does not wait.
     pub(crate) fn has_next(&self) -> bool {
         let end = if let Encoding::Bytes(end) = self.encoding { end } else { b'\n' };
         let (head, _) = self.reader.get_ref().get_ref();
@@ -63,7 +63,7 @@ impl<R: Read> Lines<R> {
     }
 
     /// Reads a line into `line`, as UTF-8 and with a newline at its end. Returns `None` at the end of the file, and false for a line that
-    /// is too long or not of the encoding.
+    /// is too long, or not valid in the encoding.
     pub(crate) fn next(&mut self, line: &mut Vec<u8>) -> io::Result<Option<bool>> {
         line.clear();
         match self.encoding {
@@ -128,7 +128,7 @@ impl<R: Read> Lines<R> {
     }
 }
 
-/// Returns the byte that ends lines: NUL if the list begins with such lines, in which names may contain newlines.
+/// Returns the byte that ends lines: NUL if the beginning of the list has a NUL. Names in such a list may contain newlines.
 fn end(head: &[u8]) -> u8 {
     if head.contains(&0) { 0 } else { b'\n' }
 }
@@ -137,7 +137,7 @@ fn end(head: &[u8]) -> u8 {
 mod tests {
     use super::*;
 
-    /// Returns the lines, `None` for an improper one.
+    /// Returns the lines, and `None` for an improper line.
     fn lines(bytes: &[u8], raw: bool) -> Vec<Option<String>> {
         /// Returns one byte at a time, as a slow pipe does.
         struct Slow<'a>(&'a [u8]);

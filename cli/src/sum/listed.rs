@@ -17,7 +17,7 @@ impl Listed {
     /// Reads a list.
     ///
     /// # Errors
-    /// A list that cannot be read, or has a line that is not understood, in words.
+    /// Describes a list that cannot be read, or that has a line that is not understood.
     pub(super) fn read(list: &OsStr) -> Result<Self, String> {
         let path = Path::new(list);
         let at = |error: io::Error| format!("{}: {}", path.display(), reason(&error));

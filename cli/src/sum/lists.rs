@@ -46,9 +46,9 @@ pub(super) struct Expected {
     pub(super) name: Vec<u8>,
     /// The digests, at least one, in the order of functions.
     pub(super) digests: Vec<(Id, Digest)>,
-    /// True if the function is certain: it is named, or the only one of this length.
+    /// True if the function is certain: it is named, or it is the only function with digests of this length.
     pub(super) stated: bool,
-    /// Receives the function of the list's other lines once this file shows it.
+    /// Shared with the list's other lines. Receives their function once this file shows it.
     pub(super) learned: Learned,
     /// The size and time of the file, if the list has them.
     pub(super) recorded: Option<Recorded>,

@@ -1,20 +1,20 @@
 //! `gantry sum`, and the tools of GNU coreutils 9.1 that it replaces: digests of files, and their verification.
 //!
-//! Options, output, messages and exit statuses under the names of coreutils are those of coreutils, byte for byte, except `--help` and
-//! `--version`.
+//! Under the names of coreutils' tools, options, output, messages and exit statuses are the same as in coreutils, byte for byte, except
+//! `--help` and `--version`.
 //!
 //! | file | content |
 //! |---|---|
 //! | `names.rs`, `open.rs`, `function.rs` | hash functions: names, sessions, messages |
 //! | `walk.rs`, `engine/` | finds files, and reads and hashes many side by side, in order |
 //! | `printer.rs`, `record.rs`, `console.rs`, `quote.rs`, `progress.rs` | lines, JSON, messages, progress bar |
-//! | `checkfile.rs`, `bsd.rs`, `object.rs`, `bag_names.rs`, `recognise.rs` | lines of coreutils, with tags, of JSON, of bags, of any tool |
+//! | `checkfile.rs`, `bsd.rs`, `object.rs`, `bag_names.rs`, `recognise.rs` | formats of lines: coreutils, BSD, JSON, bags, any tool |
 //! | `lists.rs`, `check.rs` | lines of a file, and verdicts about them |
 //! | `audit/` | compares a folder with a manifest |
 //! | `bag.rs`, `bagging.rs` | the tags of BagIt bags; makes a bag |
 //! | `reading.rs` | files that are not read as whole files of bytes |
 //! | `cache.rs` | digests of earlier runs |
-//! | `parts/` | the values of S3 |
+//! | `parts/` | the checksums of S3 |
 //! | `listed.rs` | the files that a list names |
 
 mod audit;
@@ -184,11 +184,11 @@ fn begin(
     Ok(status)
 }
 
-/// State of every way to hash files.
+/// State that all ways to hash files share.
 struct Run<'r> {
     options: &'r Options,
     cache: Option<&'r RefCell<Cache>>,
-    /// The names to leave out: those of `--unlisted`.
+    /// The names to leave out, from the list of `--unlisted`.
     listed: Option<Listed>,
 }
 
@@ -251,7 +251,7 @@ impl Run<'_> {
         verdicts.good()
     }
 
-    /// Returns the progress bar; calls `total` only if it is shown.
+    /// Returns the progress bar; calls `total` only if the bar is shown.
     fn bar(&self, total: impl FnOnce() -> Option<u64>) -> ProgressBar {
         if self.options.progress { progress::bar(total()) } else { ProgressBar::hidden() }
     }

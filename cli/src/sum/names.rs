@@ -20,10 +20,10 @@ const fn row(name: &'static str, tags: &'static [&'static str], others: &'static
     Row { name, tags, others, bytes }
 }
 
-/// All hash functions. A line without a name stands for the first function whose digests have its length, so the functions of coreutils
-/// come before others of the same length.
+/// All hash functions. A line that names no function stands for the first function whose digests have the length of its digest.
+/// Therefore the functions of coreutils come before others of the same length.
 ///
-/// The tags are those of coreutils 9, OpenSSL 3, FreeBSD and b3sum.
+/// The tags are as in coreutils 9, OpenSSL 3, FreeBSD and b3sum.
 const NAMES: &[Row] = &[
     row("md5", &["MD5"], &[], 16),
     row("sha1", &["SHA1", "SHA-1"], &["sha-1"], 20),

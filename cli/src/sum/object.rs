@@ -17,7 +17,7 @@ pub(crate) struct Object<'a> {
     path: Option<Text<'a>>,
     #[serde(borrow)]
     path_hex: Option<Text<'a>>,
-    /// Present in a verdict, whose digests are those of the file and not the expected ones.
+    /// Present in a verdict. The digests in a verdict are the file's digests, not the expected digests.
     #[serde(default)]
     pub(crate) verdict: Option<IgnoredAny>,
     #[serde(default)]
@@ -63,7 +63,7 @@ impl Object<'_> {
         Some(Recorded { size: self.size?, mtime: self.mtime? })
     }
 
-    /// Returns the link or folder, if the object is about one.
+    /// Returns the link or folder, if the object describes one.
     pub(crate) fn special(&self) -> Option<Special> {
         match &*self.kind.as_ref()?.0 {
             "link" => bytes(self.target_hex.as_ref(), self.target.as_ref()).map(Special::Link),

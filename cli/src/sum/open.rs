@@ -12,7 +12,7 @@ use super::names::Id;
 use crate::args::Settings;
 use crate::args::sum::{Front, Options};
 
-/// Opens functions on demand: a checksum file may need any.
+/// Opens functions on demand: a checksum file may need any function.
 pub(super) struct Opener {
     gantry: Gantry,
     opened: HashMap<Vec<Id>, Result<Functions, String>>,
@@ -23,7 +23,7 @@ pub(super) struct Opener {
 /// Returns the functions of `-a`, each once, in their order.
 ///
 /// # Errors
-/// A name that is not that of a digest, in words.
+/// Describes a name that is not the name of a digest.
 pub(super) fn named(options: &Options) -> Result<Vec<Id>, String> {
     let mut ids = Vec::new();
     for name in &options.algorithms {
@@ -87,7 +87,7 @@ impl Opener {
     /// Returns the functions for files that are hashed with all of them.
     ///
     /// # Errors
-    /// The reason why no device of this configuration serves one of them, in words.
+    /// Describes why no device of this configuration serves one of the functions.
     pub(super) fn functions(&mut self, ids: &[Id]) -> Result<Functions, String> {
         if let Some(opened) = self.opened.get(ids) {
             return opened.clone();

@@ -16,7 +16,7 @@ pub(super) enum Reading {
     Text,
     /// Each `0` or `1` is a bit; other bytes do not count.
     Bits,
-    /// The bytes from the first to the last one in the name, `NAME offset FIRST-LAST`.
+    /// A range of the file's bytes. The name states the first and the last byte: `NAME offset FIRST-LAST`.
     Piece,
 }
 
@@ -48,7 +48,7 @@ pub(super) fn open(name: &[u8], reading: Reading) -> io::Result<Box<dyn Read + S
     Ok(Box::new(file.take(length)))
 }
 
-/// Splits the name of a piece into that of its file, the offset of its first byte, and its length.
+/// Splits the name of a piece into the name of its file, the offset of its first byte, and its length.
 fn piece(name: &[u8]) -> Option<(&[u8], (u64, u64))> {
     const OFFSET: &[u8] = b" offset ";
     let place = name.windows(OFFSET.len()).rposition(|window| window == OFFSET)?;

@@ -9,7 +9,8 @@
 //! | JSON objects | `gantry sum --json` | `{` |
 //! | `DIGEST` alone | GitHub releases, Maven | the file's name, `NAME.sha256` |
 //!
-//! Digests may be in base64. Signatures around a list (OpenPGP, signify, minisign), sizes of BSD's `distinfo` and comments are no files.
+//! Digests may be in base64. Signatures around a list (OpenPGP, signify, minisign), sizes in BSD's `distinfo`, and comments do not
+//! count as files.
 //!
 //! The lines are untrusted. Every function is total: it returns an answer for any bytes.
 
@@ -34,16 +35,16 @@ pub(crate) struct Recogniser {
     only: Vec<Id>,
     /// The function in the name of the checksum file.
     of_file: Option<Id>,
-    /// The name of the file of a line that is only a digest.
+    /// The name of the file for a line that has a digest and no name.
     bare: Option<Vec<u8>>,
-    /// The function that an earlier file of the list was found to have.
+    /// The function that an earlier file of the list has shown.
     learned: Learned,
     frame: Frame,
     layout: Layout,
     format: Format,
 }
 
-/// The function of a list whose lines do not tell it, once a file has shown it. Shared by the list's lines.
+/// The function of a list whose lines do not state their function, once a listed file has shown it. Shared by the list's lines.
 pub(crate) type Learned = Rc<Cell<Option<Id>>>;
 
 /// The part of a signed list that the next line belongs to.
@@ -81,7 +82,7 @@ pub(crate) enum Recognised<'a> {
 /// A file and its digests.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Entry<'a> {
-    /// The file's name, with escapes undone. In a bag, relative to it and below it.
+    /// The file's name, with escapes undone. In a bag, the name is relative to the bag's folder, and below it.
     pub(crate) name: Cow<'a, [u8]>,
     /// The digests, at least one, each function once, in the order of functions.
     pub(crate) digests: Vec<(Id, Digest)>,
@@ -92,7 +93,7 @@ pub(crate) struct Entry<'a> {
 }
 
 impl Recogniser {
-    /// Creates a parser for a checksum file of this name, without its folder. `bag` has the escapes of the bag that it belongs to. If
+    /// Creates a parser for a checksum file of this name, without its folder. `bag` has the escapes of the bag that the file belongs to. If
     /// `only` is not empty, ignores all other functions.
     pub(crate) fn new(file: &[u8], bag: Option<Escapes>, only: &[Id]) -> Self {
         Self {
@@ -106,7 +107,7 @@ impl Recogniser {
         }
     }
 
-    /// Sets the folder of the list, beside which the file of a digest without a name lies.
+    /// Sets the folder of the list. The file of a digest without a name is in the same folder.
     pub(crate) fn below(&mut self, folder: &[u8]) {
         if let Some(bare) = self.bare.take() {
             let separator: &[u8] = if folder.is_empty() { b"" } else { b"/" };
@@ -117,7 +118,7 @@ impl Recogniser {
     /// Parses one line, with or without its line end.
     pub(crate) fn read<'a>(&mut self, line: &'a [u8]) -> Recognised<'a> {
         let bare = without_end(line);
-        // Columns do not count in a bag, where names must stay below the bag.
+        // A header of columns does not count in a bag, where names must stay below the bag.
         if let Some(header) = bare.strip_prefix(b"%%%% ")
             && !matches!(self.layout, Layout::Bag(_))
         {
@@ -151,7 +152,7 @@ impl Recogniser {
         }
     }
 
-    /// Returns the function that the list's lines turn out to have.
+    /// Returns the place that receives the function of the list's lines.
     pub(crate) fn learned(&self) -> Learned {
         self.learned.clone()
     }
@@ -169,7 +170,7 @@ impl Recogniser {
             (Frame::Headers, _) if line.starts_with(b"Hash: ") => (Frame::Headers, true),
             (Frame::Signature, _) if is_armor(line) => (Frame::Signature, true),
             (Frame::Base64, _) if is_armor(line) => (Frame::List, true),
-            // Treat any other line as one of the list, so that none hides in a signature.
+            // Treat any other line as a line of the list, so that no line hides in a signature.
             _ => (Frame::List, false),
         };
         self.frame = frame;
@@ -274,7 +275,7 @@ impl Recogniser {
         self.entry(name, vec![(id, digest)], stated)
     }
 
-    /// Returns the function of a digest of `digits` digits, and false if others are possible.
+    /// Returns the function of a digest of `digits` digits, and false if other functions are possible.
     fn function(&self, digits: usize) -> Option<(Id, bool)> {
         let fits = |id: &Id| id.digits() == digits;
         let certain = self.only.iter().copied().find(fits).or_else(|| self.learned.get().filter(fits));

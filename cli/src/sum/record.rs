@@ -32,7 +32,7 @@ impl<'l> Object<'l> {
         self.0.push(b'}');
     }
 
-    /// Writes `path`, or another key for a name.
+    /// Writes a name as `key`, and its bytes as `key_hex` if the name is not UTF-8.
     pub(super) fn name(&mut self, key: &str, name: &[u8]) {
         self.text(key, &String::from_utf8_lossy(name));
         if std::str::from_utf8(name).is_err() {
@@ -76,7 +76,7 @@ impl<'l> Object<'l> {
         self.special_as(["type", "target"], special);
     }
 
-    /// Writes the listed link or folder of a difference.
+    /// Writes the listed link or folder, if the found entry differs from it.
     pub(super) fn expected_special(&mut self, special: &Special) {
         self.special_as(["expected_type", "expected_target"], special);
     }

@@ -1,7 +1,7 @@
 //! Walks folders, in an order that does not depend on the file system.
 //!
 //! Entries of a folder are in byte order of their names, each folder followed by its entries. Symbolic links are not followed, except
-//! operands and with `-L`.
+//! operands, and all links with `-L`.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, FileType, Metadata};
@@ -28,7 +28,7 @@ pub(super) enum WalkEntry {
     Failed(OsString, io::Error),
 }
 
-/// Calls `each` for the files below the operands with `-r`, otherwise for the operands.
+/// With `-r`, calls `each` for the files below the operands; without it, for the operands.
 pub(super) fn walk(operands: &[OsString], options: &Options, mut each: impl FnMut(WalkEntry)) {
     for operand in operands {
         let data = if options.recursive && operand != "-" { fs::metadata(operand).ok() } else { None };
@@ -49,7 +49,7 @@ pub(super) fn wanted(root: &Path, path: &Path, options: &Options) -> bool {
 
 /// A folder whose entries are being visited.
 struct Folder {
-    /// Detects links back to it.
+    /// Detects links that lead back to this folder.
     identity: Identity,
     path: PathBuf,
     /// Remaining entries in reverse order.
@@ -160,7 +160,7 @@ impl Filter<'_> {
         !matches(&options.exclude) && (folder || options.include.is_empty() || matches(&options.include))
     }
 
-    /// True if a glob matches: with a slash the path below the operand, otherwise the name.
+    /// True if a glob matches. A glob with a slash is compared with the path below the operand, any other glob with the entry's name.
     fn matches(&self, glob: &OsStr, path: &Path) -> bool {
         let subject = if glob.as_bytes().contains(&b'/') {
             path.strip_prefix(self.root).unwrap_or(path).as_os_str()

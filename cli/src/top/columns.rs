@@ -29,7 +29,7 @@ pub(super) type Sort<T> = (char, fn(&T, &T) -> Ordering);
 /// Characters between two columns.
 pub(super) const GAP: u16 = 2;
 
-/// Uses all remaining room.
+/// The width of a column that uses all remaining room.
 const REST: u16 = u16::MAX;
 
 pub(super) const PROCESSES: &[Column<Process>] = &[
@@ -45,7 +45,7 @@ pub(super) const PROCESSES: &[Column<Process>] = &[
     by('e', worse, words("EVENTS", (12, REST), 3, alarms)),
 ];
 
-/// Columns of the work of one process, or of all; the most work is first.
+/// Columns of the work of one process, or of all processes; the most work is first.
 pub(super) const WORK: &[Column<Work>] = &[
     words("DEVICE", (8, 12), 2, |w| w.device.clone().unwrap_or_else(|| "-".to_owned())),
     words("ALGORITHM", (14, 24), 0, |w| w.algorithm.clone()),

@@ -1,4 +1,4 @@
-//! Guests of servers between two samples.
+//! Activity of the guests of servers between two samples.
 
 #![allow(clippy::cast_precision_loss, reason = "rates for people")]
 

@@ -1,5 +1,5 @@
-//! Parses keys from the bytes of a terminal. `crossterm` blocks until a sequence is complete, and spins at the end of a terminal. This
-//! program also has to handle signals, and needs few keys.
+//! Parses keys from the bytes of a terminal. The parser of `crossterm` does not suit: it blocks until a sequence is complete, and spins
+//! when the terminal is gone. This program also has to handle signals, and needs few keys.
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Key {

@@ -43,7 +43,7 @@ fn take_sample(sampler: &mut Sampler) -> Result<Sample, Failure> {
     sampler.take_sample().map_err(|error| Failure::at("/proc", &error))
 }
 
-/// Prints one object, or one per line until stdout is closed.
+/// With `--once`, prints one object. Without it, prints one object per line until stdout is closed.
 fn json(args: &Top, sampler: &mut Sampler, output: &mut Output) -> Result<(), Failure> {
     loop {
         sleep(Duration::from_secs_f64(args.interval));

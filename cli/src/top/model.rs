@@ -122,7 +122,7 @@ impl Sampler {
     /// Returns the activity of all processes since the last call. The first call returns no rates.
     ///
     /// # Errors
-    /// `/proc` cannot be read.
+    /// Fails if `/proc` cannot be read.
     pub(super) fn take_sample(&mut self) -> std::io::Result<Sample> {
         self.watch.look()?;
         let last = self.last.replace(Instant::now());
@@ -279,7 +279,7 @@ impl Activity {
         }
     }
 
-    /// Returns the time in the device that `per_mille` of 1000 requests did not exceed; `None` if none was timed.
+    /// Returns the time in the device that `per_mille` of 1000 requests did not exceed; `None` if no request was timed.
     pub(super) fn quantile(&self, per_mille: u64) -> Option<u64> {
         (self.times.requests() > 0).then(|| self.times.quantile(per_mille))
     }
@@ -338,7 +338,7 @@ pub(super) mod tests {
         Report { rows: rows.into_iter().collect(), ..Report::default() }
     }
 
-    /// Makes a process that did all of this within one second.
+    /// Makes a process that did the work in `rows` within one second.
     pub(in crate::top) fn process(pid: u32, program: &str, rows: impl IntoIterator<Item = Row>) -> Process {
         Process {
             key: (0, u64::from(pid)),

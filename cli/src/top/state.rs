@@ -9,7 +9,7 @@ use super::model::{Process, Sample, Summary};
 /// Intervals that keys select, in seconds.
 const INTERVALS: [f64; 9] = [0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0];
 
-/// Help about keys; those for sorting are in the table of columns.
+/// Help about keys. The keys for sorting are in the table of columns.
 pub(super) const KEYS: [(&str, &str); 8] = [
     ("q Esc", "quit"),
     ("up down", "select a process"),
@@ -23,9 +23,9 @@ pub(super) const KEYS: [(&str, &str); 8] = [
 
 pub(super) struct State {
     sample: Sample,
-    /// The index of the column that sorts processes, and whether the order is reversed.
+    /// The index of the column that sorts processes, and true if the order is reversed.
     sort: (usize, bool),
-    /// The selected process: its row, and the identity of its page, which finds it when rows move.
+    /// The row of the selected process. `page` is the identity of its statistics page, which finds the process when rows move.
     selected: usize,
     page: Option<(u64, u64)>,
     /// True if the lower table shows only the selected process.
@@ -76,7 +76,7 @@ impl State {
         self.selected
     }
 
-    /// Returns the process in the lower table; `None` for all in total.
+    /// Returns the process in the lower table; `None` if the table shows all processes in total.
     pub(super) fn one(&self) -> Option<&Process> {
         self.sample.processes.get(self.selected).filter(|_| self.shows_selected)
     }

@@ -13,7 +13,7 @@ pub(super) fn draw(state: &State, colours: bool, area: Rect, buffer: &mut Buffer
     let mut lines = Lines { area, next: 0, colours, buffer };
     lines.put(&about(state), BOLD);
     let summary = state.one().map_or(state.all(), |process| &process.summary);
-    // Each table gets the height that it needs. If both do not fit, the lower one gets two fifths.
+    // Each table gets the height that it needs. If the two tables do not fit, the lower one gets two fifths.
     let room = area.height.saturating_sub(2);
     let upper = count(state.processes().len().max(1)).saturating_add(1);
     let guests = if summary.guests.is_empty() { 0 } else { summary.guests.len() + 1 };
@@ -91,7 +91,7 @@ struct Lines<'a> {
 }
 
 impl Lines<'_> {
-    /// Returns red for errors, yellow for full rings.
+    /// Returns the style of a row: red for errors, yellow for full rings.
     fn style(&self, worst_event: Option<usize>) -> Style {
         match worst_event.filter(|_| self.colours) {
             None => Style::new(),

@@ -90,7 +90,7 @@ impl<'a> Reader<'a> {
     /// Returns the value at this position, and skips it.
     pub(crate) fn value(&mut self) -> Value<'a> {
         let begin = self.at;
-        // Checked before.
+        // The bytes were checked by `read`.
         let passed = self.pass(0);
         debug_assert!(passed.is_some(), "checked bytes");
         Value(&self.bytes[begin..self.at])

@@ -59,7 +59,7 @@ fn walk(
     Ok(())
 }
 
-/// Returns a name as text, which the names of a torrent are.
+/// Returns a name as text. All names in a torrent are text.
 pub(super) fn utf8(name: &OsStr, path: &Path) -> Result<String, Failure> {
     name.to_str()
         .map(str::to_owned)

@@ -66,7 +66,7 @@ fn exists(path: &Path) -> Failure {
     Failure::Failed(format!("{}: it exists already", path.display()))
 }
 
-/// Returns the length of all files. Refuses those that no torrent of this version can describe.
+/// Returns the length of all files. Refuses files that no torrent of this version can describe.
 fn check(files: &[ContentFile], name: &str, path: &Path, has_v2: bool) -> Result<u64, Failure> {
     let wrong = |text: &str| Err(Failure::Failed(format!("{}: {text}", path.display())));
     match files {
@@ -175,7 +175,8 @@ impl New<'_> {
         Ok(keys)
     }
 
-    /// Returns the files of v1. A hybrid torrent fills the last piece of each file, so that each file of v2 begins with a piece.
+    /// Returns the files of v1. In a hybrid torrent, padding fills the last piece of each file, so that each file begins with a new
+    /// piece, as in v2.
     fn parts(&self) -> Vec<Part<'_>> {
         let has_padding = self.is_hybrid && self.files.len() > 1;
         let padding = |file: &ContentFile| match file.length % self.piece {
@@ -205,7 +206,7 @@ impl New<'_> {
         Ok((dictionary(keys), layers))
     }
 
-    /// Returns the root of a file, and the roots of its pieces if it has several.
+    /// Returns the root of a file, and the roots of its pieces if it has several pieces.
     fn tree_of(&self, file: &ContentFile) -> Result<(Vec<u8>, Option<Vec<u8>>), Failure> {
         let source = Source::open(&file.path)?;
         if source.length != file.length {
@@ -222,7 +223,7 @@ impl New<'_> {
 /// A file of v2: its names below this folder, and its keys.
 type Leaf<'a> = (&'a [&'a str], &'a Dictionary);
 
-/// Returns the tree of files, which are sorted.
+/// Returns the tree of the files in `leaves`, which must be sorted.
 fn file_tree(leaves: &[Leaf<'_>]) -> Dictionary {
     let same_name = |a: &Leaf<'_>, b: &Leaf<'_>| a.0.first() == b.0.first();
     let entries = leaves.chunk_by(same_name).map(|group| {

@@ -7,10 +7,10 @@ use crate::hashing::pieces::Data;
 use crate::hashing::source::Source;
 use crate::output::Failure;
 
-/// Files that stay open for the next read. A torrent may have more files than a process may open.
+/// Most files that stay open for the next read. A torrent may have more files than a process may open.
 const MAX_OPEN_FILES: usize = 16;
 
-/// Returns the path of a file by its index; `None` for zeros in its place.
+/// Returns the path of a file by its index; `None` if its bytes are zeros.
 type PathOf<'a> = dyn Fn(usize) -> Option<PathBuf> + Sync + 'a;
 
 /// The files, concatenated.

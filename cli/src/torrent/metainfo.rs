@@ -11,7 +11,7 @@ use super::bencode::{self, Reader, Value};
 
 /// Bytes of a block of v2.
 pub(crate) const BLOCK: u64 = 16 << 10;
-/// Bytes of a digest of v1 (SHA-1), and of v2 (SHA-256).
+/// Bytes of a digest of v1 (SHA-1). `DIGEST` is the same for v2 (SHA-256).
 pub(crate) const PIECE_DIGEST: usize = 20;
 pub(crate) const DIGEST: usize = 32;
 /// Most bytes of a piece: no program makes pieces of more than 256 MiB.
@@ -21,7 +21,7 @@ const MAX_NAME: usize = 255;
 
 /// A torrent that has been checked completely.
 pub(crate) struct Metainfo<'a> {
-    /// Name of its file or folder.
+    /// Name of the torrent's file or folder.
     pub(crate) name: &'a [u8],
     /// Bytes of a piece.
     pub(crate) piece: u64,
@@ -56,7 +56,7 @@ pub(crate) enum Kind<'a> {
     File,
     /// Zeros before the next file, without a file of their own.
     Padding,
-    /// A symbolic link to the file or folder with these names, below the torrent's folder or that of the link.
+    /// A symbolic link to the file or folder with these names, below the torrent's folder or below the link's folder.
     Link(Value<'a>),
 }
 
@@ -69,7 +69,7 @@ pub(crate) struct V2<'a> {
     /// The torrent's folder; `None` for a single file, which has the torrent's name.
     folder: Option<&'a [u8]>,
     files: Value<'a>,
-    /// Roots of files with the roots of their pieces, sorted by root.
+    /// The root of each file with the roots of its pieces, sorted by the root of the file.
     layers: Vec<(&'a [u8], &'a [u8])>,
 }
 
@@ -79,7 +79,7 @@ pub(crate) struct Tree<'a> {
     pub(crate) length: u64,
     /// `None` for an empty file.
     pub(crate) root: Option<&'a [u8; DIGEST]>,
-    /// The roots of its pieces, if it has several. Torrents may lack them.
+    /// The roots of the file's pieces, if it has several pieces. Empty if the torrent lacks them.
     pub(crate) layer: &'a [u8],
 }
 
@@ -135,7 +135,7 @@ impl<'a> V1<'a> {
     }
 }
 
-/// Returns the path with these names; an empty one for the only file of a torrent.
+/// Returns the path with these names; an empty path for the only file of a torrent.
 pub(crate) fn path(names: Value<'_>) -> PathBuf {
     names.list().into_iter().flatten().filter_map(Value::bytes).map(OsStr::from_bytes).collect()
 }
@@ -166,7 +166,7 @@ impl<'a> Part<'a> {
     }
 }
 
-/// Checks a list of names; `None` if there is none.
+/// Checks a list of names; `None` if there are no names.
 fn names_of(names: Option<Value<'_>>) -> Option<Result<Value<'_>, String>> {
     let names = names.filter(|names| names.list().is_some_and(|mut names| names.next().is_some()))?;
     let mut all = names.list().into_iter().flatten();
@@ -174,7 +174,7 @@ fn names_of(names: Option<Value<'_>>) -> Option<Result<Value<'_>, String>> {
 }
 
 /// Returns the names of a symbolic link's target, if the file is a link; `depth` is the number of folders above it. In BEP 47 the target
-/// begins at the torrent's folder. libtorrent writes the link unchanged, with `..` from its own folder.
+/// begins at the torrent's folder. libtorrent writes the link's text unchanged, and its `..` begins at the link's folder.
 fn link_of(file: Value<'_>, mut depth: usize) -> Result<Option<Value<'_>>, String> {
     if !file.get("attr").and_then(Value::bytes).unwrap_or_default().contains(&b'l') {
         return Ok(None);
@@ -249,7 +249,7 @@ impl<'a> V2<'a> {
     }
 
     fn tree(&self, file: Value<'a>, path: &Path) -> Result<Tree<'a>, String> {
-        // The last name is that of the link, and the first one that of the torrent.
+        // The last name in the path is the link's name, and the first one is the torrent's.
         if let Some(target) = link_of(file, path.components().count().saturating_sub(2))? {
             return Ok(Tree { link: Some(target), length: 0, root: None, layer: &[] });
         }

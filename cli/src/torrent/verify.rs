@@ -39,7 +39,7 @@ pub(crate) fn run(args: &TorrentVerify, threads: usize) -> Result<(), Failure> {
     }
     if let Some(v2) = &torrent.v2 {
         v2.each(&mut |path, tree| {
-            // The first name is that of the torrent.
+            // The first name in the path is the torrent's name.
             let below: PathBuf = path.components().skip(1).collect();
             if let Err(failure) =
                 verify_v2(&content, &within(&content, &below), &tree, torrent.piece, threads, &mut report)
@@ -52,7 +52,7 @@ pub(crate) fn run(args: &TorrentVerify, threads: usize) -> Result<(), Failure> {
     if report.bad { Err(Failure::Reported) } else { Ok(()) }
 }
 
-/// Returns the path of the torrent's file or folder: its name below the folder in the arguments, or the argument itself.
+/// Returns the path of the torrent's file or folder: the torrent's name below the folder in the arguments, or that folder itself.
 fn content(args: &TorrentVerify, name: &[u8]) -> PathBuf {
     let folder = args.folder.as_deref().or(args.torrent.parent()).unwrap_or(Path::new("."));
     let below = folder.join(OsStr::from_bytes(name));
@@ -148,8 +148,8 @@ fn verify_v2(
     Ok(())
 }
 
-/// Checks that a path is a link to its target, or the same file or folder by other means. As in libtorrent, the target is below the
-/// torrent's folder, or else below that of the link.
+/// Checks that a path is a link to its target, or leads to the same file or folder in another way. As in libtorrent, the target is below
+/// the torrent's folder, or else below the link's folder.
 fn verify_link(content: &Path, link: &Path, target: Value<'_>) -> Result<(), Failure> {
     let real = |path: &Path| path.canonicalize().map_err(|error| Failure::at(path.display(), &error));
     let (target, folder) = (path(target), link.parent().unwrap_or(content));

@@ -16,7 +16,7 @@ use crate::output::{Failure, Output, print_message};
 /// Blocks that a thread hashes at a time.
 const GROUP: usize = 256;
 
-/// Prints the digest of every file, even after one that cannot be read.
+/// Prints the digest of every file, even after a file that cannot be read.
 pub(crate) fn run(args: &VerityDigest, threads: usize, output: &mut Output) -> Result<(), Failure> {
     if args.out_merkle_tree.is_some() && args.files.len() > 1 {
         return Err(Failure::Usage("--out-merkle-tree takes the tree of one file".to_owned()));
@@ -80,7 +80,7 @@ fn digest(args: &VerityDigest, threads: usize, source: &Source) -> Result<Vec<u8
     let hashing = Hashing { function, salt, block, group: GROUP, threads };
     hashing.each_group(source, 0..source.length, &|group, digests| {
         let mut level = level.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        // Fits into a `usize`, like the length of the level.
+        // The offset fits into a `usize`, like the length of the level.
         let begin = group as usize * GROUP * size;
         level[begin..begin + digests.len()].copy_from_slice(digests);
         Ok(())

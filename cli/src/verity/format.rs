@@ -1,4 +1,4 @@
-//! `gantry verity format`: writes the tree over data, from the lowest level up.
+//! `gantry verity format`: writes the hash tree of data, from the lowest level up.
 
 use std::fs::OpenOptions;
 use std::io;
@@ -54,7 +54,7 @@ pub(crate) fn run(args: &VerityFormat, threads: usize, output: &mut Output) -> R
     let hashes = Source { file, name: name.clone(), length: u64::MAX };
     let root = write_tree(&superblock, &layout, &data, &hashes, threads)?;
     if !tree.no_superblock {
-        // The superblock comes last, so that a tree with one is complete.
+        // The superblock is written last, so that a tree with a superblock is complete.
         hashes.file.sync_data().and_then(|()| hashes.file.write_all_at(&superblock.write(), begin)).map_err(failed)?;
     }
     hashes.file.sync_all().map_err(failed)?;
@@ -93,7 +93,7 @@ fn write_tree(
     Ok(root)
 }
 
-/// Formats the lines of veritysetup.
+/// Formats the lines that veritysetup prints.
 fn report(superblock: &Superblock, args: &VerityFormat, layout: &Layout, root: &[u8]) -> String {
     let uuid = hex(&superblock.uuid);
     let uuid = [&uuid[..8], &uuid[8..12], &uuid[12..16], &uuid[16..20], &uuid[20..]].join("-");
@@ -110,7 +110,7 @@ fn report(superblock: &Superblock, args: &VerityFormat, layout: &Layout, root: &
         ("Root hash:      ", hex(root)),
     ];
     let title = format!("VERITY header information for {}\n", args.hash_file.display());
-    // In a file with other content, the size of the file is not that of the tree.
+    // If the file has other content, its size is not the size of the tree.
     let size = (args.tree.hash_offset == 0).then(|| ("Hash device size: ", format!("{} [bytes]", layout.end)));
     rows.iter().chain(&size).fold(title, |text, (name, value)| text + &format!("{name}\t{value}\n"))
 }

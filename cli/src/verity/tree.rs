@@ -1,4 +1,5 @@
-//! Locations of the levels of a dm-verity tree (`hash_levels` of cryptsetup's lib/verity/verity_hash.c): the highest level first.
+//! Locations of the levels of a dm-verity tree (`hash_levels` of cryptsetup's lib/verity/verity_hash.c). The highest level is the first in
+//! the file.
 
 use std::ops::Range;
 
@@ -8,11 +9,12 @@ use super::superblock::{SUPERBLOCK, Superblock};
 
 /// The layout of a tree.
 pub(crate) struct Layout {
-    /// Digests in a block of the tree: a power of two.
+    /// Number of digests in a block of the tree: a power of two.
     pub(crate) per_block: usize,
     /// Bytes from one digest in a block to the next.
     pub(crate) stride: usize,
-    /// The byte range of each level in the file, the lowest first. A single data block needs no level: its digest is the root.
+    /// The byte range of each level in the file. The lowest level is the first in this list. A single data block needs no level: its digest
+    /// is the root.
     pub(crate) levels: Vec<Range<u64>>,
     /// The end of the tree.
     pub(crate) end: u64,

@@ -1,4 +1,4 @@
-//! `gantry verity verify`: verifies from the root hash down, each level against the one above, and then the data.
+//! `gantry verity verify`: verifies from the root hash down, each level against the level above, and then the data.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -53,7 +53,7 @@ pub(crate) fn run(args: &VerityVerify, threads: usize) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns the superblock of the file, or one made from the options.
+/// Returns the superblock of the file, or makes a superblock from the options.
 fn superblock(args: &VerityVerify, data: &Source, hashes: &Source) -> Result<Superblock, Failure> {
     let tree = &args.tree;
     if tree.no_superblock {

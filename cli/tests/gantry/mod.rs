@@ -36,7 +36,7 @@ impl Drop for Folder {
     }
 }
 
-/// `gantry` with these arguments, without configuration from the environment except the CPU level of the test run.
+/// Prepares `gantry` with these arguments. The only configuration from the environment is the CPU level of the test run.
 pub(crate) fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_gantry"));
     for variable in ["GANTRY_CONFIG", "GANTRY_DEVICES", "GANTRY_POLICY", "GANTRY_STATS", "GANTRY_THREADS", "COLUMNS"] {
@@ -67,7 +67,7 @@ pub(crate) fn stdout(arguments: &[&str]) -> String {
     text(&output.stdout)
 }
 
-/// Returns the rows that a command prints, which must succeed.
+/// Returns the rows that a command prints. The command must succeed.
 pub(crate) fn json(arguments: &[&str]) -> Vec<Value> {
     match serde_json::from_str(&stdout(arguments)).unwrap() {
         Value::Array(rows) => rows,
@@ -75,7 +75,7 @@ pub(crate) fn json(arguments: &[&str]) -> Vec<Value> {
     }
 }
 
-/// Returns the exit code and the message of a command, which must print nothing else.
+/// Returns the exit code and the message of a command. The command must print nothing else.
 pub(crate) fn failure(arguments: &[&str]) -> (i32, String) {
     status_and_stderr(&command(arguments).output().unwrap())
 }
@@ -95,7 +95,7 @@ pub(crate) fn fed(mut command: Command, input: &[u8]) -> Output {
     })
 }
 
-/// Sends a signal with the shell's kill, because not every system has the program.
+/// Sends a signal with the shell's kill, because not every system has a program of this name.
 pub(crate) fn signal(name: &str, process: impl std::fmt::Display) {
     let status = Command::new("sh").args(["-c", &format!("kill -s {name} {process}")]).status().unwrap();
     assert!(status.success(), "{name} to {process}");
@@ -106,7 +106,7 @@ pub(crate) fn find<'r>(rows: &'r [Value], field: &str, value: &str) -> &'r Value
     rows.iter().find(|row| row[field] == value).unwrap_or_else(|| panic!("no row with {field} {value}"))
 }
 
-/// Returns the names of rows, such as those of `devices --json`.
+/// Returns the names of rows, such as the rows of `devices --json`.
 pub(crate) fn names(rows: &[Value]) -> Vec<&str> {
     rows.iter().map(|row| row["name"].as_str().unwrap()).collect()
 }

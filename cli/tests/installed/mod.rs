@@ -87,7 +87,7 @@ impl Installed {
         message
     }
 
-    /// Returns the report as JSON, of `gantry advise` or `gantry stat`.
+    /// Returns the report of `gantry advise` or `gantry stat` about a program, as JSON.
     pub(crate) fn json(&self, configuration: &Path, arguments: &[&str], program: &[&str]) -> Value {
         let file = self.0.join("said.json");
         let options = ["--json", "--output", file.to_str().unwrap(), "--"];

@@ -109,7 +109,7 @@ pub(crate) fn esp_counters() -> Vec<String> {
     rows.lines().filter_map(|row| row.strip_prefix("    ")?.strip_suffix(',')).map(str::to_owned).collect()
 }
 
-/// Makes a report with a value for each counter, from its index.
+/// Makes a report. `count` returns the value of a counter from its index.
 pub(crate) fn esp_report(count: impl Fn(usize) -> usize) -> String {
     let counters: Vec<String> =
         esp_counters().iter().enumerate().map(|(at, name)| format!("\"{name}\":{}", count(at))).collect();

@@ -45,11 +45,11 @@ impl Lab {
         fs::write(self.path(name), content).unwrap();
     }
 
-    /// Prepares `program` in this directory, called `name`, in the C locale.
+    /// Prepares `program` to run in this directory, under the name `name` and in the C locale.
     pub(crate) fn command(&self, program: &Path, name: &str) -> Command {
         let mut command = Command::new(program);
         command.arg0(name).current_dir(&self.dir).env("LC_ALL", "C").env_remove("POSIXLY_CORRECT");
-        // A shell runs background jobs with SIGINT ignored, and children inherit that: tests that interrupt would wait forever.
+        // A shell runs background jobs with SIGINT ignored, and children inherit that. Tests that interrupt them would wait forever.
         // SAFETY: `signal` may be called between fork and exec.
         unsafe {
             command.pre_exec(|| {
@@ -117,7 +117,7 @@ pub(crate) fn run(mut command: Command, input: &Input) -> RunResult {
     let writer = match (input, stdin.take()) {
         (Input::Pipe(bytes), Some(mut stdin)) => {
             let bytes = bytes.clone();
-            // Fails if the program does not read all of it.
+            // Fails if the program does not read the whole input.
             Some(std::thread::spawn(move || drop(stdin.write_all(&bytes))))
         }
         _ => None,

@@ -26,14 +26,14 @@ use plan::{ListedFile, Plan};
 use report::{Kind, Report};
 use tree::Tree;
 
-/// Most files of the same digest that are compared with a listed file. More files share a digest but differ in another only if a function
-/// is broken or a manifest is wrong.
+/// Most files of the same digest that are compared with a listed file. More files can have one digest in common and differ in
+/// another digest only if a function is broken or a manifest is wrong.
 const COLLISIONS: usize = 16;
 
 /// Compares, and returns the exit status: 0 if everything is as listed, 1 if something differs, 2 if something could not be compared.
 ///
 /// # Errors
-/// A manifest that cannot be used, in words.
+/// Describes a manifest that cannot be used.
 pub(super) fn run(run: &Run<'_>, parser: ListParser, opener: &mut Opener, console: &mut Console) -> Result<u8, String> {
     let plan = Plan::new(&run.options.operands)?;
     let mut report = Report::new(run.options, console);
@@ -149,7 +149,7 @@ fn promised(
 /// A file to hash.
 struct Job<'a> {
     name: &'a Vec<u8>,
-    /// The name in the folder.
+    /// The name in the folder, which may have another Unicode normalization form than the listed name.
     found_as: &'a Vec<u8>,
     /// The listed digests, if the file is listed.
     expected: Option<&'a ListedFile>,
@@ -167,7 +167,7 @@ impl Job<'_> {
     }
 }
 
-/// Hashes files. Reports listed ones, and returns the others.
+/// Hashes files. Reports the listed files, and returns the others with their digests.
 fn hash<'j>(
     run: &Run<'_>,
     plan: &Plan,

@@ -48,7 +48,7 @@ impl Plan {
     /// whose payload is in `data`.
     ///
     /// # Errors
-    /// Operands that do not exist, in words.
+    /// Describes operands that cannot be used.
     pub(super) fn new(operands: &[OsString]) -> Result<Self, String> {
         let (manifest, folder) = (Path::new(&operands[0]), operands.get(1).map(PathBuf::from));
         if manifest.is_dir() {
@@ -95,7 +95,7 @@ impl Plan {
     /// Reads all manifests.
     ///
     /// # Errors
-    /// A manifest that cannot be used, in words.
+    /// Describes a manifest that cannot be used.
     pub(super) fn read(&self, mut parser: ListParser, report: &mut Report<'_>) -> Result<Listing, String> {
         let (mut files, mut specials) = (Vec::new(), Vec::new());
         for manifest in &self.manifests {
@@ -164,7 +164,7 @@ impl Plan {
         listing
     }
 
-    /// Reports payload files that not every manifest of a bag names: a fault since version 1.0 (RFC 8493, section 3).
+    /// Reports payload files that are not in all manifests of the bag. This is a fault since version 1.0 (RFC 8493, section 3).
     fn compare_manifests(&self, listing: &Listing, report: &mut Report<'_>) {
         let Some(bag) = &self.bag else { return };
         let names = |path: &PathBuf| Some(path.file_name()?.as_bytes().to_vec());

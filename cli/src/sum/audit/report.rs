@@ -83,13 +83,13 @@ impl<'c> Report<'c> {
         self.remark(name, words);
     }
 
-    /// Reports a difference that is not that of a file.
+    /// Reports a difference that is not the difference of a file.
     pub(super) fn print_fault(&mut self, words: &str) {
         self.differs = true;
         self.console.error(words.as_bytes());
     }
 
-    /// Says something about a file.
+    /// Prints a remark about a file.
     pub(super) fn remark(&mut self, name: &[u8], words: &str) {
         self.console.error(&[&quote(name), b": ".as_slice(), words.as_bytes()].concat());
     }

@@ -1,4 +1,4 @@
-//! Compares the names in a folder with the listed ones.
+//! Compares the names in a folder with the listed names.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

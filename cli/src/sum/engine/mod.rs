@@ -54,7 +54,7 @@ pub(super) struct Engine {
 /// Results for a file.
 #[derive(Clone, Debug)]
 pub(super) struct HashedFile {
-    /// The digest of each function, in its order.
+    /// One digest for each function, in the order of the functions.
     pub(super) digests: Vec<Digest>,
     /// Bytes that were read.
     pub(super) bytes: u64,
@@ -65,8 +65,8 @@ pub(super) struct HashedFile {
 }
 
 impl Engine {
-    /// Creates an engine for up to `files` files and at most `threads` threads; `None` means one for each CPU. `functions` are those of all
-    /// files, if known. Adds the hashed bytes to `progress`.
+    /// Creates an engine for up to `files` files and at most `threads` threads; `None` means one for each CPU. `functions` are the
+    /// functions of all files, if known. Adds the hashed bytes to `progress`.
     pub(super) fn new(
         functions: Option<&Functions>,
         files: usize,

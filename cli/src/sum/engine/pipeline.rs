@@ -40,11 +40,11 @@ pub(in crate::sum) struct Pipeline<'p, N, S> {
     names: usize,
     /// Files that are not in the queue yet.
     pending: Vec<Job>,
-    /// Files that were fed.
+    /// Number of files that were fed.
     files: u64,
     /// Results that have left the queue.
     ready: VecDeque<Done>,
-    /// Files that were reported.
+    /// Number of files that were reported.
     reported: u64,
     /// Files before this number may have been read too early: before the end of a pipe on which their content depends.
     speculative: u64,
@@ -154,7 +154,7 @@ impl<'p, N, S: Sink<N>> Pipeline<'p, N, S> {
         }
     }
 
-    /// Returns the worker's result if a sequential tool would get the same now; otherwise reads the file now.
+    /// Returns the worker's result if a sequential tool would get the same result now; otherwise reads the file now.
     fn result(&mut self, done: &mut Done) -> io::Result<HashedFile> {
         let in_time = self.reported >= self.speculative;
         let holds = |found: &HashedFile, name| found.stamp.is_some_and(|stamp| stamp.still_holds(name));

@@ -39,7 +39,7 @@ pub(super) enum Outcome {
 /// The queue between the feeding thread and the workers.
 pub(super) struct Queue {
     state: Mutex<State>,
-    /// Signals that there are files, or that there will be none.
+    /// Signals that there are files, or that there will be no more files.
     work: Condvar,
     /// Signals that the first result is ready.
     ready: Condvar,
@@ -53,9 +53,9 @@ struct State {
     first: u64,
     /// The number after the last file that a worker took.
     taken: u64,
-    /// Empty slots of all workers.
+    /// Number of empty slots of all workers.
     free: usize,
-    /// Workers that wait for files.
+    /// Number of workers that wait for files.
     idle: usize,
     closed: bool,
     /// True if a worker panicked: its files will never have results.
@@ -100,7 +100,7 @@ impl Queue {
         self.ready.notify_one();
     }
 
-    /// Appends files; the calling thread reads those that are not for workers.
+    /// Appends files; the calling thread reads the files that are not for workers.
     pub(super) fn append(&self, jobs: impl Iterator<Item = Job>, for_workers: impl Fn(&Job) -> bool) {
         let mut state = self.lock();
         for job in jobs {
@@ -117,7 +117,7 @@ impl Queue {
     }
 
     /// Delivers a worker's `results`, and takes files for its `free` slots, of which `freed` have become empty since its last call. With
-    /// `wait`, waits for files; an empty `jobs` then means that there will be none.
+    /// `wait`, waits for files; if `jobs` is then empty, there will be no more files.
     pub(super) fn exchange(
         &self,
         results: &mut Vec<(u64, Done)>,

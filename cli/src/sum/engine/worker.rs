@@ -1,8 +1,8 @@
 //! A worker hashes many files side by side, in rounds.
 //!
 //! A round reads one piece of each file in the worker's slots and hashes all of them together. A file that ends within its first piece is a
-//! whole message. A longer one is a stream; the end of a stream is part of the round after its last piece, so that it needs no batch of its
-//! own.
+//! whole message. A longer file is a stream. The end of a stream is computed in the round after its last piece, so that it needs no batch
+//! of its own.
 //!
 //! The framework chooses the device: for whole messages with each round, for a stream when it opens. A round is one batch.
 
@@ -27,9 +27,9 @@ pub(super) struct Worker<'e> {
     slots: Vec<Slot>,
     /// A buffer of [`STRIDE`] bytes for each slot.
     buffers: Vec<u8>,
-    /// Files without a slot whose last piece has been hashed.
+    /// Files that have left their slots, because their last piece has been hashed.
     finishing: Vec<Finishing>,
-    /// Empty slots that the queue counts.
+    /// Number of this worker's slots that the queue counts as empty.
     free: usize,
     results: Vec<(u64, Done)>,
     jobs: Vec<Job>,
@@ -69,7 +69,7 @@ struct Streamed {
     running: Vec<Running>,
     /// The number of parallel streams for which the framework chose the device.
     batch_size: usize,
-    /// Set once the file was to move to another device, which happens at most once.
+    /// True after an attempt to move the file to another device. There is at most one attempt.
     moved: bool,
 }
 
@@ -174,13 +174,13 @@ impl<'e> Worker<'e> {
         }
     }
 
-    /// Processes the round. Returns false if a device failed and no other could take over.
+    /// Processes the round. Returns false if a device failed and no other device could take over.
     fn process(&mut self) -> bool {
         let most = self.slots.len() + self.finishing.len();
         let (mut sessions, mut requests) = (Vec::with_capacity(most), Vec::with_capacity(most));
         let mut pieces = Vec::new();
         let mut bytes = 0;
-        // Put ends first, because they are short: a lane that has finished an end continues with a piece.
+        // Put the ends of streams first, because they are short: a lane that has finished an end continues with a piece.
         for file in &mut self.finishing {
             for ((function, running), digest) in file.job.functions.iter().zip(&mut file.running).zip(&mut file.digests)
             {
@@ -238,7 +238,8 @@ impl<'e> Worker<'e> {
         LocalHash::finish_all(ends.collect()).is_ok()
     }
 
-    /// Moves the last files of a run to another device, if the framework prefers it for few files and if restarting them pays.
+    /// Moves the last files of a run to another device, if the framework prefers that device for few files, and if restarting the files
+    /// pays.
     fn move_last_files(&mut self) {
         let devices: BTreeSet<usize> = self
             .slots
@@ -261,8 +262,8 @@ impl<'e> Worker<'e> {
         // The device was chosen for a larger number of files.
         on_device().find(|file| file.batch_size > files && !file.moved)?;
         // A round on this device takes about as long with empty lanes as with full ones. If the framework sends `pieces` pieces elsewhere,
-        // they take at most as long there as a round takes here. Moving therefore pays if all files from their beginning have at most
-        // `pieces` times the bytes that are left of the longest file.
+        // they take at most as long there as a round takes here. Moving therefore pays if the bytes of all files from their beginning are
+        // at most `pieces` times the bytes that are left of the longest file.
         let left = on_device().map(|file| file.reader.left()).max()?;
         let anew = on_device().map(|file| file.reader.size()).sum::<u64>();
         let pieces = usize::try_from(anew / left.max(1)).ok()?.saturating_add(1).max(files);
@@ -339,7 +340,7 @@ impl Streamed {
     }
 }
 
-/// Opens a file and reads its first piece into a slot. Returns the result if there is one already. `batch_size` is the number of parallel
+/// Opens a file and reads its first piece into a slot. Returns the result if it is known already. `batch_size` is the number of parallel
 /// streams.
 fn start(
     job: Job,

@@ -12,14 +12,14 @@ use crate::hex::hex;
 use crate::output::Failure;
 use crate::sum::names::Id;
 
-/// Bytes of a file that a thread takes for a CRC of the whole.
+/// Bytes of a file that a thread takes at a time for the CRC of the whole file.
 const PIECE: u64 = 8 << 20;
 
 /// The function of a checksum.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Checksum {
     Digest(Algorithm),
-    /// A CRC, and its bytes.
+    /// A CRC, and its number of bytes.
     Crc(CrcAlgorithm, usize),
 }
 
@@ -36,7 +36,7 @@ impl Checksum {
     /// Returns the function of this name.
     ///
     /// # Errors
-    /// A function that S3 does not have, in words.
+    /// Describes a function that S3 does not have.
     pub(super) fn of_name(name: &str) -> Result<Self, String> {
         let known = if let Some(id) = Id::of_name(name) { id.name() } else { name };
         let found = CHECKSUMS.iter().find(|(other, _)| other.eq_ignore_ascii_case(known));
@@ -49,7 +49,7 @@ impl Checksum {
         CHECKSUMS.iter().find(|(_, other)| *other == self).map_or("", |(name, _)| name)
     }
 
-    /// True if S3 also computes it for objects in parts, from the checksums of the parts.
+    /// True if S3 also computes this checksum for objects in parts, from the checksums of the parts.
     pub(super) fn is_composite(self) -> bool {
         !matches!(self, Self::Crc(CrcAlgorithm::Crc64Nvme, _))
     }

@@ -1,6 +1,6 @@
 //! S3's checksums of objects (Amazon S3 User Guide, "Checking object integrity"). An object in one piece has the checksum of its content.
 //! An object that was uploaded in parts has the checksum of the parts' checksums, and the number of parts. A CRC may cover the content even
-//! if the object was uploaded in parts. ETags are MD5 in hexadecimal digits; others (x-amz-checksum-sha256) are in Base64.
+//! if the object was uploaded in parts. ETags are MD5 in hexadecimal digits; other checksums (x-amz-checksum-sha256) are in Base64.
 
 mod checksum;
 mod stream;
@@ -32,7 +32,7 @@ const MB: u64 = 1_000_000;
 const USUAL: [u64; 20] = [8, 5, 15, 16, 10, 20, 25, 32, 50, 64, 100, 128, 200, 256, 500, 512, 1000, 1024, 2048, 4096];
 /// Part sizes for uploads of unknown length: 160 GiB and 5 TiB in [`MAX_PARTS`] parts.
 const OF_UNKNOWN_LENGTH: [u64; 2] = [17_179_870, 549_755_814];
-/// Sizes that are multiples of these are tried, if at most [`FEW`] of them give the right number of parts.
+/// Multiples of each of these units are tried as part sizes, if at most [`FEW`] multiples give the right number of parts.
 const UNITS: [u64; 5] = [MIB, MB, 1024, 1000, 1];
 const FEW: u64 = 40;
 
@@ -56,7 +56,7 @@ enum Input {
 /// Prints the checksums of files, or searches for the part size. Returns true if every file succeeded.
 ///
 /// # Errors
-/// A function that S3 does not have, in words.
+/// Describes a function that S3 does not have.
 pub(super) fn run(options: &Options, threads: usize, console: &mut Console) -> Result<bool, String> {
     // MD5 is the function of ETags.
     let name = options.algorithms.first().map_or("md5".into(), |name| name.to_string_lossy());
@@ -206,7 +206,7 @@ fn possible(length: u64, count: u64) -> RangeInclusive<u64> {
     length.div_ceil(count).max(1)..=most
 }
 
-/// Returns the part sizes that programs use, without those that depend on the length.
+/// Returns the part sizes that programs use, except sizes that depend on the file's length.
 fn usual() -> impl Iterator<Item = u64> {
     [MIB, MB].into_iter().flat_map(|unit| USUAL.map(|size| size * unit)).chain(OF_UNKNOWN_LENGTH)
 }

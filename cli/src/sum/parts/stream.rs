@@ -14,10 +14,10 @@ const PIECE: u64 = 64 << 10;
 /// The parts of one size.
 pub(super) struct Parts {
     pub(super) size: u64,
-    /// Values of the whole parts, concatenated.
+    /// Checksums of the complete parts, concatenated.
     pub(super) values: Vec<u8>,
     running: Running,
-    /// Bytes of the current part.
+    /// Bytes of the current part that have been read.
     bytes: u64,
 }
 
