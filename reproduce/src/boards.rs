@@ -1,4 +1,5 @@
-//! Two boards whose engine and CPU are both useful: each alone, by a fixed threshold, and under the learned policies.
+//! Two boards whose crypto engine and CPU are both useful. Simulates each of the two alone, both with a fixed threshold, and both under the
+//! learned policies.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +19,8 @@ struct Board {
     algorithm: Algorithm,
     engine: &'static str,
     cpu: &'static str,
-    /// Bytes from which the fixed threshold uses the engine: from the Cortex-A9's report; the Kirkwood's has none.
+    /// Bytes from which the fixed threshold uses the engine. The report about the Cortex-A9 has this number; the one about the Kirkwood has
+    /// none.
     threshold: usize,
     points: &'static [Point],
 }
@@ -81,7 +83,7 @@ const IN_HAND: usize = 8;
 const TOGETHER_FROM: usize = 1024;
 /// Least share of the CPU time that the engine can save.
 const SAVED: f64 = 0.90;
-/// Largest deviation of the models from published rates: published points are not exactly on a line, but the models are.
+/// Largest deviation of the models from published rates: published points are not exactly on a line, but the points of the models are.
 const MODEL: f64 = 0.15;
 
 pub(crate) fn run(rows: &mut Vec<Row>) -> Result<String> {

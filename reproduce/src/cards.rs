@@ -10,7 +10,7 @@ use crate::paper::{BYTES, GAIN, SLOWER_HOST, STAGES, Series, THROUGHPUT};
 use crate::report::{Result, Row, deviates, deviation, model};
 use crate::table::Table;
 
-/// Largest relative deviation of a throughput from the paper's.
+/// Largest relative deviation of a throughput from the paper's throughput.
 const THROUGHPUT_WITHIN: f64 = 0.20;
 /// Largest deviation of a gain, in percentage points.
 const GAIN_WITHIN: f64 = 10.0;
@@ -21,19 +21,19 @@ const STAGE_WITHIN: f64 = 0.05;
 struct Host {
     /// Cost of a `cryptotest` request outside the card and its driver: system call, copies, and a process that sleeps and wakes.
     request_ns: u64,
-    /// Cost of each byte beyond that.
+    /// Additional cost of each byte.
     ps_per_byte: u64,
 }
 
 /// A Pentium 4 of 1.8 GHz. Table 5 has 172.4 us for 3DES with 8192 bytes on the BCM5822. Table 1 has 158.6 us for dispatch, card, done and
 /// callback. The difference is left for the host.
 const PENTIUM_4: Host = Host { request_ns: 13_800, ps_per_byte: 0 };
-/// A Pentium II of 300 MHz, fitted to Table 8: its difference to Tables 5 and 6 is the same for all cards.
+/// A Pentium II of 300 MHz, fitted to Table 8. The difference between Table 8 and Tables 5 and 6 is the same for all cards.
 const PENTIUM_II: Host = Host { request_ns: 45_000, ps_per_byte: 13_750 };
 
 struct System {
     name: &'static str,
-    /// Switches of threads per request: one passes the request to the driver, another one passes the result back.
+    /// Number of switches of threads per request: one passes the request to the driver, another one passes the result back.
     switches: u64,
 }
 
@@ -42,7 +42,7 @@ const SWITCH_NS: u64 = 10_550;
 /// After the switches, the request's data is no longer in the cache. The cost of 3.7 ns a byte is two misses of 118 ns for each line of 64
 /// bytes: one for the user's copy, one for the kernel's.
 const COLD_PS_PER_BYTE: u64 = 3_700;
-/// Longer data was not in the cache before either: 8 KiB of a Pentium 4 hold the two copies of input and output.
+/// Data beyond this size is not in the cache before the switches either: the 8 KiB of a Pentium 4 hold the two copies of input and output.
 const CACHED_BYTES: usize = 2048;
 
 const FREEBSD: System = System { name: "FreeBSD", switches: 0 };
@@ -136,7 +136,7 @@ fn gain(rows: &mut Vec<Row>) -> Result<String> {
     ))
 }
 
-/// Returns the throughput of one request at a time on a modelled card, in virtual time.
+/// Returns the throughput of one request at a time on a modelled card, in megabits per second of virtual time.
 fn megabits(host: &Host, system: &System, device: &str, algorithm: Algorithm, bytes: usize) -> Result<f64> {
     const REQUESTS: u64 = 4;
     let clock = Arc::new(VirtualClock::default());

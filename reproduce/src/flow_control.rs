@@ -54,7 +54,7 @@ pub(crate) fn run(found: &mut Vec<Row>) -> Result<String> {
 }
 
 struct SimulationResult {
-    /// Percent of all requests.
+    /// Requests that found the ring full, in percent of all requests.
     full: f64,
     lost: f64,
     wrong: f64,
@@ -62,7 +62,7 @@ struct SimulationResult {
     rate: f64,
 }
 
-/// Simulates all threads in one, in turn: in virtual time, the order of execution is part of the model.
+/// Simulates all threads in a single thread, in turn: in virtual time, the order of execution is part of the model.
 fn simulate() -> Result<SimulationResult> {
     let clock = Arc::new(VirtualClock::default());
     let profile = Profile::named(CARD).expect("the cards of the paper are built in");

@@ -1,10 +1,10 @@
-//! `gantry-reproduce`: published figures beside those of Gantry on models of the same machines.
+//! `gantry-reproduce`: published figures next to Gantry's figures on models of the same machines.
 //!
 //! | file | content |
 //! |---|---|
 //! | `paper.rs` | figures of "Cryptographic Device Support for FreeBSD" (Leffler, BSDCon 2003) |
-//! | `cards.rs`, `dispatch.rs` | its Tables 1 and 5 to 8 by models; 2 to 4 on this machine |
-//! | `flow_control.rs`, `table9.rs` | its 28 threads on one card; its tunnel of IPsec between network namespaces |
+//! | `cards.rs`, `dispatch.rs` | the paper's Tables 1 and 5 to 8 by models; its Tables 2 to 4 on this machine |
+//! | `flow_control.rs`, `table9.rs` | the paper's 28 threads on one card; its tunnel of IPsec between network namespaces |
 //! | `boards.rs`, `sec.rs` | two boards and a security engine, from published measurements |
 //! | `report.rs`, `table.rs` | rows with their bounds, and text |
 

@@ -9,7 +9,7 @@ pub(crate) const BYTES: [usize; 11] = [8, 16, 32, 64, 128, 256, 512, 1024, 2048,
 pub(crate) struct Series {
     pub(crate) device: &'static str,
     pub(crate) algorithm: Algorithm,
-    /// Table 5: FreeBSD 4.8, on a Pentium 4 of 1.8 GHz like all others.
+    /// Table 5: FreeBSD 4.8, on a Pentium 4 of 1.8 GHz as in all tables except Table 8.
     pub(crate) freebsd: [f64; 11],
     /// Table 6: OpenBSD 3.3.
     pub(crate) openbsd: [f64; 11],

@@ -1,4 +1,4 @@
-//! Published figures with Gantry's, and their promised bounds.
+//! Published figures with Gantry's figures, and the promised bounds of Gantry's figures.
 
 use std::error::Error;
 use std::fmt::Display;
@@ -30,7 +30,7 @@ pub(crate) fn say(message: impl Display) {
     eprintln!("gantry-reproduce: {message}");
 }
 
-/// A published figure and Gantry's.
+/// A published figure and Gantry's figure.
 #[derive(Serialize)]
 pub(crate) struct Row {
     /// The table of the paper, or another source.
@@ -41,7 +41,7 @@ pub(crate) struct Row {
     #[serde(skip_serializing_if = "Option::is_none")]
     published: Option<f64>,
     found: f64,
-    /// In percent of the published figure.
+    /// The deviation of `found`, in percent of the published figure.
     #[serde(skip_serializing_if = "Option::is_none")]
     deviation: Option<f64>,
     /// Promised bounds of `found`.

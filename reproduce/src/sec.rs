@@ -1,7 +1,7 @@
-//! Partitions of one engine: the report's curves for the SEC of Freescale's P4080, on the model `freescale-sec`.
+//! Partitions of one engine: the published curves for the SEC of Freescale's P4080, on the model `freescale-sec`.
 //!
 //! Each partition is a guest with its own vhost-user connection. A thread of a guest's program waits for its request before it makes the
-//! next one, so threads equal requests in flight.
+//! next one, so the number of threads is the number of requests in flight.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,9 +26,9 @@ const SMALL: usize = 64;
 const LARGE: usize = 65_536;
 const PARTITIONS: usize = 4;
 
-/// Partitions, and threads per partition.
+/// Number of partitions, and number of threads per partition.
 type Case = (usize, usize);
-/// One partition with several threads; then several partitions with one thread, and with four.
+/// One partition with several threads; then several partitions with one thread each, and with four threads each.
 const CASES: [Case; 11] =
     [(1, 1), (1, 2), (1, 4), (1, 8), (1, 16), (2, 1), (3, 1), (4, 1), (2, 4), (3, 4), (PARTITIONS, 4)];
 
@@ -52,7 +52,7 @@ impl Curve {
     }
 }
 
-/// A statement of the report about the curves: throughput of a case relative to another case or to the engine's bandwidth.
+/// A statement about the curves that was published with them: throughput of a case relative to another case or to the engine's bandwidth.
 struct Shape {
     what: &'static str,
     bytes: usize,
@@ -154,7 +154,7 @@ fn megabits(bytes: usize, requests: u64, seconds: f64) -> f64 {
 
 /// Simulates a queue for each partition, all in one thread: in virtual time, the order of execution is part of the model.
 fn simulated(bytes: usize, (partitions, threads): Case) -> Result<f64> {
-    /// Virtual nanoseconds until the engine is saturated, and those that are measured.
+    /// Virtual nanoseconds until the engine is saturated, and virtual nanoseconds of the measurement.
     const WARM: u64 = 5_000_000;
     const MEASURE: u64 = 50_000_000;
     let clock = Arc::new(VirtualClock::default());
@@ -206,7 +206,7 @@ impl Guests {
         let clock = Arc::new(RealClock::default());
         let driver = ModelDriver::new(profile.clone(), gantry_runtime::reference(), Time::Real(clock.clone()))?;
         let gantry = Gantry::builder().driver(&driver).clock(clock).build();
-        // Its threads serve as long as the process runs.
+        // The server's threads run until the process ends.
         let server = Server::new(gantry)?;
         let guests = Self { folder };
         for partition in 0..PARTITIONS {
@@ -221,12 +221,12 @@ impl Guests {
         self.folder.path().join(format!("partition{partition}.sock"))
     }
 
-    /// Returns the best of several rounds: other load slows down a model in real time, and nothing speeds it up. Discards rounds with
-    /// refused requests: if the machine stalls for 20 ms, the engine misses a deadline and is quarantined until it passes its known-answer
-    /// tests.
+    /// Returns the best rate of several rounds in Mb/s: other load slows down a model in real time, and nothing speeds it up. Discards
+    /// rounds with refused requests: if the machine stalls for 20 ms, the engine misses a deadline and is quarantined until it passes its
+    /// known-answer tests.
     fn rate(&self, bytes: usize, (partitions, threads): Case) -> Result<f64> {
         const ROUND: Duration = Duration::from_millis(100);
-        /// The first round warms up.
+        /// Rounds of a measurement. The first round warms up.
         const ROUNDS: usize = 4;
         const MOST: usize = 40;
         say(format_args!("{bytes} bytes, partitions x threads: {partitions}x{threads}"));

@@ -1,4 +1,4 @@
-//! Table 9 of the paper: an IPsec tunnel between two hosts, without cryptography, with that of the CPU, and with that of a card.
+//! Table 9 of the paper: an IPsec tunnel between two hosts, without cryptography, with cryptography by the CPU, and by a card.
 //!
 //! The hosts are two network namespaces of this machine, the sender is iperf3, and `gantry esp serve` runs on both sides. The column "raw"
 //! of the paper is a wire without a tunnel and without ESP.
@@ -20,7 +20,7 @@ use crate::table::Table;
 
 /// Bytes per write of the sender.
 const SIZES: [usize; 3] = [1024, 4096, 16384];
-/// Seconds of sending.
+/// Seconds for which the sender sends.
 const SECONDS: u32 = 3;
 /// Longest time for a data path to start.
 const START: Duration = Duration::from_secs(20);
@@ -32,7 +32,7 @@ struct Variant {
     settings: Option<&'static [&'static str]>,
 }
 
-/// A model in real time.
+/// The setting for the card: a model in real time.
 const CARD: &str = "devices=model:freescale-sec=on";
 
 const VARIANTS: [Variant; 5] = [
@@ -87,7 +87,7 @@ pub(crate) fn missing(simulated_only: bool) -> Option<&'static str> {
     None
 }
 
-/// Returns the path of the command of the same build.
+/// Returns the path of the command `gantry` of the same build.
 fn gantry() -> PathBuf {
     std::env::current_exe().unwrap_or_default().with_file_name("gantry")
 }
@@ -196,7 +196,7 @@ impl Tunnel {
         let mut tunnel = Self { sides: Vec::new() };
         for at in 0..2 {
             let folder = folder(network, at);
-            // The previous data path's sockets would look like those of this one.
+            // The sockets of the previous data path would look like the sockets of this data path.
             let _ = fs::remove_dir_all(&folder);
             let mut serve = network.on(at, &program);
             serve

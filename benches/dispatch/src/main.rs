@@ -9,8 +9,8 @@
 //! gantry-bench-dispatch loop MODE N    N requests and nothing else, to be run in valgrind
 //! ```
 //!
-//! `valgrind --tool=callgrind` counts the instructions of the whole program, for two numbers of requests. The difference is due to the
-//! requests. Counts depend on the compiler, but not on other load.
+//! `valgrind --tool=callgrind` counts the instructions of the whole program, once with few requests and once with more. The difference is
+//! the cost of the additional requests. Counts depend on the compiler, but not on other load of the machine.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::cast_precision_loss, reason = "counts and times of a short run")]
@@ -40,7 +40,7 @@ const BYTES: usize = 64;
 const BATCH: usize = 32;
 /// Bytes of a request to a real device.
 const KIB: usize = 1024;
-/// Real devices for the cost of statistics, with fast algorithms and the batch size, a power of two.
+/// Points at which the cost of statistics is measured: a real device, a fast algorithm, and the batch size, a power of two.
 const REAL: [(&str, Algorithm, usize); 5] = [
     ("software", Algorithm::Aes128Gcm, 1),
     ("software", Algorithm::Sha256, 1),
@@ -56,7 +56,7 @@ struct DispatchMode {
     name: &'static str,
     /// The promised maximum of nanoseconds per request, if any.
     goal_ns: Option<u32>,
-    /// Runs this many requests, a multiple of [`BATCH`].
+    /// Runs requests on a session. Their number must be a multiple of [`BATCH`].
     run: fn(&Session, usize),
 }
 
@@ -128,7 +128,7 @@ fn session(counting: bool) -> Result<Session> {
     Ok(gantry.session(SessionParams::new(Algorithm::Null, &[]))?)
 }
 
-/// Runs are short, so that an interrupted one does not affect the median.
+/// Number of runs. A run is short, so that few runs are interrupted, and these do not affect the median.
 const RUNS: usize = 1001;
 const REQUESTS: u32 = 32 * BATCH as u32;
 
@@ -161,7 +161,7 @@ fn time() -> Result<()> {
     Ok(())
 }
 
-/// Measures the cost of statistics: the median difference between a run with them and one without, in pairs of alternating order.
+/// Measures the cost of statistics: the median difference between a run with statistics and a run without, in pairs of alternating order.
 fn statistics() -> Result<()> {
     let mut rows = Vec::new();
     let mut row = |name: &str, work: &mut dyn FnMut(bool) -> f64| {
@@ -238,9 +238,8 @@ fn real(session: &Session, batch: usize) -> f64 {
     start.elapsed().as_secs_f64() * 1e9 / f64::from(REQUESTS)
 }
 
-/// Measures the throughput of all CPUs relative to one. If requests wrote a cache line that threads share, one session would scale worse
-/// than separate sessions, each with its own framework. Uses the CPU time of the threads, so that other load does not
-/// matter.
+/// Measures the throughput of all CPUs relative to one CPU. If requests wrote a cache line that threads share, one shared session would
+/// scale worse than separate sessions, each with its own framework. Uses the CPU time of the threads, so that other load does not matter.
 fn scaling() -> Result<()> {
     const ROUNDS: usize = 51;
     /// Requests per thread and round: some milliseconds, so that the start of threads does not matter.
@@ -353,7 +352,7 @@ fn count(mode: &DispatchMode) -> Result<f64> {
     Ok((instructions(mode, FEW + MORE as usize)? - instructions(mode, FEW)?) / f64::from(MORE))
 }
 
-/// Returns the instructions of this program, with `requests` requests.
+/// Returns the number of instructions that this program executes in a run of `requests` requests.
 fn instructions(mode: &DispatchMode, requests: usize) -> Result<f64> {
     let output = Command::new("valgrind")
         .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])

@@ -1,9 +1,9 @@
-//! Measures gantry-digest beside its peers, on one thread.
+//! Compares gantry-digest with other hash libraries (its peers), on one thread.
 //!
 //!     benches/hashes/run [WORD...]
 //!
-//! With words, runs only the rows whose names contain one of them. The first number of a row is the least CPU time of gantry-digest per
-//! message, in nanoseconds. A peer's number is the ratio of its CPU time to that of gantry-digest, the median of all rounds: 2.00 means
+//! With words, runs only the rows whose names contain one of the words. The first number of a row is the least CPU time of gantry-digest
+//! per message, in nanoseconds. A peer's number is the ratio of its CPU time to that of gantry-digest, the median of all rounds: 2.00 means
 //! that the peer takes twice as long.
 
 mod openssl;
@@ -78,7 +78,8 @@ fn each<H: AsRef<[u8]>>(hash: impl Fn(&[u8]) -> H) -> impl Fn(&[&[u8]], &mut [u8
     }
 }
 
-/// Returns bytes without repetition: the time of SHA-1 with collision detection depends on the number of suspicious blocks.
+/// Returns `COUNT * length` bytes without repetition: the time of SHA-1 with collision detection depends on the number of suspicious
+/// blocks.
 fn bytes(length: usize) -> Vec<u8> {
     (0..COUNT * length).map(|i| (i.wrapping_mul(i ^ 0x9e37_79b9) >> 13) as u8).collect()
 }
@@ -176,7 +177,7 @@ fn logs(filter: &Filter) {
             &mut [("sha2", &mut pairs(hash_pair))],
         );
     }
-    // There are as many leaves as nodes above.
+    // Each run appends as many leaves as a run above hashes nodes.
     for batch in [1, 256, COUNT] {
         let mut tree = MerkleTree::new(NodeHash::Rfc6962);
         filter.row(

@@ -7,7 +7,7 @@ use libloading::Library;
 
 type Pointer = *mut c_void;
 
-/// The functions in use (EVP_DigestInit(3)).
+/// Pointers to the functions of `libcrypto` that this program calls (EVP_DigestInit(3)).
 pub(crate) struct Openssl {
     version: extern "C" fn(c_int) -> *const c_char,
     fetch: extern "C" fn(Pointer, *const c_char, *const c_char) -> Pointer,

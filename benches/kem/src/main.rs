@@ -1,4 +1,4 @@
-//! The CPU time of ML-KEM-768 by AWS-LC and by libcrux, as TLS uses it.
+//! The CPU time that AWS-LC and libcrux take for the operations of ML-KEM-768 in TLS.
 //!
 //! The engines take turns. The ratio is AWS-LC's time divided by libcrux's, the median over the rounds: above 1, libcrux is faster. Both
 //! engines make the checks of FIPS 203: AWS-LC as part of its functions, libcrux in separate functions. Both use AWS-LC's random numbers.
@@ -11,7 +11,7 @@ use libcrux_ml_kem::mlkem768;
 use nix::time::{ClockId, clock_gettime};
 
 const ROUNDS: usize = 101;
-/// Operations in a round of an engine.
+/// Operations that an engine runs in a round.
 const COUNT: u32 = 100;
 
 fn main() {

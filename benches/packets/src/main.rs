@@ -1,4 +1,4 @@
-//! The cost of an ESP packet, sealed and opened in bursts of 32 that belong to 32 associations.
+//! The cost of an ESP packet, sealed and opened in bursts of 32 packets, each of another association.
 //!
 //!     gantry-bench-packets gcm|cbc BYTES...
 //!
@@ -48,7 +48,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Returns nanoseconds to seal a packet and to open it, averaged over at least `at_least`.
+/// Returns nanoseconds to seal a packet and to open it, averaged over a time of at least `at_least`.
 fn measure(ends: &[(Outbound, Inbound)], bytes: usize, at_least: Duration) -> Result<(f64, f64), Box<dyn Error>> {
     let mut header = [0x45, 0, 0, 0, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
     header[2..4].copy_from_slice(&(bytes as u16).to_be_bytes());

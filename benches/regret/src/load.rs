@@ -25,7 +25,7 @@ pub(crate) struct Load {
 }
 
 impl Load {
-    /// Makes a load. Returns `None` for algorithms of other kinds.
+    /// Makes a load. Returns `None` if the algorithm is not a digest, a MAC, a cipher or an AEAD.
     pub(crate) fn new(algorithm: Algorithm, bytes: usize, batch: usize) -> Option<Self> {
         let info = algorithm.info();
         if !matches!(info.kind, Kind::Digest | Kind::Mac | Kind::Cipher | Kind::Aead) {

@@ -1,8 +1,9 @@
-//! Throughput of a policy, divided by that of the best single device, which is known only afterwards.
+//! The throughput of a policy, divided by the throughput of the best single device. Only the measurement shows which device is the best.
 //!
 //! Each point is measured on every device alone and under the policy, in turns of a fraction of a millisecond. A turn in which the kernel
-//! took the CPU away is repeated. The ratio is the median of all turns; a point that seems to lose is measured three times as long.
-//! A single run may be chance: `--runs 5` takes the median of each point's ratios, with the best device of the middle run.
+//! took the CPU away is repeated. The ratio is the median of all turns; a point at which the policy seems to lose is measured for three
+//! times as long. The ratio of a single run varies by chance. With `--runs 5`, a point's ratio is the median of five runs. Its best device
+//! is the best device of the middle run.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::cast_precision_loss, clippy::cast_sign_loss, reason = "measured, not counted")]
@@ -31,7 +32,7 @@ const TURN: Duration = Duration::from_micros(400);
 const REPETITIONS: usize = 10;
 /// A point with a lower ratio is measured longer.
 const DOUBTFUL: f64 = 0.985;
-/// The additional time, relative to the first measurement.
+/// The additional measurement takes this many times as long as the first one.
 const LONGER: usize = 2;
 
 /// Compare a policy with the best single device, point by point; JSON on stdout
@@ -145,15 +146,15 @@ fn points(options: &Options) -> Vec<Point> {
 struct DispatchMode {
     /// The device's name; `None` for the policy.
     device: Option<String>,
-    /// Equal sessions, used in turn: speeds of equal sessions on one device differ by some per cent.
+    /// Equal sessions, used in turn: speeds of equal sessions on one device differ by a few per cent.
     sessions: Vec<Session>,
 }
 
-/// Sessions of each mode.
+/// Number of sessions of each mode.
 const SESSIONS: usize = 4;
 
 impl DispatchMode {
-    /// Returns the devices that serve the algorithm, then the policy.
+    /// Returns a mode for each device that serves the algorithm, then the mode of the policy.
     fn all(gantry: &Gantry, algorithm: Algorithm) -> Result<Vec<Self>> {
         let operation: Operation = algorithm.kind().operations()[0];
         gantry.calibrate(algorithm, operation, false);
@@ -249,7 +250,7 @@ impl Point {
         let mut found = vec![vec![0.0; rounds]; modes.len()];
         #[allow(clippy::needless_range_loop, reason = "rounds are the inner index")]
         for round in 0..rounds {
-            // Rotates the order, so that each mode is first, last and after each other one.
+            // Rotates the order, so that each mode comes first, last, and after every other mode.
             for place in 0..modes.len() {
                 let forward = (round / 2 + place) % modes.len();
                 let mode = if round % 2 == 0 { forward } else { modes.len() - 1 - forward };
@@ -269,7 +270,7 @@ impl Point {
     }
 }
 
-/// Returns the best device, and the ratio that the policy (the last row) reaches: the median over all rounds.
+/// Returns the index of the best device, and the ratio that the policy (the last row) reaches: the median over all rounds.
 fn judge(found: &[Vec<f64>]) -> (usize, f64) {
     let (policy, devices) = (found.len() - 1, 0..found.len() - 1);
     let typical = |mode: usize| median(found[mode].clone());

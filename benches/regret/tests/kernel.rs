@@ -20,7 +20,7 @@ gantry_lab::in_guest! {
     }
 }
 
-/// Measures seven sizes from 16 bytes to 64 KiB. Asserts that the policy is at most 3 % slower than the best device at each.
+/// Measures seven sizes from 16 bytes to 64 KiB. Asserts that the policy is at most 3 % slower than the best device at each size.
 fn regret() -> Vec<Value> {
     let output = Command::new(env!("CARGO_BIN_EXE_gantry-bench-regret"))
         .args(["aes-128-cbc", "--batch", "1", "--threads", "1", "--seconds", "0.01", "--set", "devices=afalg=on"])

@@ -57,7 +57,7 @@ fn main() {
     }
 }
 
-/// Measures the providers in turn, and prints the amount per second of each and its ratio to ours.
+/// Measures the providers in turn. Prints for each one the amount per second, and the ratio of its time to Gantry's time.
 fn report<const N: usize>(
     title: &str,
     providers: &[(&str, CryptoProvider); N],

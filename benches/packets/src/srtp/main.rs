@@ -4,8 +4,8 @@
 //! gantry-bench-srtp --peer PROGRAM [--bytes 172] [--streams 1000] [--burst 32] [--seconds 0.2] [--rounds 9] [SUITE...]
 //! ```
 //!
-//! `PROGRAM` is `benches/packets/libsrtp.c`, built by `benches/packets/srtp`. Gantry and the peer take turns. A row has the medians
-//! of the rounds, and the medians of the ratios peer / Gantry in each round. JSON on stdout.
+//! `PROGRAM` is `benches/packets/libsrtp.c`, built by `benches/packets/srtp`. Gantry and the peer take turns. A row has the
+//! median times of the rounds, and the medians of their ratios peer / Gantry. The output on stdout is JSON.
 
 #![forbid(unsafe_code)]
 

@@ -9,7 +9,7 @@ use nix::time::{ClockId, clock_gettime};
 
 use super::{Cost, Options, Result};
 
-/// Packets of each stream that a turn seals and then opens.
+/// Number of packets of each stream that a turn seals and then opens.
 const PACKETS: usize = 8;
 /// Bytes of the RTP header.
 pub(super) const HEADER: usize = 12;
@@ -45,7 +45,7 @@ impl Streams {
         Ok(Self { ends, buffers, room, bytes: options.bytes, burst: options.burst, sequence: 0 })
     }
 
-    /// Seals and opens packets for at least `least` of CPU time.
+    /// Seals and opens packets until they have taken at least `least` of CPU time.
     pub(super) fn measure(&mut self, least: Duration) -> Result<Cost> {
         let (mut seal, mut open, mut packets) = (Duration::ZERO, Duration::ZERO, 0);
         // The first turn warms up caches, and is not counted.
