@@ -65,7 +65,7 @@ fn run_vector(
         Ok(answers)
     };
     match (run_both(), expected) {
-        // Core itself refuses such a length, and does not pass it to a device.
+        // Core itself refuses a length of this vector, and does not pass the request to a device.
         (Err(CaseError::Misuse(_)), Required::AnyExcept(_) | Required::Answer(Answer::Refused(_)))
         // The device refuses the key of the session.
         | (Err(CaseError::Unsupported(_)), Required::Answer(Answer::Refused(Outcome::BadKey))) => Ok(()),
@@ -180,7 +180,7 @@ impl Vector {
             }
             Operation::Digest | Operation::Mac if refused => (forward, Required::AnyExcept(done(output, Vec::new()))),
             Operation::Digest | Operation::Mac => (forward, Required::Answer(done(output, Vec::new()))),
-            // A key without a signature.
+            // The vector has a key and no signature.
             Operation::Verify if output.is_empty() && !refused => return None,
             Operation::Verify => {
                 let forward = Case { aad: Vec::new(), ..forward };

@@ -113,7 +113,7 @@ pub(crate) enum Answer {
 /// The positions of the buffers of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Placement {
-    /// The output overwrites the input. Not used by digests and MACs.
+    /// True if the output overwrites the input. Digests and MACs do not use it.
     pub(crate) in_place: bool,
     /// Bytes between an aligned address and the input. The other buffers have other offsets.
     pub(crate) offset: usize,
@@ -136,7 +136,7 @@ pub(crate) struct PlacedCase<'c> {
     written: usize,
     /// The next header of a packet.
     next_header: u8,
-    /// The start of a payload, and the length of a tag.
+    /// For packets, the offset of the payload and the length of the tag, in bytes.
     layout: (usize, usize),
 }
 

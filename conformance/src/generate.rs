@@ -6,12 +6,12 @@ use crate::case::{Case, Placement};
 use crate::rng::Rng;
 use crate::vectors;
 
-/// Draws keys of an allowed length, and mostly the full tag.
+/// Draws the parameters of a session: keys of an allowed length, and in most cases the full length of the tag.
 pub(crate) fn params(rng: &mut Rng, algorithm: Algorithm) -> SessionParams {
     let info = algorithm.info();
     let key = length(rng, info.key);
     let mac_key = length(rng, info.mac_key);
-    // Few numbers are keys of RSA.
+    // Random bytes are hardly ever a key of RSA, so a sample is the key.
     let key = match info.kind {
         // Any seed makes a key.
         Kind::Kem => rng.bytes(info.key.min),
@@ -44,7 +44,7 @@ pub(crate) fn params(rng: &mut Rng, algorithm: Algorithm) -> SessionParams {
     params
 }
 
-/// Draws the length of a digest that may have any: keys, masks, a few blocks, and occasionally the longest.
+/// Draws the length of a digest for an algorithm that allows any length: keys, masks, a few blocks, and occasionally the longest.
 fn output(rng: &mut Rng) -> usize {
     match rng.below(16) {
         0..6 => 32 * (1 + rng.below(2)),
@@ -65,7 +65,7 @@ pub(crate) fn case(rng: &mut Rng, params: &SessionParams, operation: Operation, 
         return packet(rng, params, bytes);
     }
     if info.kind == Kind::Compression {
-        // `make_cases` makes requests to decompress out of these.
+        // `make_cases` makes requests to decompress from these requests.
         return Case::compress(compressible(rng, bytes));
     }
     let iv = iv_length(rng, params.iv_lengths());
@@ -81,7 +81,7 @@ pub(crate) fn case(rng: &mut Rng, params: &SessionParams, operation: Operation, 
         algorithm => algorithm.info().data_length(bytes),
     };
     let input = match info.kind {
-        // Few numbers are public keys.
+        // Random bytes are hardly ever a public key.
         Kind::Exchange if rng.below(4) > 0 => vectors::public_key(rng, params.algorithm()),
         // Numbers below the modulus of the sample key, which has full length.
         Kind::Encipherment if info.min_data > 0 => {
@@ -112,7 +112,7 @@ fn compressible(rng: &mut Rng, bytes: usize) -> Vec<u8> {
     data
 }
 
-/// Makes a request to protect a packet. `make_cases` makes requests to open out of these.
+/// Makes a request to protect a packet. `make_cases` makes requests to open packets from these requests.
 fn packet(rng: &mut Rng, params: &SessionParams, bytes: usize) -> Case {
     let extended = params.esp().is_some_and(|esp| esp.extended);
     let number = match rng.below(4) {
@@ -127,7 +127,8 @@ fn packet(rng: &mut Rng, params: &SessionParams, bytes: usize) -> Case {
     Case::protect(params, number, &payload, rng.below(256) as u8)
 }
 
-/// Makes a request of key encapsulation. Few numbers are public keys, and sometimes one is invalid; any bytes are a ciphertext.
+/// Makes a request of key encapsulation. Random bytes are hardly ever a public key, so three of four keys consist of valid numbers. Any
+/// bytes are a ciphertext.
 fn encapsulation(rng: &mut Rng, algorithm: Algorithm, operation: Operation) -> Case {
     let info = algorithm.info();
     let mut input = rng.bytes(info.data_of(operation).unwrap_or(0));

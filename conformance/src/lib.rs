@@ -74,28 +74,28 @@ use vector::Vector;
 pub struct Options {
     /// The algorithms to check; if empty, all that the device offers.
     pub algorithms: Vec<Algorithm>,
-    /// The device to compare with. Without one, and for requests that it does not serve, batches and pieces are compared with the
-    /// device's own answer to the single request.
+    /// The device to compare with. Without a reference, and for requests that the reference does not serve, batches and pieces are
+    /// compared with the tested device's own answer to the single request.
     pub reference: Option<String>,
     /// The seed of all random cases: the same seed repeats the same cases.
     pub seed: u64,
     /// The amount of random cross-checks.
     pub random: Random,
-    /// Step between the sizes of batches from 1 to 100, between the positions at which messages are cut, and between rounds of threads: 1
-    /// for all. RSA has at a step of at least 33.
+    /// Step between the sizes of batches from 1 to 100, between the positions at which messages are cut, and between rounds of threads. A
+    /// step of 1 runs all of them. For RSA the step is at least 33.
     pub step: usize,
     /// Time limit of the whole run, including random cross-checks. Each check runs as many cases as there is time for, and at least one
     /// (for the small sets of SLH-DSA, known answers alone). `None` runs all cases.
     pub time: Option<Duration>,
-    /// Known answers in addition to those of the suite.
+    /// Known answers in addition to the suite's own.
     pub vectors: Vectors,
 }
 
 /// The amount of random cross-checks for each algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Random {
-    /// A number of rounds, of one request or one batch each. Round n of seed s is round 0 of seed s + n, so that one round repeats a
-    /// mismatch from its seed.
+    /// A number of rounds, of one request or one batch each. Round n of seed s is round 0 of seed s + n, so that a run of one round with
+    /// the seed of a mismatch repeats the mismatch.
     Rounds(u64),
     /// As many rounds as fit into this time, and at least one.
     Time(Duration),
@@ -127,9 +127,9 @@ pub struct Progress {
     pub algorithm: Algorithm,
     /// The next check.
     pub check: Check,
-    /// Checks that have been run.
+    /// The number of checks that have been run.
     pub done: usize,
-    /// Checks of the whole run.
+    /// The number of checks of the whole run.
     pub total: usize,
 }
 
@@ -191,7 +191,7 @@ pub(crate) fn is_slow(algorithm: Algorithm) -> bool {
 }
 
 /// Returns the number of requests of a step: `default`, or less for SLH-DSA, where a signature takes up to a second and fills a CPU's lanes
-/// alone. The small sets run the code of the fast ones.
+/// alone. The small parameter sets run the same code as the fast sets.
 pub(crate) fn reduced(algorithm: Algorithm, default: u64) -> u64 {
     match algorithm {
         _ if is_small_slh_dsa(algorithm) => default.min(1),

@@ -8,9 +8,9 @@ use miniz_oxide::inflate::{TINFLStatus, decompress_to_vec_zlib_with_limit};
 use crate::text::{Limits, Problem, parse};
 use crate::vector::Vector;
 
-/// Known answers besides those of the crate. Clones share them.
+/// Known answers in addition to the crate's own. Clones share them.
 ///
-/// By default they are those in `gantry_vectors::PACKED` if the feature `more-vectors` has included it, and none otherwise.
+/// By default they are the vectors in `gantry_vectors::PACKED` if the feature `more-vectors` has included it, and none otherwise.
 #[derive(Clone)]
 pub struct Vectors(Arc<[Vector]>);
 

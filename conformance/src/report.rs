@@ -20,7 +20,7 @@ pub enum Check {
     Streams,
     /// Batches of 1 to 100 requests of mixed lengths, empty ones among them.
     Batches,
-    /// Tags, data, nonces and associated data with a bit flipped: refused, and no plaintext leaves.
+    /// Tags, data, nonces and associated data with a bit flipped: the device must refuse them, and release no plaintext.
     Tags,
     /// One session used by several threads at once.
     Threads,
@@ -60,7 +60,7 @@ pub struct Row {
     pub algorithm: Algorithm,
     /// The check.
     pub check: Check,
-    /// Cases with the required answer.
+    /// The number of cases with the required answer.
     pub passed: u64,
     /// Steps of the check that were run. `skipped` counts the steps that the time limit left out. A step is a vector, a batch, or a message
     /// cut at one position; its number of cases is known after it has run.

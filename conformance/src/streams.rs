@@ -18,7 +18,7 @@ pub(crate) fn check(suite: &Suite<'_>, tally: &mut Tally) {
         Kind::Signature | Kind::Exchange | Kind::Kem | Kind::Compression | Kind::Packet | Kind::Encipherment
     ) || info.kind == Kind::Mac && info.iv.max > 0;
     if none {
-        return; // Core has no streams for these.
+        return; // Core has no streams for these algorithms.
     }
     if !suite.capability.streaming {
         if info.kind == Kind::Aead {
@@ -80,7 +80,8 @@ fn check_messages(
     Ok(())
 }
 
-/// Feeds many streams in batches with pieces of mixed lengths, each to its own end, twice on the same streams.
+/// Feeds many streams in batches with pieces of mixed lengths. Each stream has a message of its own length. Does this twice on the same
+/// streams.
 fn check_many_streams(
     suite: &Suite<'_>,
     rng: &mut Rng,

@@ -1,5 +1,5 @@
-//! Forgeries: every change of a sealed or signed message is refused, and no plaintext leaves. In compressed data, damage is found, and no
-//! byte is written beyond the buffer.
+//! Forgeries: the device must refuse every changed message, sealed or signed, and release no plaintext. In compressed data, it must find
+//! damage, and write no byte beyond the buffer.
 
 use gantry_core::{Algorithm, Operation, Outcome, SessionParams};
 

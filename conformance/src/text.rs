@@ -1,6 +1,6 @@
-//! The format of vectors, which `scripts/vectors.py` writes. `[algorithm]` begins a section. A block of lines `key = hexadecimal`, or `ptn
-//! = bytes` for that pattern as input, ends at an empty line. `#` begins a comment. In a section `[algorithm digest]` the inputs are
-//! messages, whose digests go to the algorithm.
+//! The format of vectors, which `scripts/vectors.py` writes. `[algorithm]` begins a section. A vector is a block of lines that ends at an
+//! empty line. A line is `key = hexadecimal`; the line `ptn = N` stands for an input of `N` bytes of a pattern (RFC 9861, section 5). `#`
+//! begins a comment. In a section `[algorithm digest]` the inputs are messages, whose digests go to the algorithm.
 
 use std::sync::Arc;
 
@@ -80,7 +80,7 @@ struct Section {
 impl Section {
     fn read(line: &str) -> Result<Self, &'static str> {
         let title = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).ok_or("a title without ']'")?;
-        // Matches the whole name only: searching for similar names would take long for a long one.
+        // Matches the whole name only: the search for similar names would take long if a name is long.
         let named = |name| Algorithm::ALL.iter().copied().find(|algorithm| algorithm.name() == name);
         let mut names = title.split(' ').map(|name| named(name).ok_or("unknown algorithm"));
         let algorithm = names.next().unwrap_or(Err("a title without a name"))?;

@@ -18,7 +18,7 @@ pub(crate) struct Vector {
     /// Associated data. For key encapsulation, the random bytes of both keys; for signatures, the context; for packets, SPI, next header,
     /// and a flag for extended numbers.
     pub(crate) aad: Vec<u8>,
-    /// Message or plaintext. Empty if an AEAD must refuse the vector, because no plaintext may leave.
+    /// Message or plaintext. Empty if an AEAD must refuse the vector, because it then must release no plaintext.
     pub(crate) input: Vec<u8>,
     /// Digest, MAC, ciphertext, signature or secret.
     pub(crate) output: Vec<u8>,
@@ -38,7 +38,8 @@ pub(crate) enum Expect {
     Match,
     /// The vector is invalid: opening fails, a computed MAC differs, or core refuses a length.
     Refused,
-    /// A thousand digests in a row, each of the last `n` digests; initially all of these are `input` (SHAVS, SHA3VS).
+    /// A thousand digests in a row. The message of each is the `n` digests before it. At the start, each of these is `input` (SHAVS,
+    /// SHA3VS).
     MonteCarlo(usize),
     /// The result is not defined, with the reason. Only Wycheproof has such vectors.
     Undefined(&'static str),

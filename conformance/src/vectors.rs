@@ -19,7 +19,7 @@ pub(crate) fn public_key(rng: &mut Rng, algorithm: Algorithm) -> Vec<u8> {
     vectors.swap_remove(rng.below(vectors.len())).input
 }
 
-/// Returns every vector of these algorithms, except those whose digest no device can make.
+/// Returns every vector of these algorithms. Leaves out a vector if the algorithm signs digests and no device can make the digest.
 pub(crate) fn load<'v>(wanted: &[Algorithm], digest: Digest<'_>, more: &'v Vectors) -> Vec<Cow<'v, Vector>> {
     let wants = |algorithm: Algorithm| wanted.contains(&algorithm);
     let files = FILES.iter().filter(|(_, names, _)| wanted.iter().any(|algorithm| names.contains(&algorithm.name())));
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
     use crate::vector::Expect;
 
-    /// Every program with `gantry check` in it carries them.
+    /// Every program that contains `gantry check` contains the vectors.
     #[test]
     fn vectors_are_small() {
         let packed: usize = FILES.iter().map(|(.., packed)| packed.len()).sum();
@@ -88,7 +88,7 @@ mod tests {
     #[test]
     fn every_algorithm_has_vectors_of_several_lengths() {
         let more = Vectors::default();
-        // Others take data of one length.
+        // The other algorithms take data of one length.
         let several = |algorithm: &&Algorithm| {
             let info = algorithm.info();
             info.kind != Kind::Kem && info.max_data > info.min_data as u64

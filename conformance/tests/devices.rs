@@ -32,7 +32,7 @@ fn lanes(limit: LevelName) -> LanesDriver {
     LanesDriver::new(Level::detect_at_most(Some(limit)))
 }
 
-/// Returns the declaration of the level in use, which is below `limit` on a CPU without its instructions.
+/// Returns the declaration of the level in use, which is below `limit` on a CPU that lacks the instructions of `limit`.
 fn declaration_of_lanes(limit: LevelName) -> String {
     format!("lanes-{}-{}", std::env::consts::ARCH, Level::detect_at_most(Some(limit)).name())
 }

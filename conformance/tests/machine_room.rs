@@ -1,5 +1,5 @@
 //! A simulated machine room, for a virtual hour. It has 1,000 queues of all classes and weights, and 50 devices of mixed kinds
-//! that fail, stall, are late or full, disappear and return. The load is light, some 55 requests a second. Every twenty minutes
+//! that fail, stall, are late or full, disappear and return. The load is light, about 55 requests a second. Every twenty minutes
 //! all queues submit at once.
 //!
 //! A run is deterministic to the nanosecond. `GANTRY_SEED` chooses another seed.
@@ -83,7 +83,7 @@ struct MachineRoom {
     works: Vec<Work>,
     faults: Vec<Faults>,
     guests: Vec<Guest>,
-    /// Guests with something in flight.
+    /// Indices of guests with requests in flight.
     active: BTreeSet<usize>,
     rng: Rng,
     users: u64,

@@ -1,7 +1,7 @@
 //! Random schedules of all operations on queues, in virtual time, over devices with all kinds of faults. Every guarantee of a
 //! queue must hold.
 //!
-//! A schedule that violates one is reduced to the necessary steps, and printed with its seed.
+//! A schedule that violates a guarantee is reduced to the necessary steps, and printed with its seed.
 //!
 //!     GANTRY_SEED=17 cargo test -p gantry-conformance --test schedules        one schedule again
 //!     GANTRY_SCHEDULES=100000 cargo test --release -p gantry-conformance --test schedules

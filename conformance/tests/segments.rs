@@ -146,7 +146,7 @@ fn open_decrypts_the_bytes_that_it_authenticated() {
     });
 }
 
-/// Packets in segments, in one buffer and of direct requests are equal.
+/// Requests with segments, requests with one buffer and direct requests make equal packets.
 #[test]
 fn segmented_packets_equal_contiguous_packets() {
     let gantry = Gantry::builder().driver(&SoftwareDriver).build();

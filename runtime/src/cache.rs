@@ -9,8 +9,8 @@
 //! between the cells, and believes plausible values only.
 //!
 //! A process with elevated rights has no cache. Only the user can read the file. It is written under another name and then renamed, so that
-//! no process reads a partial file. If two processes calibrate at the same time, the later one keeps its own costs and those that it read
-//! before it wrote; the others are measured again.
+//! no process reads a partial file. If two processes calibrate at the same time, the later process keeps its own costs and the costs that
+//! it read before it wrote; all other costs are measured again.
 
 use std::fs;
 use std::io::{self, Read as _, Write as _};
@@ -32,7 +32,7 @@ pub struct CostCache {
     machine: OnceLock<Machine>,
 }
 
-/// The environment on which costs depend, besides the devices.
+/// The environment on which costs depend, in addition to the devices.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Machine {
     cpu: String,
@@ -253,7 +253,7 @@ fn first_cpu() -> io::Result<String> {
     Ok(String::from_utf8_lossy(&text).into_owned())
 }
 
-/// Maximum bytes of that description.
+/// Maximum bytes of the description of the first CPU.
 const MAX_CPU_BYTES: usize = 8 << 10;
 
 fn kernel() -> String {

@@ -132,8 +132,8 @@ fn message(error: &io::Error) -> String {
 /// Discovers the devices of this machine, excludes those that are turned off, and applies the policy.
 ///
 /// # Errors
-/// [`Error::Setting`] if the configuration names a device that does not exist, or the policy names a device that is turned off. Also if it
-/// requires a validated device and there is none.
+/// [`Error::Setting`] if the configuration names a device that does not exist, or the policy names a device that is turned off. Also if the
+/// configuration requires a validated device and there is none.
 pub fn open(config: Config) -> Result<Gantry, Error> {
     open_with(config, &[], CostCache::for_user().map(|cache| Arc::new(cache) as _))
 }
@@ -142,8 +142,8 @@ pub fn open(config: Config) -> Result<Gantry, Error> {
 /// validated.
 ///
 /// In a build without the feature `software`, one of them must have the class [`Software`](gantry_core::driver::Class::Software) and serve
-/// every algorithm that the program uses. It verifies the results of other devices, requests end up there when all others fail, and the
-/// name `software` stands for it.
+/// every algorithm that the program uses. This device verifies the results of other devices, and gets the requests for which all others
+/// fail. The name `software` stands for it.
 ///
 /// `costs` keeps the costs of devices; [`open`] takes the user's [`CostCache`].
 ///

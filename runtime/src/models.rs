@@ -6,7 +6,7 @@ use gantry_driver_model::{Faults, ModelDriver, Profile, Time};
 use crate::config::models;
 use crate::{Config, Error, Origin};
 
-/// Returns the device that computes the results of modelled ones.
+/// Returns the device that computes the results of modelled devices.
 pub fn reference() -> Arc<dyn Device> {
     let found = gantry_driver_software::SoftwareDriver.discover();
     let device = found.into_iter().find_map(|found| match found {

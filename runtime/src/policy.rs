@@ -21,11 +21,11 @@ pub enum PolicyChoice {
     RoundRobin,
     /// [`SizeThreshold`].
     SizeThreshold {
-        /// Bytes from which on a request is large.
+        /// The size in bytes from which a request is large.
         bytes: usize,
         /// The device for small requests.
         small: String,
-        /// The device for large ones.
+        /// The device for large requests.
         large: String,
     },
 }
@@ -39,7 +39,7 @@ impl PolicyChoice {
     pub const NAMES: &[&str] =
         &["latency", "throughput", "offload", "break-even", "pin", "failover", "round-robin", "size-threshold"];
 
-    /// Returns the same devices under this policy.
+    /// Returns a framework with the same devices and this policy.
     #[must_use]
     pub fn apply_to(self, gantry: &Gantry) -> Gantry {
         match self {
@@ -81,8 +81,8 @@ impl PolicyChoice {
 impl FromStr for PolicyChoice {
     type Err = ();
 
-    /// Parses a name, followed by a colon and arguments with commas between if it takes any. Names of devices may contain colons
-    /// (`cuda:0`).
+    /// Parses the name of a policy. If the policy takes arguments, a colon follows, and the arguments with commas between them. Names of
+    /// devices may contain colons (`cuda:0`).
     fn from_str(text: &str) -> Result<Self, ()> {
         let (name, arguments) =
             text.split_once(':').map_or((text, Vec::new()), |(name, rest)| (name, rest.split(',').collect()));

@@ -55,7 +55,7 @@ impl AsFd for Readiness {
 
 impl Wake for Event {
     fn wake(self: Arc<Self>) {
-        // Full only after 2^64 - 2 unread wake-ups; then it is readable anyway.
+        // The counter is full only after 2^64 - 2 unread wake-ups, and the descriptor is then readable anyway.
         while self.0.write(1) == Err(Errno::EINTR) {}
     }
 }

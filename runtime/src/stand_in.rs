@@ -37,7 +37,7 @@ mod tests {
         miscalculates: AtomicBool,
     }
 
-    /// SHA-256 of the lanes under another name.
+    /// A device that computes SHA-256 with the lanes, under another name.
     #[derive(Clone)]
     struct CallerDevice {
         info: DeviceInfo,

@@ -14,7 +14,7 @@ pub fn suggest(name: &str, names: &[&str]) -> String {
     }
 }
 
-/// Returns the one of `names` that was probably meant.
+/// Returns the name of `names` that was probably meant, if there is one.
 pub(crate) fn nearest<'n>(name: &str, names: &[&'n str]) -> Option<&'n str> {
     (names.iter())
         .map(|other| (strsim::damerau_levenshtein(&name.to_lowercase(), &other.to_lowercase()), *other))

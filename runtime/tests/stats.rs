@@ -210,7 +210,7 @@ fn of_algorithm(report: &Report, algorithm: &str) -> (u64, u64) {
 #[test]
 fn a_page_always_has_the_current_counters() {
     let gantry = gantry_runtime::open(Config::default()).unwrap();
-    // Used by no other test.
+    // No other test uses this algorithm.
     let session = gantry.session(SessionParams::new(Algorithm::Sha3_384, &[])).unwrap();
     let page = own_page();
     for requests in 1..20 {
@@ -256,7 +256,7 @@ fn a_child_has_its_own_rows_in_the_page_of_its_parent() {
     hash(5);
     // SAFETY: the child uses no lock that another thread could hold, and ends without running exit handlers.
     let fork = || unsafe { libc::fork() };
-    // SAFETY: as above; memory is not shared.
+    // SAFETY: as above; the child does not share the parent's memory.
     let clone =
         || unsafe { libc::syscall(libc::SYS_clone, libc::c_long::from(libc::SIGCHLD), 0, 0, 0, 0) as libc::pid_t };
     for (child, all) in [(fork as fn() -> _, 23), (clone, 41)] {
@@ -269,7 +269,7 @@ fn a_child_has_its_own_rows_in_the_page_of_its_parent() {
         }
         hash(11);
         let mut status = 0;
-        // SAFETY: our child, and a valid place for its status.
+        // SAFETY: `child` is our child, and `status` is a valid place for its status.
         assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
         assert_eq!((libc::WIFEXITED(status), libc::WEXITSTATUS(status)), (true, 7), "only its own numbers");
         assert_eq!(of_algorithm(&own_page().read().unwrap(), "sha512-256"), (all, all * 7));

@@ -185,7 +185,7 @@ fn the_command_runs_no_program() {
 #[ignore = "as root"]
 fn the_system_configuration_applies_to_every_program() {
     let Some(lab) = Lab::new("machine") else { return };
-    // A copy of /etc with the file, which only the program sees.
+    // Only the program sees this copy of /etc, which has the file.
     let etc = lab.path("etc");
     lab::run_checked(Command::new("cp").arg("-a").arg("/etc").arg(&etc));
     fs::create_dir_all(etc.join("gantry")).unwrap();

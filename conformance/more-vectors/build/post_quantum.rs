@@ -11,7 +11,8 @@ use super::{Set, Text, expect};
 /// The maximum number of tests of a kind.
 const MAX_TESTS: usize = 2;
 
-/// Counts the tests of each kind. Tests are of one kind if result, flags and comment, without its digits, are equal.
+/// Counts the tests of each kind. Two tests are of one kind if they have the same result, flags and comment. Digits of the comment do not
+/// count.
 #[derive(Default)]
 struct Kinds(HashMap<String, usize>);
 

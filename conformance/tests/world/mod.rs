@@ -45,7 +45,7 @@ impl Rng {
     }
 }
 
-/// Virtual time that panics after `MAX_WAITS` waits without a call of [`progress`](Self::progress): a request is lost.
+/// Virtual time that panics after `MAX_WAITS` waits without a call of [`progress`](Self::progress), because a request is then lost.
 #[derive(Debug, Default)]
 pub(crate) struct WatchdogClock {
     pub(crate) time: Arc<VirtualClock>,

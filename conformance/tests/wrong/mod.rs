@@ -19,7 +19,7 @@ pub(crate) enum Mistake {
     WrongAlways,
     /// Flips a bit if there is more data than in a known-answer test.
     WrongWhenLong,
-    /// Flips a bit above 20,000 bytes, consistently: only a second device can tell.
+    /// Flips a bit if there are more than 20,000 bytes of data, the same bit each time: only a second device can tell.
     WrongWhenHuge,
     /// Flips a bit if input and output are different buffers.
     WrongWhenSeparate,
@@ -63,7 +63,7 @@ pub(crate) enum Mistake {
     HasRoom,
     /// Changes the byte after an empty output buffer.
     Overflows,
-    /// Reports one byte too many as the length of a result; in compression, only of results longer than those of known answers.
+    /// Reports one byte too many as the length of a result. In compression, does so only for results longer than every known answer.
     SaysLonger,
     /// Refuses sessions with a truncated tag.
     NoTruncation,
@@ -248,7 +248,7 @@ impl QueuePair for WrongQueue {
 struct WrongStream {
     inner: Box<dyn DigestStream>,
     start: Box<dyn DigestStream>,
-    /// The last piece had five bytes.
+    /// True if the last piece had five bytes.
     five: bool,
     mistake: Mistake,
 }
@@ -287,7 +287,7 @@ impl DigestStream for WrongStream {
 struct WrongCipherStream {
     inner: Box<dyn CipherStream>,
     start: Box<dyn CipherStream>,
-    /// The last piece had five bytes.
+    /// True if the last piece had five bytes.
     five: bool,
     mistake: Mistake,
 }

@@ -11,7 +11,7 @@ struct Row {
     name: &'static str,
     is_built: bool,
     is_on: bool,
-    /// Requests of its devices make system calls besides those of memory, threads and clocks.
+    /// True if requests of its devices make system calls that are not about memory, threads or clocks.
     makes_calls: bool,
 }
 
@@ -41,7 +41,8 @@ pub(crate) fn is_of_another_build(device: &str) -> bool {
     driver != LAST_RESORT && DRIVERS.iter().any(|row| row.name == driver && !row.is_built)
 }
 
-/// Returns `true` if requests of a device may make system calls besides those of memory, threads and clocks. Requests of models may.
+/// Returns `true` if requests of a device may make system calls that are not about memory, threads or clocks. Requests of models may make
+/// such calls.
 pub(crate) fn makes_calls(device: &str) -> bool {
     let driver = device.split(':').next().unwrap_or(device);
     DRIVERS.iter().find(|row| row.name == driver).is_none_or(|row| row.makes_calls)

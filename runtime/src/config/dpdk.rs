@@ -59,7 +59,7 @@ impl Settings {
         let devices = match value {
             "off" => Vec::new(),
             list if list.starts_with('[') => strings(list).ok_or(ACCEPTED)?,
-            // A name without these characters would look like a switch.
+            // A name without these characters could be a misspelt `on` or `off`.
             name if name.contains(['_', ':']) => vec![name.to_owned()],
             _ => return Err(ACCEPTED.to_owned()),
         };

@@ -34,7 +34,7 @@ use crate::{Error, bounded, rights};
 pub struct Config {
     pub(crate) devices: BTreeMap<String, Setting<bool>>,
     pub(crate) policy: Setting<PolicyChoice>,
-    /// Only devices that say that they are FIPS 140 validated modules may be used.
+    /// True if only devices that say that they are FIPS 140 validated modules may be used.
     pub(crate) require_validated: Setting<bool>,
     pub(crate) cpu: Setting<&'static str>,
     pub(crate) threads: Setting<Option<NonZero<usize>>>,
@@ -187,7 +187,7 @@ impl Config {
         &self.stats.value
     }
 
-    /// Returns the reason why a device is not used, if it is not.
+    /// Returns the reason why a device is not used; `None` if the device may be used.
     pub(crate) fn excluded(&self, device: &str) -> Option<String> {
         match self.devices.get(device) {
             Some(Setting { value: true, .. }) => None,
@@ -201,7 +201,7 @@ impl Config {
         }
     }
 
-    /// Returns the reason why a device of the machine is not used, if it is not.
+    /// Returns the reason why a device of the machine is not used; `None` if the device may be used.
     pub(crate) fn excluded_device(&self, info: &DeviceInfo) -> Option<String> {
         let refuses = self.require_validated.value && !info.validated;
         let reason = || format!("not a FIPS 140 validated module, which {} requires", self.require_validated.origin);
@@ -213,7 +213,7 @@ impl Config {
         self.require_validated.value
     }
 
-    /// Returns true if requests may make system calls besides those of memory, threads and clocks: for devices outside the program, or to
+    /// Returns true if requests may make system calls that are not about memory, threads or clocks: for devices outside the program, or to
     /// write statistics into a folder.
     pub fn makes_calls(&self) -> bool {
         let is_on = |(name, setting): (&String, &Setting<bool>)| setting.value && devices::makes_calls(name);
@@ -237,7 +237,7 @@ impl Config {
         });
         let (text, distrust) = match read {
             Ok(read) => read,
-            // Treat a home that is not a directory, or not accessible, as one without the file.
+            // Treat a home that is not a directory, or not accessible, as a home without the file.
             Err(error) if !file.required && ABSENT.contains(&error.kind()) => return Ok(()),
             Err(error) => return Err(Error::File { path: file.path.clone(), error }),
         };
@@ -291,7 +291,7 @@ impl Config {
 pub struct File {
     /// The path.
     pub path: PathBuf,
-    /// The file must exist, because it was named explicitly.
+    /// True if the file must exist, because it was named explicitly.
     pub required: bool,
 }
 

@@ -43,7 +43,7 @@ pub(crate) fn names(config: &Config) -> Vec<String> {
     profiles(config).map(device_name).collect()
 }
 
-/// Returns the profiles of the configuration, and the built-in ones under other names.
+/// Returns the profiles of the configuration, and every built-in profile whose name the configuration does not use.
 pub(crate) fn profiles(config: &Config) -> impl Iterator<Item = &Profile> {
     let built_in = PROFILES.iter().filter(|profile| !config.models.contains_key(&*profile.name));
     config.models.values().map(|setting| &setting.value.profile).chain(built_in)

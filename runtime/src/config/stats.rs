@@ -17,7 +17,7 @@ pub enum StatsChoice {
     Off,
     /// In a page, even under a filter.
     On,
-    /// As [`StatsChoice::Auto`], and in a file in this folder, which remains.
+    /// As [`StatsChoice::Auto`], and in a file in this folder. The file remains after the end of the process.
     Folder(PathBuf),
 }
 

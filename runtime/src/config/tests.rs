@@ -176,7 +176,7 @@ fn a_required_validation_excludes_all_other_devices() {
             let refusal = "REQUIRE: no device of this machine says that it is a FIPS 140 validated module";
             assert_eq!(error.to_string(), refusal);
         }
-        // A machine of its own kind.
+        // This machine has a validated device.
         Ok(gantry) => {
             let mut used = gantry.devices().iter().filter(|device| device.details().is_some());
             assert!(used.all(RegisteredDevice::is_validated));

@@ -52,9 +52,9 @@ pub fn published(folder: &Path) -> io::Result<Vec<Published>> {
     Ok(found.into_iter().map(|(_, published)| published).collect())
 }
 
-/// The name of a file: the PID, the process's start time by the kernel, and the time at which it began to publish. The start time
-/// distinguishes a process from a later one with the same PID. The last part distinguishes the frameworks of a process, also before and
-/// after an `exec`.
+/// The name of a file: the PID, the start time that the kernel reports for the process, and the time at which the process began to publish.
+/// The start time distinguishes a process from a later one with the same PID. The last part distinguishes the frameworks of a process,
+/// including frameworks before and after an `exec`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Name {
     pid: u32,

@@ -38,7 +38,7 @@ impl Live {
         Self { pids, uid, program: program(oldest), identity, file }
     }
 
-    /// Wraps a page that a process sent; `None` if it is not a file.
+    /// Wraps a page that a process sent as a descriptor; `None` if the descriptor does not refer to a regular file.
     pub(super) fn from_descriptor(file: File, pid: u32, program: &str) -> Option<Self> {
         let metadata = file.metadata().ok().filter(fs::Metadata::is_file)?;
         let name = Path::new(program).file_name().map(|name| name.to_string_lossy().into_owned());
@@ -68,7 +68,7 @@ fn read_contents(file: &File) -> io::Result<Contents> {
     read::contents(&all).ok_or_else(not_a_page)
 }
 
-/// Copies words from the beginning. Does not map the file, because its owner could shorten it.
+/// Copies words from the beginning of the file. Does not map the file, because its owner could shorten it.
 fn read_words(file: &File, to: &mut [u64]) -> io::Result<()> {
     let mut bytes = vec![0; size_of_val(to)];
     file.read_exact_at(&mut bytes, 0)?;
@@ -78,7 +78,8 @@ fn read_words(file: &File, to: &mut [u64]) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns the pages of all processes that the caller may inspect, ordered by process: for root all, for other users their own.
+/// Returns the pages of all processes that the caller may inspect, ordered by process. Root may inspect all processes, other users their
+/// own.
 ///
 /// # Errors
 /// `/proc` cannot be read.

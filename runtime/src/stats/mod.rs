@@ -42,7 +42,7 @@ use crate::folder::Folder;
 use crate::{Config, StatsChoice, rights};
 use files::Name;
 
-/// Returns the report in the bytes of a page, which may be anything; for tests.
+/// Returns the report in the bytes of a page, for tests. The bytes may be anything.
 pub fn report_of(page: &[u8]) -> Report {
     let words: Vec<u64> = page.as_chunks().0.iter().map(|bytes| u64::from_ne_bytes(*bytes)).collect();
     let read::Contents { rows, guests, .. } = read::contents(&words).unwrap_or_default();
@@ -107,8 +107,8 @@ struct PublishedFile {
 }
 
 impl Publisher {
-    /// Publishes a snapshot without waiting. Two threads do not publish at once, and a lock held by another thread at a `fork` stays locked
-    /// in the child.
+    /// Publishes a snapshot, unless another thread is publishing. Does not wait for the lock: a lock that another thread holds at a `fork`
+    /// stays locked in the child.
     fn publish(&self, snapshot: &Snapshot) {
         let Ok(mut file) = self.file.try_lock() else { return };
         // Ignore errors: there is no way to report them.

@@ -29,7 +29,7 @@ use crate::sandbox::is_filtered;
 
 use super::{StatsChoice, send, unix_seconds};
 
-/// The name of such memory in `/proc`.
+/// The name of a page in `/proc`.
 pub(super) const NAME: &str = "gantry-statistics";
 
 /// `GANTRY` and the version of the layout.
@@ -81,7 +81,7 @@ pub(super) struct Page {
 }
 
 /// Returns the page of this process, which the first call creates. There is no page in a program with elevated rights. Under a system call
-/// filter (seccomp), which may end the process for creating it, there is one only with [`StatsChoice::On`].
+/// filter (seccomp), which may end the process for creating it, there is a page only with [`StatsChoice::On`].
 pub(super) fn current(choice: &StatsChoice) -> Option<&'static Page> {
     static PAGE: OnceLock<Option<Page>> = OnceLock::new();
     // A command that watches this process overrides `off`.

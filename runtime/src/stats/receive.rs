@@ -71,7 +71,7 @@ impl PageReceiver {
     }
 }
 
-/// Receives messages up to an empty one.
+/// Receives messages until an empty message arrives.
 fn receive(socket: &UnixDatagram) -> ReceivedPages {
     let mut received = ReceivedPages::default();
     loop {

@@ -33,7 +33,7 @@ pub type Site<'r> = (Option<&'r str>, &'r str, &'r str);
 pub struct Guest {
     /// The name of its socket.
     pub name: String,
-    /// Numbers by the server's names for them.
+    /// The guest's numbers, by the names that the server gave them.
     pub numbers: BTreeMap<String, u64>,
 }
 
@@ -53,7 +53,7 @@ pub struct Process {
 /// The counters of one device, algorithm and operation.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Row {
-    /// The device; `null` for requests that reached none.
+    /// The device; `null` for requests that reached no device.
     pub device: Option<String>,
     /// The class of the device.
     pub class: Option<String>,
@@ -63,7 +63,7 @@ pub struct Row {
     pub operation: String,
     /// Requests handed to the device.
     pub requests: u64,
-    /// Bytes of their data.
+    /// Total length of the requests' data in bytes.
     pub bytes: u64,
     /// Batches of two or more requests.
     pub batches: u64,
@@ -77,7 +77,7 @@ pub struct Row {
     pub stages: BTreeMap<String, Times>,
 }
 
-/// A [`Histogram`]. A request that was timed stands for several; `requests` counts all of them.
+/// A [`Histogram`]. Not every request is timed: a timed request stands for several, and `requests` counts all of these.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the names are self-explanatory")]
 pub struct Times {
@@ -89,7 +89,7 @@ pub struct Times {
     pub p999_ns: u64,
     pub max_ns: u64,
     pub total_ns: u64,
-    /// The shortest time of each bucket, and the requests in it.
+    /// The shortest time of each bucket in nanoseconds, and the number of requests in the bucket.
     pub buckets: Vec<(u64, u64)>,
 }
 
@@ -172,7 +172,7 @@ impl Row {
         }
     }
 
-    /// Adds to the column of this name, in the format of [`Column`](gantry_core::stats::Column). Ignores other names.
+    /// Adds `number` to the column of this name, in the format of [`Column`](gantry_core::stats::Column). Ignores other names.
     pub(super) fn add_count(&mut self, column: &str, number: u64) {
         let sum = match column.split_once(':') {
             None if column == "bytes" => &mut self.bytes,

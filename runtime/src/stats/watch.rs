@@ -20,11 +20,11 @@ pub struct Watch {
 #[derive(Clone, Default)]
 struct Totals {
     programs: BTreeMap<String, Report>,
-    /// Number of programs, and of rows and guests of all of them.
+    /// The number of programs, plus the number of rows and guests of all programs.
     size: usize,
 }
 
-/// Maximum of `size`. Real machines have some hundred entries.
+/// Maximum of `size`. Real machines have a few hundred entries.
 const MAX_ENTRIES: usize = 16_384;
 
 impl Totals {
