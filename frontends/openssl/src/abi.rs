@@ -77,12 +77,12 @@ pub(crate) struct CoreHandle {
     _opaque: [u8; 0],
 }
 
-/// Error reasons that all libraries share (err.h): `ERR_RFLAG_COMMON`, the last also `ERR_RFLAG_FATAL`.
+/// Error reasons that all libraries share (err.h). They contain `ERR_RFLAG_COMMON`, and the last one also contains `ERR_RFLAG_FATAL`.
 pub(crate) const ERR_R_CONF_LIB: c_int = 0x0E | 2 << 18;
 pub(crate) const ERR_R_PASSED_INVALID_ARGUMENT: c_int = 0x106 | 2 << 18;
 pub(crate) const ERR_R_OPERATION_FAIL: c_int = 0x107 | 3 << 18;
 
-/// Defines the constants, and for the test a list of them with their names.
+/// Defines the constants, and a list of the constants with their names for the test.
 macro_rules! numbers {
     ($($(#[$doc:meta])* $name:ident = $value:literal;)+) => {
         $($(#[$doc])* pub(crate) const $name: c_int = $value;)+

@@ -20,16 +20,16 @@ pub(crate) struct Settings {
     /// The four selections as configured. A `gantry` command that counts or measures selects everything instead.
     regular: [Selection; 4],
     pub(crate) soft: SoftDrivers,
-    /// The TLS groups that the host does not have are served.
+    /// True if the TLS groups that the host does not have are served.
     pub(crate) groups: bool,
-    /// Every operation of this provider fails.
+    /// True if every operation of this provider fails.
     pub(crate) force_fail: bool,
-    /// A `gantry` command watches: algorithms that are not served are counted here, and continue to the host.
+    /// True if a `gantry` command watches: algorithms that are not served are counted here, and continue to the host.
     pub(crate) counts_all: bool,
     /// The output file of measurements for `gantry advise` and `gantry openssl config`, and the algorithms to measure, if not all.
     pub(crate) measure: Option<(PathBuf, Option<String>)>,
     pub(crate) runtime: Config,
-    /// The configuration names a policy: its routes are followed for requests of every size.
+    /// True if the configuration names a policy: its routes are followed for requests of every size.
     pub(crate) policy_named: bool,
 }
 
@@ -125,7 +125,7 @@ impl Settings {
         }
     }
 
-    /// Returns the sizes of requests that may leave the host.
+    /// Returns the sizes of requests that another device than the host may serve.
     pub(crate) fn initial_sizes(&self) -> SizeSet {
         if self.policy_named { SizeSet::ALL } else { SizeSet::LARGE }
     }

@@ -1,4 +1,4 @@
-//! The counters of this process's requests, for other processes.
+//! The counters of this process's requests, which other processes read.
 
 use gantry_core::stats::Tally;
 use gantry_core::{Algorithm, Operation};
@@ -16,7 +16,7 @@ pub(crate) fn place(row: &Row) -> Option<usize> {
 
 /// Counters in this process's page.
 pub(crate) struct Tallies {
-    /// Requests left to the host: one for each operation of each row.
+    /// Requests that the host serves: one counter for each operation of each row.
     pub(crate) host: Tally,
     /// Keys derived in lanes.
     pub(crate) lanes: Tally,
@@ -42,7 +42,7 @@ pub(crate) fn tallies(choice: &StatsChoice) -> Option<Tallies> {
     })
 }
 
-/// Derivations in lanes, by counter name; each key is counted once.
+/// The kinds of derivations in lanes, each with the name of its counter. Each key is counted once.
 const DERIVATIONS: [((Kdf, LaneUse), &str); 3] = [
     ((Kdf::Pbkdf2, LaneUse::Alone), "PBKDF2"),
     ((Kdf::Pbkdf2, LaneUse::Shared), "PBKDF2 in shared lanes"),

@@ -19,7 +19,7 @@ pub(crate) const LANES: &str = "lanes";
 const SLICE: u64 = 4096;
 /// Derivations of fewer iterations finish before another thread would have woken up.
 const SHORT: u64 = 4096;
-/// Least number of blocks that are faster in lanes than one after the other, even without instructions for the hash function.
+/// The least number of blocks for which lanes are faster than one block after the other, even on a CPU without instructions for the hash.
 const MIN_BLOCKS: usize = 3;
 
 /// PBKDF2's inputs: hash function, password, salt, iterations.
@@ -27,7 +27,7 @@ type Password<'a> = (Algorithm, &'a [u8], &'a [u8], u64);
 
 pub(crate) struct Derivations {
     pools: [DerivationPool; Algorithm::ALL.len()],
-    /// True if the algorithm gave its known answers; by algorithm.
+    /// For each algorithm: true if it gave its known answers.
     verified: [OnceLock<bool>; Algorithm::ALL.len()],
     /// Threads that derive or wait for their derivation.
     threads: AtomicUsize,
@@ -114,7 +114,7 @@ fn passes(algorithm: Algorithm) -> bool {
 /// A registered thread that derives or waits for its derivation.
 pub(crate) struct DerivingThread<'l> {
     lanes: &'l Derivations,
-    /// There are more threads than CPUs.
+    /// True if there are more threads than CPUs.
     is_oversubscribed: bool,
 }
 
@@ -168,14 +168,14 @@ struct PoolState {
 struct PoolEntry {
     derivation: Pbkdf2,
     lane_use: LaneUse,
-    /// Wakes the thread that sleeps until the derivation is done; `None` for the leader's own.
+    /// Wakes the thread that sleeps until the derivation is done; `None` for the leader's own derivation.
     thread: Option<Sender<WakeReason>>,
 }
 
 /// Why a sleeping thread wakes up.
 enum WakeReason {
     Done(Pbkdf2, LaneUse),
-    /// The thread leads from now on. Its own derivation is the first of these.
+    /// The thread leads from now on, with these derivations. The first one is its own.
     Lead(Vec<PoolEntry>),
 }
 
@@ -241,7 +241,7 @@ struct Leader<'m> {
 }
 
 impl Leader<'_> {
-    /// Takes waiting derivations, up to this leader's share of all.
+    /// Takes waiting derivations, up to this leader's share of all derivations.
     fn take_waiting(&mut self) {
         let mut state = self.pool.lock();
         let PoolState { leaders, running, waiting } = &mut *state;

@@ -1,4 +1,4 @@
-//! The host's own implementation as a device: a candidate of routes, and a fallback for requests that another device failed.
+//! The host's own implementation as a device. A route may choose it, and it repeats requests that another device failed.
 
 use std::sync::{Arc, Mutex};
 
@@ -142,7 +142,7 @@ impl DeviceSession for PairSession {
     }
 }
 
-/// A cipher key, with contexts by direction.
+/// A cipher key, with the idle contexts of each direction.
 struct HostSession {
     mode: Mode,
     host: HostAlgorithm,

@@ -20,7 +20,7 @@ pub(crate) enum Side {
     Device,
 }
 
-/// The devices, including the host, and how much the other devices save.
+/// The devices, including the host, and how much time the other devices save compared with the host.
 pub(crate) struct Framework {
     pub(crate) caller_device: CallerDevice,
     /// Present if there are lanes and the operator allows them.
@@ -78,14 +78,14 @@ impl Framework {
             });
         let derivations = has_lanes.then(|| Derivations::new(settings.runtime.cpu().parse().ok()));
         let soft = settings.soft;
-        // Pinned to itself, OpenSSL also serves algorithms that the driver of the host lacks.
+        // If the policy pins all requests to the host, the host also serves algorithms that its driver lacks.
         let is_alone = pinned.as_deref() == Some(driver::NAME);
         let may_serve = move |device: &RegisteredDevice| !is_alone && soft.allows(device.class());
         let caller_device = CallerDevice::new(gantry, driver::NAME, settings.policy_named, may_serve);
         Ok(Self { caller_device, derivations, process: Process::current() })
     }
 
-    /// Returns how much devices save, as far as that is known.
+    /// Returns how much time the devices save, as far as that is known.
     #[inline]
     pub(crate) fn worth(&self, algorithm: Algorithm, operation: Operation) -> &Worth {
         self.caller_device.worth(algorithm, operation)
@@ -116,7 +116,7 @@ pub(crate) struct Engine {
     /// Nanoseconds lost so far by staying with the host.
     lost: u32,
     is_open: bool,
-    /// No session can be opened under this key.
+    /// True if no session can be opened under this key.
     is_unavailable: bool,
 }
 
@@ -125,13 +125,13 @@ pub(crate) fn elapsed_ns(begun: Instant) -> u32 {
 }
 
 impl Engine {
-    /// Resets for another key; the session of the last key is of no use.
+    /// Resets the engine for another key, and gives up the session of the last key.
     pub(crate) fn new_key(&mut self) {
         self.forget();
         *self = Self::default();
     }
 
-    /// Decides which side serves one request. If it returns `Device`, there is a session.
+    /// Decides which side serves one request. If the result is `Device`, the session is open.
     pub(crate) fn side(
         &mut self,
         framework: &Framework,
@@ -167,7 +167,7 @@ impl Engine {
         if self.is_unavailable { None } else { self.open_session(framework, &params) }
     }
 
-    /// Returns the session for `requests` requests with `bytes` bytes in total, if they are faster on a device.
+    /// Returns the session for `requests` requests with `bytes` bytes in total, if a device serves these requests faster than the host.
     pub(crate) fn session_for_batch(
         &mut self,
         framework: &Framework,
@@ -179,8 +179,8 @@ impl Engine {
         framework.caller_device.routes_elsewhere(&session, operation, bytes / requests, requests).then_some(session)
     }
 
-    /// Opens the first object of `open` under a key with the session. The time it takes is recorded, because it decides when
-    /// opening pays off.
+    /// Calls `open` with the session, for the first object under a key. Records the time that `open` takes, because this time decides
+    /// when opening pays off.
     pub(crate) fn open<T>(
         &mut self,
         worth: &Worth,
@@ -193,7 +193,7 @@ impl Engine {
         opened.ok()
     }
 
-    /// Binds the engine to the framework's process; drops the state of any other process.
+    /// Binds the engine to the framework's process. Drops the engine's state if it belongs to another process.
     pub(crate) fn bind_to(&mut self, framework: &Framework) {
         if !self.is_bound_to(framework) {
             self.forget();
@@ -201,7 +201,7 @@ impl Engine {
         }
     }
 
-    /// Returns true if the session may be closed, that is, if this process opened it and not the parent of a fork.
+    /// Returns true if the session may be closed, that is, if this process opened it, and not the parent that forked this process.
     pub(crate) fn is_of_this_process(&self) -> bool {
         self.process.is_some_and(Process::is_current)
     }
@@ -223,7 +223,7 @@ impl Engine {
         self.is_unavailable = true;
     }
 
-    /// Gives up on devices after one failed request. Returns whether the host can still serve the request. A device leaves a request
+    /// Gives up on devices after one failed request. Tells if the host can still serve the request. A device leaves a request
     /// that it does not serve unchanged, but a driver that panics promises nothing.
     pub(crate) fn failed(&mut self, error: &gantry_core::Error, in_place: bool) -> DeviceResult {
         self.give_up();

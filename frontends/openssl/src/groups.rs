@@ -71,14 +71,14 @@ impl Curve {
 pub(crate) const ML_KEM_SECRET: usize = 32;
 
 impl Group {
-    /// Returns the bytes of the curve's part of a share or secret, beside the `ml_kem` bytes of ML-KEM's part; and true if ML-KEM's part
-    /// comes first. Among the hybrid groups, only X25519MLKEM768 begins with it.
+    /// Splits `bytes`, the length of a share or secret whose ML-KEM part has `ml_kem` bytes. Returns the bytes of the curve's part, and
+    /// true if ML-KEM's part comes first. Among the hybrid groups, only X25519MLKEM768 begins with ML-KEM's part.
     fn split(&self, bytes: usize, ml_kem: usize) -> Option<(usize, bool)> {
         let is_first = matches!(self.curve, None | Some(Curve::X25519));
         Some((bytes.checked_sub(ml_kem)?, is_first))
     }
 
-    /// Splits a share or secret into the parts of ML-KEM, which has `ml_kem` bytes, and of the curve.
+    /// Splits a share or secret into ML-KEM's part, which has `ml_kem` bytes, and the curve's part.
     pub(crate) fn parts<'s>(&self, bytes: &'s [u8], ml_kem: usize) -> Option<(&'s [u8], &'s [u8])> {
         let (curve, ml_kem_first) = self.split(bytes.len(), ml_kem)?;
         let (first, second) = bytes.split_at(if ml_kem_first { ml_kem } else { curve });
@@ -132,7 +132,7 @@ impl Group {
     }
 }
 
-/// Security bits as OpenSSL 3.5 has them.
+/// The groups, with the security bits of OpenSSL 3.5.
 pub(crate) static GROUPS: [Group; 6] = [
     Group {
         name: c"X25519MLKEM768",
@@ -205,7 +205,7 @@ pub(crate) fn is_reduced(public: &[u8]) -> bool {
 mod tests {
     use super::*;
 
-    /// The tables of the drafts.
+    /// Compares code points and lengths with the tables of the drafts.
     #[test]
     fn shares_and_secrets_have_the_lengths_of_the_drafts() {
         let lengths = GROUPS

@@ -1,12 +1,13 @@
 //! A provider for OpenSSL 3.x and 4.x: `gantry.so`.
 //!
-//! It wraps the default provider of the program that loads it. Each algorithm keeps its names, with the property
-//! `provider=gantry`. Each context holds a context of the default provider and forwards everything to it, except requests that
-//! are faster on another device. The library does not link libcrypto: the core passes in every function that it calls.
+//! It wraps the default provider of the program that loads it. "The host" is the OpenSSL of this program, with its default provider.
+//! Each algorithm keeps its names, with the property `provider=gantry`. Each context holds a context of the default provider and
+//! forwards everything to it, except requests that are faster on another device. The library does not link libcrypto: OpenSSL's
+//! core passes in every function that the library calls.
 //!
 //! One request, followed through the files: OpenSSL calls an entry in `boundary`. The state machine of the algorithm's mode in
-//! `modes` asks `framework` which side serves the request. `framework` asks the core how much a device saves. The request then goes
-//! to the default provider's function in `host` or to a `gantry_core::Session`.
+//! `modes` asks `framework` which side serves the request. `framework` asks `gantry_core` how much time a device saves. The request
+//! then goes to the default provider's function in `host` or to a `gantry_core::Session`.
 //!
 //! Each row imports only the rows above it:
 //!

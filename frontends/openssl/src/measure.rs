@@ -1,4 +1,4 @@
-//! Measurements for `gantry advise`: how much faster a device is than the host for requests of one size. The two take turns.
+//! Measurements for `gantry advise`: how much faster a device is than the host for requests of one size. Device and host take turns.
 
 use std::time::Instant;
 
@@ -23,7 +23,7 @@ pub(crate) struct Cell {
     /// The device that serves the requests, and the reason.
     pub(crate) device: String,
     pub(crate) reason: &'static str,
-    /// The fastest device besides the host.
+    /// The fastest device other than the host, and how much faster it is.
     pub(crate) best: Option<(String, Measurement)>,
 }
 

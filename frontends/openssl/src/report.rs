@@ -1,4 +1,4 @@
-//! Reports of measurements, for other processes.
+//! Reports of measurements, which other processes read.
 
 use std::fmt::Write as _;
 use std::fs::OpenOptions;

@@ -13,7 +13,7 @@ use crate::host::stack;
 
 #[derive(Default)]
 pub(crate) struct Startup {
-    /// System calls were filtered when the module was loaded.
+    /// True if system calls were filtered when the module was loaded.
     is_filtered: bool,
     pub(crate) costs: Option<Arc<dyn CostStore>>,
 }

@@ -55,7 +55,7 @@ pub(crate) enum Mode {
     /// Signatures of whole messages, always slower on the host.
     SlhDsa,
     Exchange,
-    /// Keys of the previous three.
+    /// Keys for the three modes above: `Signature`, `SlhDsa` and `Exchange`.
     Keys,
 }
 

@@ -94,8 +94,8 @@ fn postgresql_answers_over_tls() {
     assert!(!ask(&none, port, "TLSv1.3").status.success(), "server: not used");
 }
 
-/// PostgreSQL's server before 18 sets a classical curve itself, so stunnel with OpenSSL 3.5 ends TLS in front of the server, in one group
-/// alone.
+/// PostgreSQL's server before 18 sets a classical curve itself, so stunnel with OpenSSL 3.5 ends TLS in front of the server, and offers
+/// one group alone.
 #[test]
 #[ignore = "fetches OpenSSL: make test-clients"]
 fn psql_agrees_in_a_post_quantum_group() {
@@ -289,7 +289,7 @@ fn the_steps_of_the_documentation_work() {
 
     let lab = Lab::new("fresh");
     let root = lab.path("root");
-    // The page's `sudo` is not needed as root.
+    // The commands of the page start with `sudo`, which root does not need.
     let commands: Vec<_> = commands.map(|line| line.trim_start_matches("sudo ").to_owned() + "\n").collect();
     assert!(commands.iter().any(|line| line == "gantry advise -- curl https://localhost/\n"), "{commands:?}");
     lab.write("page.sh", commands.concat());
@@ -316,7 +316,7 @@ fn the_steps_of_the_documentation_work() {
         let row = row.unwrap_or_else(|| panic!("no row of {algorithm}: {report}"));
         row.split_whitespace().skip(2).map_while(|number| number.parse::<u64>().ok()).collect::<Vec<_>>()
     };
-    // TLS 1.3: incoming data and the server's signature. The last two numbers are the devices'.
+    // TLS 1.3: incoming data and the server's signature. The last two numbers count the requests and bytes of devices.
     let (data, signatures) = (row("AES-256-GCM", "open"), row("ED25519", "verify"));
     assert!(data[3] > 14_000_000 && signatures[0] + signatures[2] == 1, "{report}");
     assert!(report.lines().any(|line| line.starts_with("TLS records ") && line.contains(" AES-GCM ")), "{report}");

@@ -70,7 +70,7 @@ fn requests_left_to_the_host_are_visible_to_others() {
             ] {
                 let (by, requests, of) = counters_of_process(child.id(), algorithm, operation);
                 assert_eq!((&*by, of), (device, times * bytes), "{algorithm} {operation}, {section}");
-                // The number of a device's requests is not specified.
+                // It is not specified how many requests a device gets.
                 assert!(device != "host" || requests == times * calls, "{algorithm} {operation}: {requests}");
             }
             child.stdin.as_mut().unwrap().write_all(b"\n").unwrap();

@@ -1,4 +1,4 @@
-//! Details that OpenSSL's own tests check besides results: errors left on the stack, refusals, random number generators, and keys
+//! Details that OpenSSL's own tests check in addition to results: errors left on the stack, refusals, random number generators, and keys
 //! of every curve.
 
 mod lab;

@@ -1,4 +1,4 @@
-//! Models of hardware engines: the requests that an engine gets, and the effect on programs when an engine fails.
+//! Models of hardware engines: the requests that an engine gets, and the effect of a failing engine on programs.
 
 mod lab;
 

@@ -1,5 +1,5 @@
-//! OpenSSL's own EVP test with its own data, and our random calls, with other releases than this machine's: as libcrypto.so, with
-//! libcrypto in the program, and in valgrind. Tests of features that only these releases have are here, too. `make test-clients`.
+//! OpenSSL's own EVP test with its own data, and our random calls, with other releases than this machine's. They run with libcrypto.so,
+//! with libcrypto in the program, and in valgrind. Tests of features that only these releases have are here, too. `make test-clients`.
 
 mod lab;
 

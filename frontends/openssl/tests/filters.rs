@@ -73,7 +73,7 @@ fn a_filter_that_ends_the_program_allows_measurements() {
     assert!(!lab.path("cache").exists());
 }
 
-/// The software device is faster than OpenSSL with one of the two on every CPU.
+/// On every CPU, the software device is faster than OpenSSL at one of the two algorithms.
 #[test]
 #[cfg_attr(not(feature = "software"), ignore = "about the software device")]
 fn kept_costs_are_read_before_the_filter() {

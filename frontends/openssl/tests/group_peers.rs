@@ -213,7 +213,7 @@ fn curl_agrees_with_servers_of_newer_releases() {
     }
 }
 
-/// Builds the program of Go's own TLS; `None` if Go is missing or has no such group.
+/// Builds the test program that uses Go's own TLS; `None` if Go is missing or has no such group.
 fn go(lab: &Lab) -> Option<PathBuf> {
     let version = Command::new("go").arg("version").output().map_or(String::new(), |output| text(&output));
     // go version go1.26.8 linux/amd64
@@ -328,7 +328,7 @@ fn memory_stays_flat_over_twenty_thousand_handshakes() {
     let lab = new_lab("groups-memory");
     let ours = with_groups(&lab, ONLY, GROUPS);
     let (server, port) = nginx(&lab, &ours);
-    // Prints the memory of nginx's workers and its own, each after the first handshakes and at the end.
+    // The script prints the memory of nginx's workers and of itself, after the first handshakes and at the end.
     let script = format!(
         "import pathlib, re, socket, ssl\n\
          context = ssl.create_default_context(cafile='cert.pem')\n\

@@ -66,7 +66,7 @@ fn tls_agrees_in_each_group_and_counts_it() {
     assert_eq!(counters["X25519MLKEM768"][2..4], [1, 64], "{counters:?}");
 }
 
-/// A program works with the list even if the module is disabled or missing.
+/// A program works with our list of groups even if the module is disabled or missing.
 #[test]
 fn a_list_with_the_group_harms_no_program_without_it() {
     if !is_old() {

@@ -96,7 +96,7 @@ fn keys_of_a_tpm_stay_in_it() {
                 .unwrap_or_else(|error| panic!("{kind}, {version}, {}: {error}", configuration.display()));
         }
     }
-    // Keys of programs are still served by gantry.
+    // gantry still serves the keys that programs make themselves.
     let _running = tpm(&mut lab);
     signs_with_its_own_key(&lab, &offloaded).unwrap();
     assert!(signs_with_its_own_key(&lab, &unsigned).is_err(), "not used");

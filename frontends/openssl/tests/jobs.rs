@@ -1,5 +1,5 @@
 //! OpenSSL's jobs, whose stacks have no room for devices. The host serves messages that begin in a job. A device that has begun a
-//! message outside continues the message in a job.
+//! message outside a job continues the message in a job.
 
 mod lab;
 

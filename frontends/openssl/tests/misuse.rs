@@ -14,7 +14,7 @@ struct Difference<'l> {
     algorithm: &'l str,
     /// The calls up to the first whose result differs.
     calls: &'l str,
-    /// The calls since the last one that set a nonce.
+    /// The calls since the last call that set a nonce.
     message: &'l str,
     /// True if the last of `calls` succeeds with the default provider and fails with gantry.
     is_refused: bool,

@@ -185,7 +185,7 @@ fn nginx_serves_and_curl_fetches() {
             let output = fetch(client, version);
             assert!(output.status.success(), "{version}: {}", text(&output));
         }
-        // New handshakes on all workers, which are replaced meanwhile.
+        // New handshakes on all workers, while nginx replaces the workers.
         let many = format!(
             "kill -HUP $(cat pid); seq 100 | xargs -P 8 -I{{}} curl -sS --cacert cert.pem -o /dev/null \
              --resolve localhost:{port}:127.0.0.1 https://localhost:{port}/file"

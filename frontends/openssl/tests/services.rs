@@ -1,4 +1,4 @@
-//! Programs that terminate TLS for others, with everything on another device on either side, and with everything made to fail.
+//! Programs that terminate TLS for other programs: with everything on another device at either side, and with everything made to fail.
 
 mod lab;
 

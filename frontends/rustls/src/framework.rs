@@ -7,7 +7,7 @@ use gantry_core::{Algorithm, CallerDevice, Operation, Process};
 use gantry_runtime::sandbox::is_filtered;
 use gantry_runtime::{Config, Error, Origin};
 
-/// The devices of a process, and how much they save.
+/// The devices of a process, and how much time they save.
 pub(crate) struct Framework {
     process: Process,
     /// `None` if aws-lc-rs serves all records of this process.

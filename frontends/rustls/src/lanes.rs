@@ -12,7 +12,7 @@ use crate::framework::Framework;
 /// Bytes of the tag of AES-GCM.
 pub(crate) const TAG: usize = 16;
 
-/// A key. aws-lc-rs serves the key until it has a session, and never afterwards: aws-lc-rs' AES-GCM refuses nonces that skip the first
+/// A key. aws-lc-rs serves the key until the key has a session, and never afterwards: aws-lc-rs' AES-GCM refuses nonces that skip the first
 /// record.
 pub(crate) struct Lanes {
     /// Contains the key, which is zeroized on drop.

@@ -10,7 +10,7 @@ use rustls::{CipherSuiteCommon, ConnectionTrafficSecrets, Error, Tls12CipherSuit
 
 use crate::lanes::{self, Lanes, TAG};
 
-/// Bytes of the nonce's part that both ends derive, and of the part that each record has before its data.
+/// Bytes of the nonce's part that both ends derive. The next constant has the bytes of the part that each record carries before its data.
 const IMPLICIT: usize = 4;
 const EXPLICIT: usize = 8;
 /// The most bytes of content in a record.

@@ -42,7 +42,7 @@ pub(super) unsafe extern "C" fn capabilities(
         if !name.to_bytes().eq_ignore_ascii_case(b"TLS-GROUP") {
             return 1;
         }
-        // Without the default provider, which may still be loaded, there are no keys.
+        // Without the default provider there are no keys. A program may still load it later.
         if this.serves_groups() && this.default.query().is_some() {
             let mut groups = GROUPS.iter().filter(|group| this.has_curve_of(group));
             // SAFETY: the call.

@@ -1,4 +1,4 @@
-//! Ciphers: our entries.
+//! Our functions for ciphers, which OpenSSL calls.
 
 use std::ffi::{c_int, c_void};
 use std::{ptr, slice};
@@ -24,14 +24,14 @@ pub(super) type CipherCtx = Context<CipherFns>;
 pub(crate) struct CipherState {
     /// Call sizes that a device may serve; calls of other sizes go straight to the host.
     device_sizes: Gate,
-    /// The host has all of the message so far, so the end of the message also goes straight to the host.
+    /// True if the host has all of the message so far: then the end of the message also goes straight to the host.
     host_is_current: bool,
     /// Bytes of the message so far; only the position within a block matters.
     pub(super) fed: usize,
-    /// Bytes of keys, and of nonces unless the mode supports several lengths.
+    /// Bytes of keys; the next field has the bytes of nonces, unless the mode supports several lengths.
     key_len: usize,
     iv_len: usize,
-    /// Every call is examined, because it is made to fail.
+    /// True if every call is examined, because the configuration makes it fail.
     is_watched: bool,
     pub(super) message: State,
     pub(super) pipes: Pipes,
@@ -324,7 +324,7 @@ pub(super) unsafe extern "C" fn finish(
 pub(super) unsafe extern "C" fn get_ctx_params(context: *mut c_void, params: *mut Param) -> c_int {
     // SAFETY: the call. Nothing here can panic.
     unsafe {
-        // OpenSSL itself queries these at every initialisation.
+        // OpenSSL itself queries these two lengths at every initialisation.
         let CipherCtx { host, state: CipherState { key_len, iv_len, host_is_current, message, .. }, .. } =
             &mut *context.cast::<CipherCtx>();
         let mut query = ParamQuery::new(params);

@@ -13,7 +13,7 @@ use crate::provider::{Provider, Wrapped};
 
 /// A family of algorithms that have contexts, with our part of a context.
 pub(super) trait Contexts: ContextFns {
-    /// Our state of a context beside the host's.
+    /// Our own state of a context, in addition to the host's context.
     type State: Clone;
 
     /// True if the state contains a key.
@@ -32,13 +32,13 @@ pub(super) struct Context<F: Contexts> {
 /// message begins, or at [`FLUSH_BYTES`] bytes: finding a thread's counters takes longer than most calls.
 #[derive(Default)]
 pub(super) struct ForwardedTally {
-    /// The operation is decrypt or open.
+    /// True if the operation is decrypt or open.
     pub(super) decrypts: bool,
     calls: usize,
     bytes: usize,
 }
 
-/// Most uncounted bytes, so that a message without an end, or a context that is never freed, is counted too.
+/// The most bytes that stay uncounted, so that a message without an end, or a context that is never freed, is counted too.
 const FLUSH_BYTES: usize = 4096;
 
 impl<F: Contexts> Context<F> {

@@ -61,7 +61,7 @@ unsafe extern "C" fn query(provider: *mut c_void, operation: c_int, no_cache: *m
     guard(ptr::null(), || {
         // SAFETY: the call: the context from `OSSL_provider_init`.
         let this = unsafe { &*provider.cast::<Provider>() };
-        // The default provider may still be loaded; until then there is nothing to serve.
+        // A program may still load the default provider later; until then there is nothing to serve.
         let empty = this.default.query().is_none();
         if !no_cache.is_null() {
             // SAFETY: the call.

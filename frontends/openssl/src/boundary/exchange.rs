@@ -1,4 +1,4 @@
-//! Key exchange: our entries.
+//! Our functions for key exchange, which OpenSSL calls.
 
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Key generation: our entries.
+//! Our functions for key generation, which OpenSSL calls.
 
 use std::ffi::{c_int, c_void};
 use std::ptr;

@@ -1,4 +1,4 @@
-//! Keys of TLS groups: our entries. The host has no such keys.
+//! Our functions for keys of TLS groups, which OpenSSL calls. The host has no such keys.
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
@@ -113,7 +113,7 @@ unsafe extern "C" fn gen_init<const PLACE: usize>(
     })
 }
 
-/// Accepts only the name of the key type's own group, which libssl sets.
+/// Accepts only the group name of the key type itself, which libssl sets.
 unsafe extern "C" fn gen_set_params(context: *mut c_void, params: *const Param) -> c_int {
     guard(0, || {
         // SAFETY: the call: a context from `gen_init`, and a table or null.
@@ -134,7 +134,7 @@ unsafe extern "C" fn generate(context: *mut c_void, _: Option<ParamsCallback>, _
     guard(ptr::null_mut(), || {
         // SAFETY: the call: a context from `gen_init`; the provider outlives it.
         let (this, provider) = unsafe { (&*context.cast::<Generator>(), &*(*context.cast::<Generator>()).provider) };
-        // A key of parameters only, which receives the share of a peer.
+        // The key has parameters only, and receives the share of a peer later.
         if this.selection & abi::OSSL_KEYMGMT_SELECT_KEYPAIR == 0 {
             return GroupKeyData::into_raw(provider, GroupKey::new(this.group));
         }
@@ -290,7 +290,7 @@ fn table<const PLACE: usize>() -> Box<[Dispatch]> {
     entries.into_iter().chain([Dispatch { id: 0, function: None }]).collect()
 }
 
-/// Returns the rows of the groups' keys, or the rows of another operation under the same names. Each row has one of `tables`.
+/// Returns the rows of the groups' keys, or the rows of another operation under the same names. Each row has one table of `tables`.
 pub(super) fn rows(tables: &'static [Box<[Dispatch]>]) -> impl Iterator<Item = AlgorithmRow> {
     GROUPS.iter().zip(tables.iter().cycle()).map(|(group, table)| AlgorithmRow {
         names: group.names.as_ptr(),

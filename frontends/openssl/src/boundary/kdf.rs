@@ -1,4 +1,4 @@
-//! Key derivations: our entries.
+//! Our functions for key derivations, which OpenSSL calls.
 
 use std::ffi::{c_int, c_void};
 use std::{ptr, slice};

@@ -1,4 +1,4 @@
-//! Key encapsulation of TLS groups: our entries.
+//! Our functions for key encapsulation of TLS groups, which OpenSSL calls.
 
 use std::ffi::{c_int, c_void};
 use std::sync::{Arc, OnceLock};
@@ -72,7 +72,8 @@ impl Buffer {
     ///
     /// # Safety
     ///
-    /// The call: the buffer has the given length, or that of a result if none is given. While the result lives, nothing else uses it.
+    /// The call: the buffer has the given length, or the length of a result if no length is given. While the result lives, nothing
+    /// else uses the buffer.
     unsafe fn take<'c>(&self, length: usize) -> Result<&'c mut [u8], Refusal> {
         // SAFETY: as the caller promises.
         unsafe {
@@ -84,7 +85,7 @@ impl Buffer {
     }
 }
 
-/// Runs `work` with the key of a context, and puts its refusal on the stack.
+/// Runs `work` with the key of a context. If `work` refuses, puts the reason on the error stack.
 ///
 /// # Safety
 ///

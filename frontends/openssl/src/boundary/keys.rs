@@ -1,6 +1,6 @@
-//! Keys: our entries.
+//! Our functions for keys, which OpenSSL calls.
 //!
-//! A key wraps one of the host's, with our state beside it. There is no `load`: objects from decoders belong to the default
+//! A key wraps a key of the host, and holds our own state of it. There is no `load`: objects from decoders belong to the default
 //! provider, which turns them into its own keys.
 
 use std::ffi::{c_int, c_void};
@@ -19,7 +19,7 @@ use crate::modes::pair::{self, Pair, RawKeys};
 use crate::provider::Wrapped;
 use crate::table::slh_dsa;
 
-/// Bytes of the longest public key of SLH-DSA; a private key has twice as many.
+/// Bytes of the longest public key of SLH-DSA; a private key has twice as many bytes.
 const LONGEST: usize = 64;
 
 /// The core's `keydata`: an `Arc`, shared with contexts.

@@ -1,5 +1,5 @@
-//! Our functions that OpenSSL calls, and the tables in which it finds them. The promises of their `unsafe` code are those of
-//! [`host`](crate::host).
+//! Our functions that OpenSSL calls, and the tables in which it finds them. Their `unsafe` code relies on the promises
+//! that [`host`](crate::host) defines.
 //!
 //! No panic crosses into C: [`guard`](crate::host::guard) wraps all of our code that can panic.
 

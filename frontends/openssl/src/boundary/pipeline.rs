@@ -1,4 +1,4 @@
-//! Pipelines: our entries. The host has none.
+//! Our functions for pipelines, which OpenSSL calls. The host has no such functions.
 
 use std::ffi::{c_int, c_void};
 use std::{ptr, slice};

@@ -1,4 +1,4 @@
-//! Signatures: our entries.
+//! Our functions for signatures, which OpenSSL calls.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::Arc;
@@ -180,7 +180,7 @@ pub(super) unsafe extern "C" fn verify_message<const DIGEST: bool>(
         if wrapped.is_forced_to_fail() {
             return 0;
         }
-        // SAFETY: the call: both can be read.
+        // SAFETY: the call: message and signature can be read.
         let (message, signature_bytes) = unsafe { (bytes(input, length), bytes(signature, size)) };
         match this.state.message(wrapped, Operands::Verify { input: message, signature: signature_bytes }) {
             Some(Outcome::Done) => return 1,

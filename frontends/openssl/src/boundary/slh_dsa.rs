@@ -1,4 +1,4 @@
-//! SLH-DSA signatures: our entries besides those of all signatures.
+//! Our functions for SLH-DSA, in addition to the functions that all signatures share.
 
 use std::ffi::{c_char, c_int, c_void};
 

@@ -1,4 +1,4 @@
-//! The dispatch tables of all algorithms: our entries for the functions that the host also has.
+//! The dispatch tables of all algorithms: our functions, each for a function that the host also has.
 
 use std::ffi::c_int;
 

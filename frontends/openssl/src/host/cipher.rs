@@ -77,7 +77,7 @@ impl Host {
     }
 }
 
-/// An algorithm of the host, for contexts of Gantry's own: the host as a device.
+/// An algorithm of the host, for contexts of Gantry's own: the device that represents the host uses these contexts.
 #[derive(Clone, Copy)]
 pub(crate) struct HostAlgorithm {
     provider_ctx: *mut c_void,

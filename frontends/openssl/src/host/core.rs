@@ -104,7 +104,7 @@ impl Core {
     }
 
     /// Puts an error on the stack: a reason that all libraries share, and a sentence. Reasons of our own would crash a program with a
-    /// second libcrypto inside a module of OpenSSL's: this second one forgets registered reasons only after its own teardown.
+    /// second libcrypto inside one of its modules: the second libcrypto forgets registered reasons only after its own teardown.
     pub(crate) fn raise(&self, reason: c_int, sentence: &str) {
         if let Ok(format) = CString::new(sentence.replace('%', "%%").replace('\0', "")) {
             self.set_error(reason, Some(&format));

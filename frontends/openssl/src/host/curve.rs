@@ -11,7 +11,7 @@ use super::params;
 use crate::abi::{self, Param};
 use crate::groups::Curve;
 
-/// The host's keys and key exchange of a curve. The default provider's functions stay at their place as long as this.
+/// The host's functions for keys and key exchange of a curve. The default provider keeps these functions as long as this value lives.
 pub(crate) struct CurveFns {
     keys: Functions,
     exchange: Functions,
@@ -82,7 +82,7 @@ impl HostPair {
 }
 
 impl HostKey {
-    /// Writes the public key as TLS encodes it; false unless it fills `public`.
+    /// Writes the public key as TLS encodes it. Returns false unless the key fills `public`.
     pub(crate) fn encode(&self, public: &mut [u8]) -> bool {
         const KEY: &CStr = c"encoded-pub-key";
         let mut table = [Param::octets(KEY, public.as_mut_ptr().cast(), public.len()), params::end()];

@@ -1,4 +1,4 @@
-//! Finds the default provider among those that the core reports.
+//! Finds the default provider among the providers that the core reports.
 //!
 //! The core reports providers under its own locks, where a callback may do next to nothing and make no upcall (provider-base(7)). So the
 //! callbacks only keep a list of activated providers; a later call of a program finds the default provider in this list.

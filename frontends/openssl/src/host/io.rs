@@ -149,7 +149,7 @@ impl Io<'_> {
         Io { length: at.min(self.length), call: PhantomData, ..*self }
     }
 
-    /// Returns a call over the bytes after the first `at`.
+    /// Returns a call over the bytes after the first `at` bytes.
     pub(crate) fn after(&mut self, at: usize) -> Io<'_> {
         let at = at.min(self.length);
         Io {
@@ -162,7 +162,7 @@ impl Io<'_> {
         }
     }
 
-    /// Returns the output, as long as the input, after it was written.
+    /// Returns the written output, which has the length of the input.
     pub(crate) fn output(&mut self) -> &[u8] {
         self.buffers().map_or(&[], |data| match data {
             Buffers::InPlace(output) | Buffers::Separate { output, .. } => output,

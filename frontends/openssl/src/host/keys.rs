@@ -1,4 +1,4 @@
-//! Keys that Gantry makes in the host, and operations with these keys, for the host as a device.
+//! Keys that Gantry makes in the host, and operations with these keys, for the device that represents the host.
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
@@ -50,7 +50,8 @@ impl HostKey {
     ///
     /// # Safety
     ///
-    /// Null, or a key with these functions that has no other owner; ours: the provider owns the functions, and outlives this.
+    /// `key` is null, or a key with these functions that has no other owner; ours: the provider owns the functions, and outlives
+    /// the result.
     pub(super) unsafe fn from_raw(key: *mut c_void, functions: &KeyFns) -> Option<Self> {
         (!key.is_null()).then_some(Self { key, functions })
     }
@@ -88,7 +89,7 @@ unsafe impl Send for HostPair {}
 unsafe impl Sync for HostPair {}
 
 impl HostPair {
-    /// The provider owns the arguments, and outlives this. Returns `None` if `keys` are not those of a key type.
+    /// The provider owns the arguments, and outlives this. Returns `None` if `keys` are not the functions of a key type.
     pub(crate) fn new(default: &DefaultProvider, keys: &Functions, functions: &Functions) -> Option<Self> {
         Some(Self { default, keys: KeyFns::select(keys)?, functions })
     }

@@ -49,7 +49,7 @@ impl<'c> ParamValues<'c> {
         if self.is_only(key) { self.octets(key) } else { None }
     }
 
-    /// Returns the first parameter with each of these keys, in one pass, and whether there are no others.
+    /// Returns the first parameter with each of these keys, in one pass, and true if no other parameter is present.
     #[inline(always)]
     pub(crate) fn find_all<const N: usize>(self, keys: [&CStr; N]) -> ([ParamValue<'c>; N], bool) {
         let (mut values, mut is_all) = ([ParamValue(None); N], true);
@@ -334,7 +334,7 @@ pub(crate) const fn end() -> Param {
     Param { key: ptr::null(), data_type: 0, data: ptr::null_mut(), data_size: 0, return_size: 0 }
 }
 
-/// Writes as many bytes of `value` as requested. Returns false for another type, for none and for too many.
+/// Writes as many bytes of `value` as requested. Returns false for a parameter of another type, and for a request for no bytes or too many.
 ///
 /// # Safety
 ///

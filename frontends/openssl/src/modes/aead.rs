@@ -21,7 +21,8 @@ use crate::table::Aead;
 /// The only nonce length that devices serve, in bytes; all protocols use it.
 const NONCE: usize = 12;
 
-/// Bytes of associated data that can be buffered; a message with more goes to the host. TLS has 5 or 13, ESP and SSH fewer than this.
+/// Bytes of associated data that can be buffered; a message with more goes to the host. TLS has 5 or 13 bytes. ESP and SSH have fewer
+/// than 64.
 const MAX_AAD: usize = 64;
 
 /// Bytes of a tag, and of the associated data of a TLS 1.2 record.
@@ -47,7 +48,7 @@ enum Phase {
 #[allow(clippy::struct_excessive_bools, reason = "five facts, each by itself")]
 pub(crate) struct AeadState {
     aead: Aead,
-    /// ChaCha20-Poly1305: a nonce may be reused for any number of consecutive messages.
+    /// ChaCha20-Poly1305: true if a nonce may be reused for any number of consecutive messages.
     reusable: bool,
     phase: Phase,
     seal: bool,
@@ -55,22 +56,22 @@ pub(crate) struct AeadState {
     iv: [u8; NONCE],
     aad_buffer: [u8; MAX_AAD],
     aad_len: usize,
-    /// The host already has the nonce and the buffered data: it served the previous message, and may serve this message.
+    /// True if the host already has the nonce and the buffered data: it served the previous message, and may serve this one.
     host_has_aad: bool,
-    /// The host served the previous message.
+    /// True if the host served the previous message.
     host_served_last: bool,
     /// The computed tag when sealing, the expected tag when opening.
     tag: [u8; TAG],
     tag_len: usize,
-    /// A device computed the tag of the last sealed message.
+    /// True if a device computed the tag of the last sealed message.
     has_computed: bool,
     /// Header of the next TLS 1.2 record.
     header: Option<[u8; HEADER]>,
     /// ChaCha20-Poly1305: the fixed part of record nonces.
     fixed: Option<[u8; NONCE]>,
-    /// GCM: the host has the fixed part of record nonces.
+    /// GCM: true if the host has the fixed part of record nonces.
     has_fixed: bool,
-    /// A message has ended since the last nonce was set.
+    /// True if a message has ended since the last nonce was set.
     has_ended: bool,
     stream: Option<AeadStream>,
     engine: Engine,
@@ -238,7 +239,7 @@ impl AeadState {
         self.has_computed &= !has_ended;
     }
 
-    /// Returns the tag of the last sealed message, if a device made the tag. The host keeps its own tags as long.
+    /// Returns the tag of the last sealed message, if a device made the tag. The host keeps its own tags equally long.
     #[inline(always)]
     pub(crate) fn computed_tag(&self) -> Option<&[u8; TAG]> {
         (self.seal && self.has_computed && self.phase != Phase::Broken).then_some(&self.tag)
@@ -424,7 +425,7 @@ impl AeadState {
         self.host_has_aad || aad.is_empty() || host.update_aad(aad) == 1
     }
 
-    /// Returns true for ChaCha20-Poly1305 of a host whose messages take associated data after data, and do not end with `EVP_Cipher`.
+    /// Returns true for ChaCha20-Poly1305 if the host takes associated data after data, and `EVP_Cipher` does not end its messages.
     fn is_lenient(&self, wrapped: &Wrapped) -> bool {
         self.aead == Aead::ChaCha && wrapped.takes_aad_after_data()
     }

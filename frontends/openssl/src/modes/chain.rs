@@ -1,4 +1,4 @@
-//! ECB, CBC, CTR and ChaCha20: a device takes whole blocks, in calls for which the host would hold none back.
+//! ECB, CBC, CTR and ChaCha20: a device takes whole blocks, in calls for which the host would hold no block back.
 //!
 //! While a device works, the host's context falls behind. It catches up before it is needed again: it gets the chaining value
 //! as its nonce. The message's own nonce is kept here, so that callers do not notice.
@@ -43,14 +43,14 @@ pub(crate) struct ChainState {
     /// Bytes of a nonce and of a block; 0 until a nonce is set.
     block: usize,
     host_is_behind: bool,
-    /// The host's nonce differs from the one that the message started with.
+    /// True if the host's nonce differs from the nonce that the message started with.
     nonce_moved: bool,
-    /// The host was given a position within a block; holds until the next initialisation.
+    /// True if the host was given a position within a block. It stays true until the next initialisation.
     mid_block: bool,
-    /// No message has ended since the initialisation, so the next message starts with the nonce.
+    /// True if no message has ended since the initialisation, so that the next message starts with the nonce.
     is_fresh: bool,
     padding: bool,
-    /// The host may hold a block of the message back, even if the padding was turned off since.
+    /// True if the host may hold back a block of the message, even if the padding was turned off in between.
     may_hold_back: bool,
     /// Version of the TLS records, each with its own padding; 0 if the data is not TLS records.
     tls_version: usize,
@@ -220,7 +220,7 @@ impl ChainState {
         if self.catch_up(host) == 1 { host.forward(call, io) } else { 0 }
     }
 
-    /// Advances the chaining value by `blocks` blocks; `input` and `output` are the last block of each.
+    /// Advances the chaining value by `blocks` blocks. `input` is the last block of the input, and `output` the last block of the output.
     fn advance(&mut self, input: [u8; 16], output: [u8; 16], blocks: usize) {
         match self.mode {
             Chain::Ecb => return,

@@ -1,4 +1,4 @@
-//! The state of a cipher context beside the host's own.
+//! Our own state of a cipher context, in addition to the host's context.
 
 use gantry_core::route::SizeSet;
 

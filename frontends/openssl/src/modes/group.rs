@@ -1,4 +1,4 @@
-//! Keys of TLS groups, and agreements on secrets with them: ML-KEM, alone or beside a curve.
+//! Keys of TLS groups, and agreements on secrets with these keys: ML-KEM, alone or together with a curve.
 
 use std::sync::OnceLock;
 

@@ -1,4 +1,4 @@
-//! The state of a key derivation context beside the host's own: its parameters, as far as lanes support them.
+//! Our own state of a key derivation context: the parameters, as far as lanes support them.
 //!
 //! The host receives every parameter too. It derives everything unusual, and reports the errors.
 
@@ -21,10 +21,10 @@ pub(crate) struct KdfState {
     salt: Option<Zeroizing<Vec<u8>>>,
     info: Zeroizing<Vec<u8>>,
     iterations: u64,
-    /// The bounds of SP 800-132 are enforced.
+    /// True if the bounds of SP 800-132 are enforced.
     is_checked: bool,
     stage: Stage,
-    /// A parameter was set that only the host understands, or that it refused.
+    /// True if a parameter was set that only the host understands, or that the host refused.
     needs_host: bool,
 }
 

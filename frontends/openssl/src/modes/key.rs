@@ -4,7 +4,7 @@ use std::hint;
 
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
-/// Words of the longest cipher key, both halves of AES-256-XTS; they are overwritten one by one.
+/// The number of words of the longest cipher key, which has both halves of AES-256-XTS. The words are overwritten one by one.
 const LONGEST: usize = 8;
 
 const WORD: usize = size_of::<u64>();
@@ -27,7 +27,7 @@ impl Key {
     #[inline(always)]
     pub(crate) fn set(&mut self, key: &[u8]) -> bool {
         let fits = key.len() <= LONGEST * WORD;
-        // A key of at least the same length overwrites the last one.
+        // A key of at least the same length overwrites the last key.
         if self.len > key.len() || (self.len != 0 && !fits) {
             self.zeroize();
         }
@@ -53,7 +53,7 @@ impl Key {
     }
 
     /// Returns true if `key` has the same bytes, in a time that does not depend on the bytes. Returns false for an empty key and for
-    /// lengths that are no multiple of a word; no cipher has such keys.
+    /// a length that is no multiple of a word; no cipher has such keys.
     pub(crate) fn equals(&self, key: &[u8]) -> bool {
         let (words, rest) = key.as_chunks();
         if self.len != key.len() || words.is_empty() || !rest.is_empty() {

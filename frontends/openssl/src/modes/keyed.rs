@@ -86,8 +86,8 @@ impl KeyedCipher {
         DeviceResult::Host
     }
 
-    /// Runs a batch on a device, if that is faster for its size. Returns true if it did. The caller runs
-    /// requests again that are not done.
+    /// Runs a batch on a device, if the device is faster for its size. Returns true if the device ran it. The caller then
+    /// runs each request that the device has not done.
     pub(crate) fn batch(&mut self, wrapped: &Wrapped, requests: &mut [Request<'_>]) -> bool {
         let Some((framework, algorithm)) = wrapped.framework().zip(wrapped.algorithm()) else { return false };
         let operation = self.operation();

@@ -1,4 +1,4 @@
-//! The state of our contexts beside the host's own: for each mode, when a request can leave the host.
+//! The state of our contexts, in addition to the host's contexts: for each mode, when another device can serve a request.
 
 pub(crate) mod aead;
 pub(crate) mod chain;

@@ -40,7 +40,7 @@ type Engines = Vec<(Algorithm, Operation, Engine)>;
 #[derive(Default)]
 pub(crate) struct Pair {
     raw: OnceLock<RawKeys>,
-    /// The host's key changed after the raw keys were read: the host serves everything from then on.
+    /// True if the host's key changed after the raw keys were read: the host serves everything from then on.
     changed: AtomicBool,
     /// The engines of the operations used so far.
     engines: Mutex<Engines>,
@@ -57,8 +57,8 @@ impl Pair {
         self.changed.store(self.raw.get().is_some(), Relaxed);
     }
 
-    /// Returns true if a request may go to another device, judged without the keys: reading them takes longer than some devices
-    /// save.
+    /// Returns true if a request may go to another device. Decides without the keys, because reading the keys takes longer than some
+    /// devices save.
     pub(crate) fn may_leave_host(wrapped: &Wrapped, algorithm: Algorithm, operation: Operation) -> bool {
         let Some(framework) = wrapped.may_leave_host().then(|| wrapped.framework()).flatten() else { return false };
         let may_save = framework.caller_device.may_save(algorithm, operation, SizeSet::SMALLEST);

@@ -56,7 +56,7 @@ impl Pipes {
         }
     }
 
-    /// Opens a message for each nonce, with the key and padding of a context. Existing pipes already have them.
+    /// Opens a message for each nonce, with the key and padding of a context. Existing pipes already have this key and padding.
     pub(crate) fn open<'c>(
         &mut self,
         wrapped: &Wrapped,

@@ -1,4 +1,4 @@
-//! The state of an SLH-DSA signature context (FIPS 205, in OpenSSL since 3.5) beside the host's own, and the choice of a side.
+//! Our own state of an SLH-DSA signature context (FIPS 205, in OpenSSL since 3.5), and the choice of a side.
 //!
 //! The host's context receives all parameters too, and serves the requests that no device takes. The choice needs no measurement: a request
 //! takes the host from milliseconds to nearly a second, and a device that hashes in lanes a third of that.
@@ -13,14 +13,14 @@ use crate::host::ParamValues;
 use crate::modes::pair::RawKeys;
 use crate::provider::Wrapped;
 
-/// The parameters of a context's messages, beside its key.
+/// The parameters of a context's messages; the key is separate.
 #[derive(Clone, Default)]
 pub(crate) struct SlhDsaParams {
     context: Vec<u8>,
     deterministic: bool,
-    /// The random numbers of signatures were set, for a test: the host signs.
+    /// True if the program set the random numbers of signatures, as tests do: the host signs.
     is_seeded: bool,
-    /// A parameter was set that only the host supports, for example that messages are already framed.
+    /// True if a parameter was set that only the host supports, for example that messages are already framed.
     needs_host: bool,
     /// The operation of the session, once there was a request.
     operation: Option<Operation>,

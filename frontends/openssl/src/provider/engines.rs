@@ -1,4 +1,4 @@
-//! The engines behind TLS groups: ML-KEM of the software device, and the host's curves.
+//! The implementations behind TLS groups: ML-KEM of the software device, and the host's curves.
 //!
 //! There is no route to choose and no framework to open: no other device has ML-KEM, and the host has none before OpenSSL 3.5. So
 //! handshakes also work behind system call filters.
@@ -16,9 +16,9 @@ use crate::host::{CurveFns, HostPair};
 pub(super) struct Engines {
     software: OnceLock<Option<Arc<dyn Device>>>,
     x25519: OnceLock<Option<CurveFns>>,
-    /// The functions of P-256 and P-384, which are the same.
+    /// The host's functions for P-256 and P-384: both curves use the same functions.
     weierstrass: OnceLock<Option<CurveFns>>,
-    /// True for a curve that the host has, by index of [`Curve`].
+    /// For each [`Curve`], by its index: true if the host has the curve.
     curves: [OnceLock<bool>; 3],
 }
 
@@ -58,7 +58,7 @@ impl Provider {
         }
     }
 
-    /// Returns true if operations are made to fail, with an error on the stack.
+    /// Returns true if the configuration makes operations fail. Then also puts an error on the stack.
     pub(crate) fn fails(&self, group: &Group) -> bool {
         if self.settings.force_fail {
             let sentence = format!("gantry: made to fail by FORCE_FAIL:{}", group.text());

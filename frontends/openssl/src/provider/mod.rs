@@ -1,5 +1,5 @@
-//! The provider, one for each library context that loads the module, and the algorithms that it serves. The promises of the
-//! `unsafe` code are those of [`host`](crate::host).
+//! The provider, one for each library context that loads the module, and the algorithms that it serves. The `unsafe` code
+//! relies on the promises that [`host`](crate::host) defines.
 
 #![allow(unsafe_code)]
 
@@ -34,11 +34,11 @@ pub(crate) struct Provider {
     pub(crate) settings: Settings,
     pub(crate) version: (u32, u32),
     pub(crate) default: DefaultProvider,
-    /// The served algorithms of each operation, by index in [`KINDS`].
+    /// The served algorithms of each operation, in the order of [`KINDS`].
     served: [OnceLock<ServedAlgorithms>; KINDS.len()],
     /// The framework. Null until the first request that may need it.
     state: AtomicPtr<FrameworkState>,
-    /// Counts requests left to the host, for other processes.
+    /// Counts the requests that the host serves. Other processes read this counter.
     host_tally: Option<Tally>,
     /// Counts keys derived in lanes, which no framework counts.
     lane_tally: Option<Tally>,
@@ -46,13 +46,13 @@ pub(crate) struct Provider {
     group_tally: Option<Tally>,
     engines: Engines,
     startup: Startup,
-    /// The rows of keys and key encapsulation, if we serve TLS groups. The core keeps pointers into them.
+    /// The rows of keys and of key encapsulation, if we serve TLS groups. The core keeps pointers into these rows.
     pub(crate) group_rows: [OnceLock<Box<[AlgorithmRow]>>; 2],
 }
 
 /// The served algorithms of an operation. The core keeps pointers into this as long as the provider lives.
 pub(crate) struct ServedAlgorithms {
-    /// The algorithms, by index in our own table.
+    /// The algorithms, by the index of their row in our own table.
     pub(crate) wrapped: Box<[Option<Box<Wrapped>>]>,
     /// The rows for the core. Empty until the core asks for them.
     pub(crate) rows: OnceLock<Box<[AlgorithmRow]>>,
@@ -117,11 +117,11 @@ impl Provider {
         // An older state belongs to another process. The state is leaked, because its threads are not in this process.
         // SAFETY: ours.
         if !old.is_null() && unsafe { (*old).is_current() } {
-            // SAFETY: ours: just made, and not shared yet.
+            // SAFETY: ours: `new` was just made, and is not shared yet.
             drop(unsafe { Box::from_raw(new) });
         } else if self.state.compare_exchange(old, new, Ordering::AcqRel, Ordering::Acquire).is_err() {
             // Another thread was faster.
-            // SAFETY: ours: just made, and not shared yet.
+            // SAFETY: ours: `new` was just made, and is not shared yet.
             drop(unsafe { Box::from_raw(new) });
         }
         self.framework_if_open()
@@ -132,7 +132,7 @@ impl Provider {
     }
 
     fn current_state(&self) -> Option<&FrameworkState> {
-        // SAFETY: ours: null, or not freed before the provider.
+        // SAFETY: ours: the pointer is null, or its state is not freed before the provider.
         let state = unsafe { self.state.load(Ordering::Acquire).as_ref() };
         state.filter(|state| state.is_current())
     }
@@ -174,7 +174,7 @@ impl Provider {
         }))
     }
 
-    /// Returns true if we serve a row in an operation.
+    /// Returns true if we serve a row for an operation.
     pub(crate) fn selects(&self, operation: c_int, row: &Row) -> bool {
         let settings = &self.settings;
         let selection = match (operation, row.mode) {
@@ -195,7 +195,7 @@ impl Provider {
         PAIRS.iter().any(|used| ptr::eq(used.keys(), keys) && self.may_leave_host(used))
     }
 
-    /// Returns true if requests of a served row may leave the host.
+    /// Returns true if another device than the host may serve requests of a served row.
     fn may_leave_host(&self, row: &Row) -> bool {
         match row.mode {
             Mode::Signature | Mode::SlhDsa => self.settings.signatures.serves(row, self.version),

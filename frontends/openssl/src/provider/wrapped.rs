@@ -1,4 +1,4 @@
-//! Algorithms of the default provider, each behind our own entries.
+//! Algorithms of the default provider. OpenSSL calls each through a function table of ours.
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
@@ -16,13 +16,13 @@ use crate::host::functions::Functions;
 use crate::host::{HostAlgorithm, HostKdf, HostPair, stack};
 use crate::table::{Kdf, Mode, Row};
 
-/// An algorithm of the default provider behind our entries.
+/// An algorithm of the default provider, which OpenSSL calls through our function table.
 pub(crate) struct Wrapped {
     pub(super) provider: *const Provider,
     pub(crate) row: &'static Row,
     /// The row's index among the counted rows; `None` for keys.
     pub(super) place: Option<usize>,
-    /// The index of the row's first counter of operations that the host serves.
+    /// The index of the row's first host counter. The row has one such counter for each operation, and they follow each other.
     pub(super) counter: usize,
     /// The host's row.
     pub(crate) host_row: AlgorithmRow,
@@ -31,11 +31,11 @@ pub(crate) struct Wrapped {
     pub(crate) dispatch: OnceLock<Vec<Dispatch>>,
     /// True if the host takes associated data after data. Empty until a message has such data.
     pub(super) takes_aad_after_data: OnceLock<bool>,
-    /// Every call is examined.
+    /// True if every call is examined.
     pub(super) is_watched: bool,
-    /// The algorithm is served only to be counted: the configuration leaves it to the host.
+    /// True if the algorithm is served only to be counted: the configuration leaves it to the host.
     pub(super) only_counted: bool,
-    /// The sizes of requests that may leave the host, until more is known.
+    /// The sizes of requests that another device than the host may serve, until measurements are known.
     pub(super) initial_sizes: SizeSet,
 }
 
@@ -63,7 +63,7 @@ impl Wrapped {
         self.provider().default.context()
     }
 
-    /// Returns the host's cipher, for the host as a device.
+    /// Returns the host's cipher, for the device that represents the host.
     pub(super) fn host_algorithm(&self) -> Option<HostAlgorithm> {
         HostAlgorithm::new(&self.provider().default, &self.functions)
     }
@@ -82,7 +82,7 @@ impl Wrapped {
         *self.takes_aad_after_data.get_or_init(|| self.host_algorithm().is_some_and(ask))
     }
 
-    /// Returns the host's operation with its key type, for the host as a device.
+    /// Returns the host's operation with its key type, for the device that represents the host.
     pub(super) fn host_pair(&self) -> Option<HostPair> {
         HostPair::new(&self.provider().default, &self.keys()?.functions, &self.functions)
     }
@@ -109,23 +109,24 @@ impl Wrapped {
         if self.only_counted { None } else { self.provider().framework_if_open() }
     }
 
-    /// Returns the sizes of requests that may leave the host, until more is known.
+    /// Returns the sizes of requests that another device than the host may serve, until measurements are known.
     pub(crate) fn initial_sizes(&self) -> SizeSet {
         self.initial_sizes
     }
 
-    /// Returns true if each call must be examined, because it is made to fail.
+    /// Returns true if each call must be examined, because the configuration makes it fail.
     #[inline(always)]
     pub(crate) fn is_watched(&self) -> bool {
         self.is_watched
     }
 
-    /// Returns true if requests may leave the host; false if the key type is served only for another of its operations.
+    /// Returns true if another device may serve requests of this algorithm. Returns false if the key type is served only for another
+    /// operation of the same keys.
     pub(crate) fn may_leave_host(&self) -> bool {
         self.provider().may_leave_host(self.row)
     }
 
-    /// Returns true if operations are made to fail, with an error on the stack.
+    /// Returns true if the configuration makes operations fail. Then also puts an error on the stack.
     pub(crate) fn is_forced_to_fail(&self) -> bool {
         let provider = self.provider();
         let is_forced = provider.settings.force_fail && self.may_leave_host() && !self.only_counted;

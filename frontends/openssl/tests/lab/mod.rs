@@ -172,7 +172,7 @@ impl Drop for Lab {
     }
 }
 
-/// Runs `openssl s_server` and `openssl s_client`, each with its configuration. The client sends a request, and the answer must equal
+/// Runs `openssl s_server` and `openssl s_client`, each with its own configuration. The client sends a request, and the answer must equal
 /// the file `answer`.
 pub(crate) fn tls(lab: &Lab, server: &Path, client: &Path, arguments: &str) -> Result<(), String> {
     let port = port();
@@ -255,7 +255,7 @@ pub(crate) fn noise(length: usize) -> Vec<u8> {
     (0..length).map(step).collect()
 }
 
-/// Requests and bytes by OpenSSL's algorithm names. For each direction: requests and bytes of the host, then those of devices.
+/// Requests and bytes by OpenSSL's algorithm names. For each direction: requests and bytes of the host, then requests and bytes of devices.
 #[derive(Debug, Default)]
 pub(crate) struct Counters(HashMap<String, [u64; 8]>);
 

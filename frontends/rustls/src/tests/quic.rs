@@ -1,4 +1,4 @@
-//! The keys of QUIC, which are those of aws-lc-rs.
+//! The keys of QUIC, which come from aws-lc-rs.
 
 use rustls::quic::{ClientConnection, KeyChange, Keys, ServerConnection, Version};
 use rustls::version::TLS13;

@@ -26,7 +26,7 @@ fn ends(suite: SupportedCipherSuite) -> (Box<dyn MessageEncrypter>, Box<dyn Mess
     }
 }
 
-/// Returns our suites with AES-256-GCM, beside those of aws-lc-rs. (`AeadKey` has no public constructor for shorter keys.)
+/// Returns our suites with AES-256-GCM, each with the same suite of aws-lc-rs. (`AeadKey` has no public constructor for shorter keys.)
 fn suites() -> impl Iterator<Item = (SupportedCipherSuite, SupportedCipherSuite)> {
     let own = aws_lc_rs::default_provider().cipher_suites;
     let both = gantry().cipher_suites.into_iter().zip(own);

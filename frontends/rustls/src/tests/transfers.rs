@@ -37,7 +37,7 @@ fn lanes_serve_every_suite_with_gcm() {
         ends();
         let Some(before) = served_by_lanes() else { return };
         ends();
-        // Other tests may run meanwhile.
+        // Other tests may run at the same time and add to the number.
         assert!(served_by_lanes().unwrap() >= before + 4, "{:?}", suite.suite());
     }
 }

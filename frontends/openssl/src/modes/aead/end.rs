@@ -31,7 +31,7 @@ impl AeadState {
     pub(super) fn finish_on_device(&mut self, wrapped: &Wrapped, host: &Host, io: &mut Io<'_>) -> i32 {
         let Some(stream) = self.stream.as_mut().filter(|_| self.phase == Phase::Device) else { return io.fail() };
         if !self.seal && self.tag_len == 0 {
-            // The host has no tag either, and refuses the call.
+            // There is no expected tag here. The host has none either, and refuses the call.
             return host.finish(io);
         }
         self.phase = Phase::Ended;

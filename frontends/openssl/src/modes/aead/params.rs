@@ -23,7 +23,7 @@ impl AeadState {
             self.fixed = fixed.try_into().ok();
             self.has_fixed = true;
             if self.aead == Aead::ChaCha {
-                // The new nonce replaces that of a record whose header the host has.
+                // The new nonce replaces the nonce of the record whose header the host has.
                 self.header = None;
             }
         }
