@@ -9,9 +9,9 @@ use gantry_abi_xfrm::Mode;
 use crate::packet::ip::Flow;
 use crate::table::{InstalledPolicy, template};
 
-/// Milliseconds between two requests for the SA of a policy, and in transport mode of a policy and a peer.
+/// Milliseconds between two requests for the SA of a policy; in transport mode, for the SA of a policy and a peer.
 const INTERVAL: u64 = 1000;
-/// Most requests of a thread for peers of transport mode in that time.
+/// Maximum number of requests of a thread for peers of transport mode within `INTERVAL`.
 const PEERS: usize = 1024;
 
 /// The requests of a thread for SAs of transport mode: their times in milliseconds, by the index of the policy, source and destination.

@@ -10,7 +10,7 @@ pub(crate) const LOAD_AT: u16 = 0x40;
 pub(crate) const LOAD_HALF_AT: u16 = 0x48;
 pub(crate) const LOAD_BYTE_AT: u16 = 0x50;
 pub(crate) const LOAD_LENGTH: u16 = 0x80;
-/// Loads into the index: a number, the length of the IPv4 header at a place, and the accumulator.
+/// Loads into the index: a number, the length of the IPv4 header at an offset, and the accumulator.
 pub(crate) const LOAD_INDEX: u16 = 0x01;
 pub(crate) const LOAD_IPV4_LENGTH: u16 = 0xB1;
 pub(crate) const TO_INDEX: u16 = 0x07;
@@ -29,7 +29,7 @@ pub(crate) const JUMP_IF_SET: u16 = 0x45;
 pub(crate) const RETURN: u16 = 0x06;
 pub(crate) const RETURN_ACCUMULATOR: u16 = 0x16;
 
-/// Builds an instruction. Jumps skip `jt` instructions if the comparison holds, and otherwise `jf`.
+/// Builds an instruction. A jump skips `jt` instructions if its comparison holds, and `jf` instructions if it does not.
 pub(crate) const fn step(code: u16, jt: u8, jf: u8, k: u32) -> Step {
     Step { code, jt, jf, k }
 }

@@ -28,7 +28,7 @@ pub(crate) const HEADER: usize = 16;
 pub(crate) struct Message(pub(crate) Vec<u8>);
 
 impl Message {
-    /// Starts a message with its header; `finish` fills in the length.
+    /// Starts a message with its header; `finish` fills in the message's length.
     pub(crate) fn new(kind: u16, flags: u16) -> Self {
         let mut bytes = vec![0; 4];
         bytes.extend(kind.to_ne_bytes());
@@ -137,7 +137,7 @@ impl Socket {
                 match kind {
                     DONE => return Ok(bodies),
                     ERROR => return Err(io::ErrorKind::InvalidData.into()),
-                    // Every rtnetlink structure is at least as long as that of routes.
+                    // Every rtnetlink structure is at least as long as the structure of routes.
                     _ if body.len() >= 12 => bodies.push(body.to_vec()),
                     _ => {}
                 }
@@ -145,7 +145,7 @@ impl Socket {
         }
     }
 
-    /// Reads all pending datagrams. Returns whether `matches` is true for one of them, or some were lost.
+    /// Reads all pending datagrams. Returns whether `matches` is true for one of them, or datagrams were lost.
     pub(crate) fn drain_any(&self, mut matches: impl FnMut(&[u8]) -> bool) -> bool {
         let mut buffer = vec![0; 1 << 15];
         let mut any = false;
@@ -184,7 +184,7 @@ pub(crate) fn attribute(all: &[u8], kind: u16) -> Option<&[u8]> {
     attributes(all).find(|(found, _)| *found == kind).map(|(_, content)| content)
 }
 
-/// Iterates over attributes: kind and content. Stops at one with a wrong length.
+/// Iterates over attributes: kind and content. Stops at an attribute with a wrong length.
 pub(crate) fn attributes(mut all: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     std::iter::from_fn(move || {
         let header = all.first_chunk::<4>()?;

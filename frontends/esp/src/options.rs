@@ -15,7 +15,7 @@ pub struct Options {
     pub port: u16,
     /// Pairs of threads, each with a queue of the device and sockets.
     pub queues: usize,
-    /// Destinations whose packets leave through the tunnel or not at all, regardless of policies: also before the daemon starts,
+    /// Destinations whose packets leave through the tunnel or not at all, regardless of policies, even before the daemon starts
     /// and after it has ended.
     pub protect: Vec<Prefix>,
     /// Folder of the sockets `xfrm`, for daemons, and `status`.

@@ -29,7 +29,7 @@ use crate::tun::{self, Queue};
 use crate::udp::{self, Socket};
 use crate::wipe::overwrite_stack;
 
-/// Packets and bytes of one pass.
+/// Packets and bytes of one pass of the sending loop.
 const PACKETS: usize = 256;
 const ARENA: usize = 1 << 20;
 /// Bytes that one packet of the stack may grow to with segments of the usual size. The arena grows if segments are shorter.
@@ -39,7 +39,7 @@ const RUN: usize = 64;
 const RUN_BYTES: usize = 65_000;
 /// Flows that a thread remembers.
 const FLOWS: usize = 4096;
-/// Most notices to senders in a pass.
+/// Maximum number of ICMP notices to senders in a pass.
 const NOTICES: u32 = 8;
 
 pub(crate) struct OutboundPath {
@@ -58,13 +58,13 @@ struct StagedPacket {
     slot: Range<usize>,
     /// The payload of ESP within the slot.
     payload: Range<usize>,
-    /// Bytes of the packet, with headers that stay outside ESP.
+    /// Bytes of the packet, including the headers that stay outside ESP.
     bytes: usize,
     /// The protocol of the payload in transport mode.
     next: u8,
     /// The traffic class of the outer header.
     class: u8,
-    /// The packet is sealed, and fills the slot.
+    /// True if the packet is sealed, and so fills the slot.
     sealed: bool,
 }
 
@@ -125,7 +125,7 @@ impl OutboundPath {
                 let _send_locks: Vec<_> = associations.iter().map(|sa| lock(&sa.send_lock)).collect();
                 self.seal(&mut pass);
                 self.send(&pass);
-                // Frees the keys of SAs that have been removed meanwhile.
+                // Frees the keys of SAs that have been removed during this pass.
                 pass.staged.clear();
             }
             if pass.generation != generation {
@@ -178,8 +178,8 @@ impl OutboundPath {
             return;
         }
         // A packet that every IPv6 link takes is fragmented behind ESP if the path is too narrow for it (RFC 8200, 5). In transport mode
-        // all packets are (RFC 4303, 3.3.4), even those with the DF flag. A notice would lower the path MTU to the peer, which the kernel
-        // knows for ESP as well, again and again.
+        // all packets are fragmented there (RFC 4303, 3.3.4), even packets with the DF flag. A notice would lower the path MTU to the peer,
+        // which the kernel knows for ESP as well, again and again.
         let may_exceed = is_transport || header.is_v6() && split.bytes(0) <= icmp::V6_LEAST;
         if split.bytes(0) <= most || may_exceed {
             for segment in 0..split.segments() {
@@ -282,7 +282,7 @@ impl OutboundPath {
             };
             match sent {
                 Ok(true) => break,
-                // The socket is full. Packets of the stack wait as well.
+                // The socket is full. Further packets of the stack wait in the device's queue.
                 Ok(false) => wait_until_writable(socket),
                 Err(error) => {
                     tries += 1;
@@ -348,8 +348,8 @@ impl Pass {
         rule
     }
 
-    /// Appends a packet of `bytes` bytes to the arena, without the headers that stay outside ESP. `write` writes the packet with the
-    /// headers.
+    /// Appends a packet to the arena, without the headers that stay outside ESP. `write` writes the packet with these headers, which has
+    /// `bytes` bytes.
     fn stage(
         &mut self,
         sa: &Arc<OutgoingSa>,
@@ -391,7 +391,8 @@ fn associations(staged: &[StagedPacket]) -> Vec<Arc<OutgoingSa>> {
     all
 }
 
-/// Counts the packets that go out together: of one SA and class, with equal lengths except for a shorter last one.
+/// Counts the packets, from the first on, that one call sends: packets of the same SA and class with equal lengths; the last one may be
+/// shorter.
 fn run(staged: &[StagedPacket]) -> usize {
     let [first, rest @ ..] = staged else { return 0 };
     let (stride, mut bytes, mut count) = (first.slot.len(), first.slot.len(), 1);

@@ -1,9 +1,9 @@
 //! The UDP port of ESP, which IKE daemons use, too.
 //!
 //! All sockets bound to an address form a group. A classic BPF program picks the socket for each datagram by its index, in the order of
-//! binding. The data path's sockets are bound first, the daemon's next. When a socket is closed, the last socket takes its index
-//! (net/core/sock_reuseport.c). So if a daemon's socket was bound first, the data path's sockets get the first indexes once that daemon
-//! ends.
+//! binding. The data path's sockets are bound first, and the daemon's sockets after them. When a socket is closed, the last socket takes
+//! its index (net/core/sock_reuseport.c). So if a daemon's socket was bound first, the data path's sockets get the first indexes once that
+//! daemon ends.
 
 use std::fs;
 use std::io;
@@ -52,9 +52,9 @@ impl Ports {
             .map(|address| self.sockets_of(address).map(|bound| bound.sockets[queue].clone()))
     }
 
-    /// Prepares for a daemon's socket that is bound after the data path's. A daemon bound to a specific address would get all datagrams of
-    /// that address, so some of the data path's sockets are bound to the address, too. Returns the new sockets, one for each queue, which
-    /// the caller must read; none if the address was bound already.
+    /// Prepares for a daemon's socket that is bound after the data path's sockets. A daemon bound to a specific address would get all
+    /// datagrams of that address, so some of the data path's sockets are bound to the address, too. Returns the new sockets, one for each
+    /// queue, which the caller must read; none if the address was bound already.
     ///
     /// # Errors
     /// Errors of the system; ENOSPC if there are too many addresses.
@@ -110,8 +110,8 @@ fn count_foreign_sockets(address: IpAddr, port: u16) -> u32 {
 /// 3948, 2.2). Every other datagram goes to a socket of the data path by its SPI, which keeps the packets of an association in order. A
 /// datagram of less than four bytes ends the program with 0, which is harmless: NAT keep-alives need no reader.
 ///
-/// A datagram that is longer than its message of IKE (RFC 7296, 3.1) may be several that the kernel has merged, with ESP after the first
-/// one. The data path's socket splits the merged datagram.
+/// A datagram that is longer than its message of IKE (RFC 7296, 3.1) may consist of several datagrams that the kernel has merged, with ESP
+/// after the first datagram. The data path's socket splits the merged datagram.
 fn program(before: u32, ours: u32) -> [Step; 13] {
     /// Bytes of the marker, the offset of the message's length, and the end of that field.
     const MARKER: u32 = 4;

@@ -43,7 +43,7 @@ impl Queue {
             match (&self.0).read(buffer) {
                 Ok(length) => {
                     let Some((header, packet)) = buffer[..length].split_first_chunk_mut() else { return Ok(None) };
-                    // The stack uses only offloads that were offered. A packet with another one is dropped: it becomes empty.
+                    // The stack uses only offloads that were offered. A packet with any other offload is dropped: it becomes empty.
                     let offload = Offload::read(header);
                     let packet = if offload.is_some() { packet } else { &mut [] };
                     return Ok(Some((offload.unwrap_or_default(), packet)));

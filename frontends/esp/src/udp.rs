@@ -1,4 +1,4 @@
-//! Sockets of ESP: in UDP (RFC 3948), with bursts by GSO and GRO, and raw ones (RFC 4303). Both expose the outer header's traffic class.
+//! Sockets of ESP: in UDP (RFC 3948), with bursts by GSO and GRO, and raw sockets (RFC 4303). Both expose the outer header's traffic class.
 
 use std::io::{self, IoSlice};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -19,7 +19,7 @@ use crate::bpf::{JUMP_IF_EQUAL, LOAD_AT, LOAD_INDEX, LOAD_IPV4_LENGTH, MODULO, R
 use crate::sys;
 use crate::sys::messages::Messages;
 
-/// Maximum bytes of a datagram, or of several that the kernel has merged.
+/// Maximum bytes of a datagram, or of several datagrams that the kernel has merged.
 pub(crate) const LARGEST: usize = 65_535;
 /// Datagrams per receive call. Each may be merged from many packets.
 pub(crate) const RECEIVES: usize = 8;
@@ -45,7 +45,7 @@ pub(crate) struct Socket {
 pub(crate) struct Received {
     /// Bytes before the first packet: the outer header, which raw sockets of IPv4 deliver (raw(7)).
     pub(crate) start: usize,
-    /// Bytes of all packets, and the `start` bytes before them.
+    /// Length in bytes of all packets and of the `start` bytes before them.
     pub(crate) bytes: usize,
     /// Bytes of each packet but the last.
     pub(crate) stride: usize,
@@ -68,7 +68,7 @@ pub(crate) struct Endpoints {
 pub(crate) enum Report {
     /// The path takes packets of at most `mtu` bytes, IP headers included.
     PathMtu { peer: IpAddr, mtu: usize },
-    /// Any other report. It tells no more than the peer's silence.
+    /// Any other report. The caller learns no more from it than from a peer that does not answer.
     Other,
 }
 
@@ -89,7 +89,7 @@ impl Socket {
         Ok(socket)
     }
 
-    /// Opens a raw socket for the ESP packets of one queue, those whose SPI has the remainder `queue` modulo `queues`.
+    /// Opens a raw socket for the ESP packets of one queue: packets whose SPI has the remainder `queue` modulo `queues`.
     ///
     /// # Errors
     /// Errors of the system: EPERM without CAP_NET_RAW.
@@ -126,8 +126,9 @@ impl Socket {
         sys::set_option(&self.fd, level, option, mode)
     }
 
-    /// Sends packets like [`send`](Self::send), which this host or a router may fragment. This host then knows the path MTU, or
-    /// leaves it to routers to fragment below the MTU of the device (`by_routers`, in IPv4). Only one thread sends on a socket.
+    /// Sends packets like [`send`](Self::send), but lets this host or a router fragment the packets. This host fragments to the
+    /// known path MTU. With `by_routers` (in IPv4) it fragments to the MTU of the device, and routers fragment further. Only one thread
+    /// sends on a socket.
     pub(crate) fn send_fragmentable(
         &self,
         packets: &[u8],
@@ -142,8 +143,8 @@ impl Socket {
         sent
     }
 
-    /// Sends packets of `stride` bytes each in one call; the last one may be shorter. A raw socket sends one. Returns `false` if the socket
-    /// is full.
+    /// Sends packets of `stride` bytes each in one call; the last one may be shorter. A raw socket sends one packet only. Returns `false`
+    /// if the socket is full.
     pub(crate) fn send(&self, packets: &[u8], stride: usize, endpoints: &Endpoints, class: u8) -> io::Result<bool> {
         let (segment, class_v6) = (stride as u16, c_int::from(class));
         let class = if self.is_v6 { ControlMessage::Ipv6TClass(&class_v6) } else { ControlMessage::Ipv4Tos(&class) };
@@ -193,7 +194,7 @@ impl Socket {
             let bytes = messages.bytes(at);
             let class = class.and_then(|class| u8::try_from(class & 0xFF).ok()).unwrap_or(0);
             let stride = stride.and_then(|stride| usize::try_from(stride).ok()).unwrap_or(bytes).max(1);
-            // A datagram without a sender counts as empty, so that the others keep their places.
+            // A datagram without a sender counts as empty, so that the others keep their indexes.
             let from = messages.address(at);
             let bytes = if from.is_some() { bytes } else { 0 };
             let start = self.outer_header(&buffer[at * LARGEST..][..bytes.min(LARGEST)]);
@@ -283,7 +284,7 @@ impl Receiver {
     }
 }
 
-/// Sends a datagram to a socket of this host in the name of its sender.
+/// Sends a datagram to a socket of this host, with the address of the datagram's original sender as its source.
 pub(crate) fn pass_on(datagram: &[u8], from: SocketAddr, to: SocketAddr) -> io::Result<()> {
     let (family, level, transparent) = if from.is_ipv6() {
         (AddressFamily::Inet6, libc::IPPROTO_IPV6, libc::IPV6_TRANSPARENT)

@@ -12,7 +12,8 @@ use crate::shared::{Shared, lock};
 
 /// Milliseconds between two attempts to restore something.
 const RETRY: u16 = 500;
-/// Delays until the filters of the devices learn of new policies, in milliseconds: after the last change, and at most.
+/// Delays in milliseconds until the filters of the devices are updated for new policies: the delay after the last change, and
+/// the maximum delay.
 const QUIET: u16 = 20;
 const BUSY: u128 = 500;
 

@@ -177,7 +177,7 @@ unsafe extern "C-unwind" fn recvfrom(
 unsafe extern "C-unwind" fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t {
     match sockets::find(fd) {
         Some(_) if message.is_null() => fail(libc::EFAULT),
-        // SAFETY: the message is one that the program passes to `recvmsg`, and no other thread uses it meanwhile.
+        // SAFETY: the message is one that the program passes to `recvmsg`, and no other thread uses it during the call.
         Some(socket) => unsafe { netlink::receive(socket, &mut *message, flags) },
         // SAFETY: the arguments are the program's.
         None => unsafe { real::recvmsg(fd, message, flags) },

@@ -12,7 +12,7 @@ use crate::{errno, fail, real};
 /// The time that a server has to accept a connection or to answer about a port, in milliseconds.
 pub(crate) const PATIENCE_MS: c_int = 1000;
 
-/// Returns whether the variable is set and not empty: XFRM then belongs to the server, even if none is running.
+/// Returns whether the variable is set and not empty: XFRM then belongs to the server, even if no server is running.
 pub(crate) fn is_enabled() -> bool {
     address().is_some()
 }

@@ -1,22 +1,23 @@
 //! The descriptors that lead to the server, and the state that outlives a connection: port, groups, unanswered requests.
 //!
-//! The table has up to [`MOST`] rows; one more socket fails with EMFILE. A program has one to three, so a check of any other
-//! descriptor costs as many loads. A descriptor number alone proves nothing: programs close descriptors in ways that this
+//! The table has up to [`MOST`] rows; one more socket fails with EMFILE. A program has one to three such sockets, so a check of any other
+//! descriptor costs one to three loads. A descriptor number alone proves nothing: programs close descriptors in ways that this
 //! library does not see, and numbers are reused. So a row is valid only while its descriptor is a socket with the row's inode
-//! number, which the system gives to no other socket meanwhile. Rows of closed sockets are reused. `close` and `dup2` thus
-//! need no interception, and `fork` copies the table with the descriptors.
+//! number. Two sockets that exist at the same time never have the same inode number. Rows of closed sockets are reused. `close` and `dup2`
+//! thus need no interception, and `fork` copies the table with the descriptors.
 //!
-//! A descriptor made by `dup` is in no row: it sends and receives, with the addresses and options of a Unix socket.
-//! iproute2, strongSwan and libreswan do not duplicate XFRM sockets. The table has no locks: in a child of `fork` any field
-//! may be as another thread of the parent left it.
+//! A descriptor made by `dup` is in no row. It can send and receive, but the program sees the addresses and options of a Unix
+//! socket, not of a netlink socket.
+//! iproute2, strongSwan and libreswan do not duplicate XFRM sockets. The table has no locks: in a child of `fork` a field can
+//! have a value that another thread of the parent was about to change.
 
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
-/// Most sockets at a time.
+/// Maximum number of sockets at a time.
 const MOST: usize = 64;
-/// Most unanswered requests that a socket remembers.
+/// Maximum number of unanswered requests that a socket remembers.
 pub(crate) const MAX_UNANSWERED: usize = 32;
 
 /// A row of the table.
@@ -30,11 +31,11 @@ pub(crate) struct Socket {
     pub(crate) port: AtomicU32,
     /// Groups that the program has joined: bit n - 1 is group n.
     pub(crate) groups: AtomicU32,
-    /// The program has set NETLINK_EXT_ACK: refusals come with a text.
+    /// True if the program has set NETLINK_EXT_ACK. Error answers to its requests then contain a text.
     pub(crate) texts: AtomicBool,
-    /// There is no server: the descriptor is a silent socket.
+    /// True if there is no server: the descriptor is a silent socket.
     pub(crate) is_silent: AtomicBool,
-    /// A thread is replacing the socket.
+    /// True while a thread is replacing the socket.
     pub(crate) is_replacing: AtomicBool,
     /// Sequence numbers of unanswered requests, each with bit 32 set; 0 is a free entry.
     unanswered: [AtomicU64; MAX_UNANSWERED],
@@ -100,7 +101,7 @@ impl Socket {
         self.descriptor.load(Ordering::Acquire)
     }
 
-    /// Returns whether the descriptor is still the socket of this row.
+    /// Returns whether the descriptor still refers to the socket of this row.
     pub(crate) fn is_valid(&self) -> bool {
         let row_inode = self.inode.load(Ordering::Acquire);
         if row_inode == 0 {
@@ -110,7 +111,8 @@ impl Socket {
         inode == row_inode || (inode != 0 && inode == self.next.load(Ordering::Acquire))
     }
 
-    /// Replaces the socket by `other` through `replace`. Other threads find the row at all times.
+    /// Calls `replace`, which makes the row's descriptor refer to the socket of `other` and returns whether that succeeded. Returns the
+    /// same value. Other threads find the row before, during and after the call.
     pub(crate) fn replace_socket(&self, other: c_int, replace: impl FnOnce() -> bool) -> bool {
         let inode = inode(other);
         self.next.store(inode, Ordering::Release);
@@ -160,7 +162,7 @@ const fn entry(sequence: u32) -> u64 {
     1 << 32 | sequence as u64
 }
 
-/// Returns the inode of a socket descriptor, otherwise 0.
+/// Returns the inode of a socket descriptor; 0 if the descriptor is invalid or not a socket.
 fn inode(descriptor: c_int) -> u64 {
     let before = crate::errno();
     let mut status = MaybeUninit::<libc::stat>::uninit();

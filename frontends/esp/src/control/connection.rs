@@ -9,7 +9,7 @@ use nix::errno::Errno;
 use nix::sys::socket::{self, MsgFlags};
 use zeroize::Zeroizing;
 
-/// Maximum size of a request, and of a part of a long answer, for which every program has room, in bytes.
+/// Maximum size in bytes of a request, and of a part of a long answer. Every program has room for a part of this size.
 const LONGEST: usize = 64 << 10;
 pub(crate) const PART: usize = 4096;
 /// Maximum number of datagrams that wait for a program that does not read. Netlink, too, drops events when a socket is full.
@@ -23,7 +23,7 @@ pub(crate) struct Connection {
     pub(crate) port: u32,
     /// Netlink groups: bit n - 1 is group n.
     pub(crate) groups: u32,
-    /// The program wants refusals with a text.
+    /// True if the program wants refusals with a text.
     pub(crate) texts: bool,
     waiting: VecDeque<Datagram>,
     pub(crate) is_closed: bool,
@@ -53,7 +53,7 @@ impl Connection {
         None
     }
 
-    /// Sends a datagram, or queues it after those that wait.
+    /// Sends a datagram, or queues it after the datagrams that wait.
     pub(crate) fn send(&mut self, datagram: Datagram) {
         if !datagram.is_empty() {
             self.waiting.push_back(datagram);

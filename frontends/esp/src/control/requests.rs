@@ -205,7 +205,7 @@ impl State {
         let mut routes = lock(&self.routes);
         let mut done = routes.steer(old_steered.as_ref(), new_steered.as_ref());
         if let Some(Policy { index, action, .. }) = new.or(old).map(|policy| &policy.policy) {
-            // A daemon blocks a policy's packets while it updates the policy. Sockets keep their route and source meanwhile.
+            // A daemon blocks a policy's packets while it updates the policy. Sockets keep their route and source during the update.
             let keeps = new.is_some() && *action == Action::Block && routes.has_policy_route(*index);
             if !keeps {
                 let own = |network: &Prefix| own_address(network, shared);
@@ -365,8 +365,8 @@ fn no_policy() -> Refusal {
     Refusal::new(libc::ENOENT, "there is no such policy")
 }
 
-/// Returns a policy in its current state. As on Linux, the use time of a policy is the time of the last use, and that of an SA the time of
-/// the first use. Daemons take a recent use as a sign that the peer is alive (`__xfrm_policy_check`).
+/// Returns a policy in its current state. As on Linux, the use time of a policy is the time of the last use, and the use time of an SA is
+/// the time of the first use. Daemons take a recent use as a sign that the peer is alive (`__xfrm_policy_check`).
 fn current(policy: &InstalledPolicy) -> Policy {
     let use_time = policy.usage.last.load(Ordering::Relaxed);
     let counters = Counters { use_time, ..policy.usage.counters(policy.added) };

@@ -75,7 +75,7 @@ pub(crate) fn matters(policy: &Policy, policies: &Policies, protect: &[Prefix]) 
 }
 
 /// Computes the routes by destination. Packets to `protect` enter the tunnel. Without a firewall that `steers`, packets to destinations of
-/// policies with SAs do, too. Packets of policies without SAs pass unprotected.
+/// policies with SAs enter the tunnel, too. Packets of policies without SAs pass unprotected.
 pub(crate) fn compute<'p>(
     policies: impl Iterator<Item = &'p Arc<InstalledPolicy>>,
     protect: &[Prefix],

@@ -1,8 +1,8 @@
-//! Guards, which stop packets that bypass the tunnel in spite of rules and routes.
+//! Guards, which stop packets that bypass the tunnel although rules and routes lead them into it.
 //!
 //! A socket that is bound to a network device (SO_BINDTODEVICE, IP_UNICAST_IF, `ping -I`) uses none of the routes into the tunnel, and
-//! needs no privilege for that. A table of the firewall stops its packets; the table also steers packets into the tunnel, and drops packets
-//! that arrive past it.
+//! needs no privilege for that. A table of the firewall stops its packets. In addition, the table steers packets into the tunnel, and drops
+//! packets that arrive in clear although a policy protects them.
 //!
 //! Further guards work without the firewall. Filters of the network devices stop packets of policies. Policies of the kernel's own IPsec
 //! stop IPv4 packets to protected networks. A route that applies to every device stops IPv6 packets to protected networks
@@ -30,8 +30,8 @@ use firewall::Firewall;
 pub(crate) use firewall::SteeredPolicy;
 use policies::Policies;
 
-/// Marks of packets: on their way into the tunnel, arrived through it, and both. Under the mask [`MARKS`], they equal the mark of the
-/// data path and of IKE.
+/// Marks of packets that are on their way into the tunnel, that arrived through the tunnel, and that do both. Under the mask [`MARKS`],
+/// they equal [`EXEMPT_MARK`], the mark of packets of the data path and of IKE.
 pub(crate) const STEERED: u32 = EXEMPT_MARK + 1;
 pub(crate) const ARRIVED: u32 = EXEMPT_MARK + 2;
 pub(crate) const RETURNING: u32 = EXEMPT_MARK + 3;
@@ -58,9 +58,9 @@ pub(crate) struct Guard {
 #[derive(Debug)]
 struct GuardSlot<G> {
     guard: io::Result<G>,
-    /// The guard has been in force.
+    /// True if the guard has ever been in force.
     was_in_force: bool,
-    /// Another program removed the guard, and it could not be restored yet.
+    /// True if another program changed the guard, and the guard could not be restored yet.
     needs_restore: bool,
 }
 
@@ -94,7 +94,7 @@ impl<G> GuardSlot<G> {
     }
 }
 
-/// Sockets that receive the changes of other programs.
+/// Sockets that receive the kernel's notifications about changes by other programs.
 #[derive(Debug)]
 pub(crate) struct Changes {
     pub(crate) firewall: Option<Socket>,
@@ -102,7 +102,8 @@ pub(crate) struct Changes {
 }
 
 impl Guard {
-    /// Prepares guards that let packets leave and arrive by this device, and ESP in UDP arrive at this port. Changes nothing yet.
+    /// Prepares guards that let packets leave and arrive by the TUN device, whose name is `device` and whose index is `index`, and let ESP
+    /// in UDP arrive at `esp_port`. Does not install the guards.
     pub(crate) fn new(device: &str, index: u32, esp_port: u16) -> Self {
         Self {
             firewall: GuardSlot::new(Firewall::new(device, esp_port)),
@@ -164,7 +165,7 @@ impl Guard {
         firewall.and(policies)
     }
 
-    /// Returns whether the firewall's table is in force, the policies are, and the filters are.
+    /// Returns whether the firewall's table, the policies and the filters are in force, one value each.
     pub(crate) fn in_force(&self) -> [bool; 3] {
         [self.firewall.in_force(), self.policies.in_force(), self.filters.in_force() && !self.is_behind()]
     }

@@ -2,7 +2,7 @@
 //!
 //! In IPv4 a socket that is bound to a device may send even if the route lookup fails: the kernel treats the destination as a neighbour
 //! (`ip_route_output_key_hash_rcu`). The kernel consults its policies afterwards, for every sender. In IPv6 the kernel consults them
-//! before it knows the device, so they would also block packets on their way into the tunnel. A route replaces them there.
+//! before it knows the device, so they would also block packets on their way into the tunnel. In IPv6 a route takes their place.
 //!
 //! `ip xfrm policy` without `gantry esp exec` shows these policies. All other policies have higher priority.
 
@@ -81,7 +81,7 @@ impl Policies {
         Ok(())
     }
 
-    /// Opens a socket that receives changes.
+    /// Opens a socket that receives notifications about changes of policies.
     pub(super) fn changes() -> io::Result<Socket> {
         Socket::listen(libc::NETLINK_XFRM, &[group::POLICY.cast_signed()])
     }
@@ -139,7 +139,7 @@ fn desired(device: u32, protected: &[Prefix], pass: &[Selector]) -> HashMap<Poli
 pub(super) fn clear() -> io::Result<()> {
     let Ok(socket) = Socket::connect(libc::NETLINK_XFRM) else { return Ok(()) };
     let mut all = all(&socket)?;
-    // Policies that let packets pass go last, so that these packets are not blocked in between.
+    // Policies that let packets pass are deleted last, so that these packets are not blocked in between.
     all.sort_unstable_by_key(|policy| policy.action == Action::Allow);
     all.into_iter().try_for_each(|policy| delete(&socket, (policy.selector, policy.mark)))
 }
@@ -170,7 +170,7 @@ fn delete(socket: &Socket, (selector, mark): PolicyKey) -> io::Result<()> {
 /// Sends a request to the kernel. The error `tolerated` counts as success.
 fn request(socket: &Socket, message: &Message, tolerated: i32) -> io::Result<()> {
     let mut datagram = Datagram::new();
-    // Unlike rtnetlink, XFRM repeats the port of the message in its notification, not that of the socket.
+    // Unlike rtnetlink, XFRM repeats the port of the message in its notification, not the port of the socket.
     datagram.push(message, flag::REQUEST | flag::ACK, 0, socket.port()?, Keys::Zeros);
     socket.request(datagram.as_bytes(), &[tolerated])
 }
@@ -190,7 +190,7 @@ mod tests {
         assert!(desired(7, &[network("fd12::/64").unwrap()], &[]).is_empty());
         let desired = desired(7, &[network("10.2.0.0/16").unwrap(), network("fd12::/64").unwrap()], &[]);
         assert_eq!(blocked(&desired), [network("10.2.0.0/16").unwrap()]);
-        // The others let packets pass: of the loopback device, of the TUN device, and with the mark.
+        // The other policies let packets pass: packets of the loopback device, of the TUN device, and with the mark.
         assert_eq!(desired.len(), 4);
         assert!(desired.keys().all(|(selector, _)| selector.user == USER));
     }

@@ -19,10 +19,10 @@ fn plus(sum: u64, word: u64) -> u64 {
 
 /// Folds a sum to 16 bits, as two bytes in the order of the packet.
 pub(crate) fn fold(sum: u64) -> [u8; 2] {
-    // The upper half of a sum has the same weight as the lower one, in any width.
+    // The upper half of a sum has the same weight as the lower half, for sums of any width.
     let sum = (sum >> 32) + (sum & 0xFFFF_FFFF);
     let fold = |sum: u64| (sum >> 16) + (sum & 0xFFFF);
-    // 33 bits, then 18, then 17, then 16.
+    // The sum has 33 bits, then 18, then 17, then 16.
     (fold(fold(fold(sum))) as u16).to_ne_bytes()
 }
 

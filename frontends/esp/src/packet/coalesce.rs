@@ -7,12 +7,12 @@ use super::segment::is_intact;
 
 const ACK: u8 = 0x10;
 const PUSH: u8 = 0x08;
-/// Positions of the flags and other fields in the TCP header.
+/// Offsets of the flags and other fields in the TCP header.
 const FLAGS: usize = 13;
 const NUMBER: std::ops::Range<usize> = 4..8;
 const WINDOW: std::ops::Range<usize> = 14..16;
 
-/// Limits of a merged packet: the packets that one write takes as pieces, and the bytes of an IP packet.
+/// Limits of a merged packet: the number of packets that one write takes as pieces, and the length of an IP packet in bytes.
 const MOST: usize = 63;
 const LARGEST: usize = 65_535;
 /// Maximum number of flows that are open at once. Each packet is compared with all of them.
@@ -21,7 +21,7 @@ const OPEN: usize = 16;
 /// Packets that go to the stack as one packet, by their index in a burst.
 #[derive(Debug)]
 pub(crate) struct Group {
-    /// The first packet, and those whose payload follows.
+    /// The first packet, and then the packets whose payload follows its payload.
     pub(crate) members: Vec<usize>,
     /// Bytes of the merged packet.
     bytes: usize,
@@ -30,7 +30,7 @@ pub(crate) struct Group {
     segment: usize,
     /// The sequence number of the next segment.
     next: u32,
-    /// No packet may follow.
+    /// True if no packet may follow.
     closed: bool,
     header: Header,
 }
@@ -50,7 +50,7 @@ impl Group {
 
     fn of_segment(at: usize, packet: &[u8], header: &Header) -> Option<Self> {
         let headers = payload_offset(packet, header)?;
-        // A segment that is not plain data stays alone, as does a damaged one, which the stack must see.
+        // A segment that is not plain data stays alone. So does a damaged segment, which the stack must see.
         let payload = header.total - headers;
         let is_plain = payload > 0 && packet[header.length + FLAGS] & !PUSH == ACK && is_intact(packet, header);
         is_plain.then(|| Self {
@@ -75,7 +75,7 @@ impl Group {
             && (1..=self.segment).contains(&payload)
             && self.bytes + payload <= LARGEST
             && sequence_number(packet, header) == self.next
-            // The IP header except for length, identification and checksum.
+            // The IP headers are equal except for length, identification and checksum.
             && network(first, layer) == network(packet, layer)
             && is_equal(8..FLAGS)
             && packet[layer + FLAGS] & !PUSH == ACK

@@ -10,7 +10,8 @@ const MOST: usize = 1024;
 /// Seconds after which another datagram may have the same number (`ipfrag_time` of Linux).
 const SECONDS: u64 = 30;
 
-/// A datagram: source, destination, protocol and number, and the SPI of the SA of its fragments, 0 for outgoing ones.
+/// A datagram: source, destination, protocol and number, and the SPI of the SA of its fragments, which is 0 for outgoing
+/// fragments.
 type Datagram = (IpAddr, IpAddr, u8, u32, u32);
 
 /// The ports of fragmented datagrams whose first fragment has passed.
@@ -30,7 +31,7 @@ struct Ports {
 }
 
 impl Datagrams {
-    /// Remembers the ports of a first fragment, and fills them in for later ones. `now` returns the time in seconds.
+    /// Remembers the ports of a first fragment, and fills in the ports of later fragments. `now` returns the time in seconds.
     pub(crate) fn complete(&mut self, header: &mut Header, spi: u32, now: impl FnOnce() -> u64) {
         let Some(fragment) = header.fragment else { return };
         let Flow { source, destination, protocol, .. } = header.flow;

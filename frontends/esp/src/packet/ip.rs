@@ -41,12 +41,12 @@ pub(crate) struct Header {
     pub(crate) total: usize,
     /// DSCP and ECN.
     pub(crate) class: u8,
-    /// The packet must not be fragmented: IPv6, or the DF flag of IPv4.
+    /// True if the packet must not be fragmented: it is IPv6, or has the DF flag of IPv4.
     pub(crate) dont_fragment: bool,
     pub(crate) fragment: Option<Fragment>,
 }
 
-/// The place of a fragment in its datagram.
+/// The position of a fragment in its datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Fragment {
     /// The number of the datagram, which is unique among datagrams between the same addresses.
@@ -57,7 +57,7 @@ pub(crate) struct Fragment {
 }
 
 impl Fragment {
-    /// Returns whether the fragment is not the first one, and so has no header of the protocol.
+    /// Returns whether the fragment is not the first one, and so has no header of the transport protocol.
     pub(crate) fn is_later(&self) -> bool {
         self.offset > 0
     }
@@ -174,8 +174,8 @@ pub(crate) fn addresses(packet: &[u8]) -> &[u8] {
     if packet[0] >> 4 == 4 { &packet[12..V4] } else { &packet[8..V6] }
 }
 
-/// Writes the total length of a packet whose header is otherwise complete. Also writes the checksum of an IPv4 header of `length`
-/// bytes.
+/// Writes the total length into the header of a packet, whose other fields are complete. In IPv4 it then writes the checksum of the
+/// header, which has `length` bytes.
 pub(crate) fn write_length(packet: &mut [u8], length: usize, total: usize) {
     if packet[0] >> 4 == 4 {
         packet[2..4].copy_from_slice(&(total as u16).to_be_bytes());

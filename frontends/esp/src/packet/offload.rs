@@ -1,4 +1,4 @@
-//! The header that a TUN device puts before each packet: that of virtio-net (`struct virtio_net_hdr`, linux/virtio_net.h), in the
+//! The header that a TUN device puts before each packet: the header of virtio-net (`struct virtio_net_hdr`, linux/virtio_net.h), in the
 //! byte order of the machine.
 
 /// Bytes of the header.
@@ -12,10 +12,10 @@ const UDP: u8 = 5;
 /// A flag for TCP with ECN: only the first segment keeps the CWR flag.
 const ECN: u8 = 0x80;
 
-/// Work that the stack leaves to the device, or the device to the stack.
+/// Work that the stack leaves to the device, or that the device leaves to the stack.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Offload {
-    /// A missing checksum: its range begins at the first offset; it is written at the second, which is relative to the first.
+    /// The offsets of a missing checksum: the start of the bytes that it covers, and the checksum field, relative to that start.
     pub(crate) checksum: Option<(usize, usize)>,
     /// Bytes of payload of each segment but the last, if the packet is to be split.
     pub(crate) segment: Option<usize>,

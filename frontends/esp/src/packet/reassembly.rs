@@ -7,33 +7,35 @@ use super::ip::{self, Header};
 use super::transport::Outside;
 use crate::counters::Count;
 
-/// Most datagrams that are open at once; then the oldest is dropped.
+/// Maximum number of datagrams that are open at once. A further datagram evicts the oldest.
 const MOST: usize = 64;
-/// Milliseconds after which an open datagram is dropped. The stack hands over its fragments back to back; a later datagram may have the same
-/// number.
+/// Milliseconds after which an open datagram is dropped. The stack hands over a datagram's fragments back to back; a later datagram may
+/// have the same number.
 const LONGEST: u64 = 1000;
-/// Most bytes of a datagram with its header.
+/// Maximum length of a datagram with its header, in bytes.
 const LARGEST: usize = 65_535;
 
 /// Source, destination, protocol and number.
 type Datagram = (IpAddr, IpAddr, u8, u32);
 
-/// Datagrams whose first fragments have come. The stack hands over fragments of a datagram in their order, by one queue.
+/// Datagrams whose first fragments have come. The stack hands over the fragments of a datagram in their order, and all
+/// through the same queue.
 #[derive(Debug, Default)]
 pub(crate) struct Reassembly(VecDeque<OpenDatagram>);
 
 #[derive(Debug)]
 struct OpenDatagram {
     name: Datagram,
-    /// The time of its latest fragment, in milliseconds.
+    /// The time of the datagram's latest fragment, in milliseconds.
     time: u64,
     /// The header and the payload up to now.
     bytes: Vec<u8>,
 }
 
 impl Reassembly {
-    /// Adds a fragment with its headers outside ESP, at the time `now` in milliseconds. Returns the datagram once it is whole, and its headers.
-    /// `dropped` counts fragments that do not continue their datagram, and datagrams that remain open.
+    /// Adds a fragment at the time `now` in milliseconds. `outside` describes the fragment's headers outside ESP. Returns the datagram once
+    /// it is whole, with its headers outside ESP. `dropped` counts fragments that do not continue their datagram, and datagrams that are
+    /// dropped before they are whole.
     pub(crate) fn add(
         &mut self,
         packet: &[u8],

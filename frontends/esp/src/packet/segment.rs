@@ -113,8 +113,8 @@ impl<'f> Split<'f> {
     }
 }
 
-/// Replaces a zero checksum by its other representation. In UDP zero means that there is no checksum (RFC 768), which IPv6 forbids; other
-/// protocols accept both.
+/// Replaces a zero checksum by 0xFFFF, its other representation. In UDP zero means that there is no checksum (RFC 768), which IPv6 forbids;
+/// other protocols accept both.
 pub(crate) fn not_zero(sum: [u8; 2]) -> [u8; 2] {
     if sum == [0; 2] { [0xFF; 2] } else { sum }
 }

@@ -81,7 +81,7 @@ pub(crate) fn rebuild(
 /// original addresses, which are not known. Linux skips the check (`esp_input_done2`), for which a TUN device has no flag. The integrity
 /// check value has protected the packet.
 pub(crate) fn correct_checksum(packet: &mut [u8]) {
-    // The checksum of a datagram in fragments is not that of one fragment.
+    // The checksum of a fragmented datagram covers all fragments, so it cannot be computed from one.
     let Some(Header { flow, length, total, fragment: None, .. }) = Header::read(packet) else { return };
     let place = match flow.protocol {
         TCP => 16,
@@ -114,13 +114,13 @@ mod tests {
     use crate::packet::segment::is_intact;
     use crate::packet::segment::tests::tcp;
 
-    /// The addresses of the packets of [`tcp`].
+    /// Returns source and destination of a packet.
     fn addresses(packet: &[u8]) -> (IpAddr, IpAddr) {
         let flow = Header::read(packet).unwrap().flow;
         (flow.source, flow.destination)
     }
 
-    /// Carries the payload of a packet, and rebuilds the packet with these addresses behind other bytes.
+    /// Carries the payload of a packet, and rebuilds the packet with these addresses. Other bytes precede the packet in the buffer.
     fn carried(packet: &[u8], ends: (IpAddr, IpAddr), class: u8) -> Vec<u8> {
         let Outside { length, next } = Outside::of(packet).unwrap();
         let mut buffer = packet[length..].to_vec();

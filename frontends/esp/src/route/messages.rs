@@ -45,7 +45,7 @@ const FRA_DPORT_RANGE: u16 = 24;
 const TO_TABLE: u8 = 1;
 const GOTO: u8 = 2;
 const NOTHING: u8 = 3;
-/// Makes a rule apply to all packets that it does not match.
+/// The flag that makes a rule apply to exactly the packets that it would not match without the flag.
 const INVERT: u32 = 2;
 const UNICAST: u8 = 1;
 const BLACKHOLE: u8 = 6;
@@ -71,12 +71,12 @@ pub(super) fn family_request(family: u8) -> [u8; 12] {
 }
 
 /// Returns the structure of a request for the routes to this host's own addresses. Without NETLINK_GET_STRICT_CHK, a socket gets
-/// other routes, too.
+/// the routes of all tables.
 pub(super) fn local_request(family: u8) -> [u8; 12] {
     [family, 0, 0, 0, LOCAL as u8, 0, 0, 0, 0, 0, 0, 0]
 }
 
-/// Returns a 32-bit attribute of a rule or route, whose structures both have 12 bytes.
+/// Returns a 32-bit attribute of a rule or a route. The structure in front of the attributes has 12 bytes in both.
 fn number(body: &[u8], kind: u16) -> Option<u32> {
     attribute(body.get(12..)?, kind)?.first_chunk().map(|bytes| u32::from_ne_bytes(*bytes))
 }
@@ -243,7 +243,7 @@ impl Rule {
         self.number(FRA_FWMARK, mark).number(FRA_FWMASK, u32::MAX)
     }
 
-    /// Matches packets with any other mark.
+    /// Matches packets with any mark except this one.
     pub(super) fn not_marked(self, mark: u32) -> Self {
         Self { flags: INVERT, ..self.marked(mark) }
     }
@@ -294,7 +294,8 @@ pub(super) fn pass_rule(selector: &Selector) -> Rule {
     Rule { source: Some(selector.source), destination: Some(selector.destination), ..rule }
 }
 
-/// Builds a rule that leads packets to neighbours past the table, whose IPv6 routes would stop them on every device.
+/// Builds a rule that leads packets to neighbours past the table of protected networks, whose IPv6 routes would stop them on every
+/// device.
 pub(super) fn link_rule(network: Prefix) -> Rule {
     pass_rule(&Selector { destination: network, ..Selector::any(Family::of(network.address)) })
 }

@@ -1,21 +1,21 @@
 //! Routes and rules that lead packets into the tunnel, and keep them from bypassing it (rtnetlink(7)).
 //!
 //! The [`Guard`] marks packets that match policies, and a rule leads marked packets into a table whose default route is the TUN device.
-//! Packets that arrived through the tunnel have a mark, too, with which the reverse-path filter finds that device. Three further tables
+//! Packets that arrived through the tunnel have another mark, by which the reverse-path filter finds the TUN device. Three further tables
 //! look at the destination:
 //!
 //! * protected networks, and without nf_tables the destinations of all policies: all packets to them take the TUN device;
-//! * destinations of policies for one of this host's addresses: the route gives that address to a socket without a source, and replaces a
-//!   missing route. It applies to sockets without a source, and after all other tables;
-//! * destinations of further policies: the route replaces a missing one, after all other tables.
+//! * destinations of policies for one of this host's addresses: the route gives that address to a socket without a source, and is used
+//!   if there is no other route. Its table is looked up for sockets without a source, and once more after all other tables;
+//! * destinations of further policies: the route is used if there is no other route, after all other tables.
 //!
-//! Beside each route into the TUN device is an unreachable route of lower priority. The unreachable route remains when the device
+//! Each route into the TUN device is accompanied by an unreachable route of lower priority. The unreachable route remains when the device
 //! disappears and when the process ends, so that no packet leaves in clear. The rules precede charon's table 220. Packets with the mark
 //! of ESP and IKE skip the rules.
 //!
 //! A socket that is bound to a device uses routes of that device only. In IPv6 a third route to protected networks stops its packets: the
-//! nexthop is a blackhole, which applies to every device. In IPv4 the kernel sends in spite of its routes, and the [`Guard`] stops the
-//! packets.
+//! route's nexthop is a blackhole, which applies to every device. In IPv4 the kernel sends even without a route, and the [`Guard`] stops
+//! the packets.
 
 mod messages;
 mod policy_routes;
@@ -43,27 +43,27 @@ const STEERED_TABLE: u32 = 4501;
 const SOURCES_TABLE: u32 = 4502;
 const FALLBACK_TABLE: u32 = 4503;
 const TABLES: [u32; 4] = [TABLE, STEERED_TABLE, SOURCES_TABLE, FALLBACK_TABLE];
-/// The priorities of the rules. The first ones look at marks, and [`PASS`] at policies that let packets pass.
+/// The priorities of the rules. Rules with the first three look at marks. Rules of [`PASS`] match packets that policies let pass.
 const BACK: u32 = 194;
 const SKIP: u32 = 195;
 const STEER: u32 = 196;
 const PASS: u32 = 197;
 const SOURCES: u32 = 198;
 const TUNNEL: u32 = 199;
-/// The priority at which the look-up goes on after the tables.
+/// The priority of the rule at which packets that skip our tables continue.
 const BEHIND: u32 = 200;
-/// The priority after those of the main and the default table.
+/// The priority after the rules of the main and the default table.
 const LAST_RESORT: u32 = 32768;
-/// The metric of unreachable routes, after all others.
+/// The metric of unreachable routes, behind all other routes; then the metric of routes into the TUN device.
 const LAST: u32 = 0xFFFF_FFF0;
 const FIRST: u32 = 16;
-/// The blackhole nexthop.
+/// The number of the blackhole nexthop.
 const NEXTHOP: u32 = EXEMPT_MARK;
 
 /// The packets that enter the tunnel by their destination, and the packets that pass unprotected.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Steering {
-    /// Destinations, each with the source address for sockets that have none.
+    /// Destinations, each with the source address that sockets without one get.
     pub(crate) tunnel: BTreeMap<(IpAddr, u8), Option<IpAddr>>,
     /// Selectors of packets that pass unprotected.
     pub(crate) pass: Vec<Selector>,
@@ -83,16 +83,16 @@ pub(crate) struct Routes {
     /// Destinations with an unreachable route that an earlier data path left.
     leftover: BTreeSet<(IpAddr, u8)>,
     has_v6: bool,
-    /// Success if the kernel supports nexthops, or has no IPv6.
+    /// `Ok` if the kernel supports nexthops or has no IPv6; the kernel's error if it does not support them.
     nexthop: io::Result<()>,
-    /// Another program removed routes or rules, and they could not be restored yet.
+    /// True if another program changed routes or rules, and they could not be restored yet.
     needs_restore: bool,
-    /// A device is new or has changed, or its filter was removed.
+    /// True if a device is new or has changed, or its filter was removed.
     needs_filters: bool,
     guard: Guard,
 }
 
-/// Sockets that receive the changes of other programs.
+/// Sockets that receive the kernel's notifications about changes by other programs.
 #[derive(Debug)]
 pub(crate) struct Changes {
     guard: guard::Changes,
@@ -133,13 +133,13 @@ pub(crate) struct Guards {
 }
 
 impl Guards {
-    /// Returns whether each address family is guarded.
+    /// Returns whether sockets that are bound to a device are stopped in both address families.
     pub(crate) fn are_complete(self) -> bool {
         self.firewall || self.policies && self.routes
     }
 }
 
-/// Fails if this network namespace has a data path already: two would remove each other's routes and rules.
+/// Fails if this network namespace has a data path already: two data paths would remove each other's routes and rules.
 pub(crate) fn check_alone() -> io::Result<()> {
     let links = Socket::connect(libc::NETLINK_ROUTE)?.dump(RTM_GETLINK, &[0; LINK_INFO])?;
     match links.iter().find_map(|link| data_path_device(link)) {
@@ -236,7 +236,7 @@ impl Routes {
         self.guard.steers()
     }
 
-    /// Steers the packets of a new policy, and stops steering those of an old one.
+    /// Steers the packets of a new policy, and stops steering the packets of an old one.
     pub(crate) fn steer(&mut self, old: Option<&SteeredPolicy>, new: Option<&SteeredPolicy>) -> io::Result<()> {
         self.guard.steer(old, new)
     }
@@ -268,8 +268,8 @@ impl Routes {
         self.given.has(policy)
     }
 
-    /// Restores everything that other programs have changed since the last call. Returns whether this host's addresses may have changed,
-    /// too.
+    /// Restores everything that other programs have changed since the last call. Returns, in addition, whether this host's addresses may
+    /// have changed.
     pub(crate) fn restore(&mut self, changes: &Changes) -> (bool, io::Result<()>) {
         // Guards come first, because there are many routes.
         let guard = self.guard.restore(&changes.guard);
@@ -374,14 +374,14 @@ impl Routes {
     fn rules(&self, family: u8) -> [Rule; 10] {
         let look_up = |priority, table| Rule::look_up(family, priority, table);
         let skip = |mark| Rule::skip(family, SKIP).marked(mark);
-        // In IPv6 a rule cannot match packets without a source. There the firewall makes other packets skip the route.
+        // In IPv6 a rule cannot match packets without a source. So the firewall makes packets with a source skip the route.
         let sources = look_up(SOURCES, SOURCES_TABLE).arriving_by("lo");
         let none = Prefix { address: [0; 4].into(), length: 32 };
         [
             look_up(BACK, STEERED_TABLE).marked(RETURNING),
             skip(EXEMPT_MARK),
-            // The reverse-path filter looks up the source as if the packet had arrived by the device by which it leaves. So these rules
-            // distinguish its look-ups from those of the destination.
+            // The reverse-path filter looks up the source as if the packet had arrived by the device by which it leaves. So these two rules
+            // distinguish the filter's look-ups from look-ups of the destination.
             skip(STEERED).arriving_by(&self.device),
             skip(ARRIVED).arriving_by(&self.device),
             look_up(STEER, STEERED_TABLE).marked(STEERED),
@@ -408,7 +408,7 @@ impl Routes {
         self.put_in(TABLE, prefix, source)
     }
 
-    /// Adds the routes to a destination. The unreachable routes come first, so that it is protected at once.
+    /// Adds the routes to a destination. The unreachable routes come first, so that the destination is protected at once.
     fn put_in(&self, table: u32, prefix: (IpAddr, u8), source: Option<IpAddr>) -> io::Result<()> {
         self.put_unreachable(table, prefix)?;
         self.request(&Route::tunnel(table, prefix, source, self.interface).message(RTM_NEWROUTE, CREATE | REPLACE))

@@ -7,16 +7,17 @@ use super::{FALLBACK_TABLE, SOURCES_TABLE};
 
 /// A network: its address and prefix length.
 type Network = (IpAddr, u8);
-/// A table and a destination.
+/// The identity of a route: its table and its destination.
 type Place = (u32, Network);
 
 /// A route to the destination of a policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PolicyRoute {
     pub(crate) destination: Network,
-    /// The source of packets that have none.
+    /// The source address that the route gives to packets without one.
     pub(crate) source: Option<IpAddr>,
-    /// The route precedes others for sockets without a source. Otherwise it counts only if there is no other.
+    /// True if the route precedes other routes for sockets without a source. False if it applies only to destinations without another
+    /// route.
     pub(crate) precedes: bool,
 }
 
@@ -26,7 +27,8 @@ impl PolicyRoute {
     }
 }
 
-/// The routes of all policies, by the policies' indexes. Policies with the same destination share the route of the first.
+/// The routes of all policies, by the policies' indexes. Policies with the same destination share the route of the policy with the
+/// lowest index.
 #[derive(Debug, Default)]
 pub(super) struct PolicyRoutes {
     by_policy: HashMap<u32, PolicyRoute>,
@@ -34,7 +36,7 @@ pub(super) struct PolicyRoutes {
 }
 
 impl PolicyRoutes {
-    /// Replaces the route of a policy. Returns the places of routes to be added, changed or deleted, in this order.
+    /// Replaces the route of a policy. Returns the tables and destinations of routes to be added, changed or deleted, in this order.
     pub(super) fn replace(&mut self, policy: u32, new: Option<PolicyRoute>) -> Vec<Place> {
         let old = self.by_policy.remove(&policy);
         let places = [new, old].map(|route| route.map(|route| route.place()));
@@ -63,7 +65,7 @@ impl PolicyRoutes {
         self.by_policy.contains_key(&policy)
     }
 
-    /// Returns the route at a place.
+    /// Returns the route to a destination in a table.
     pub(super) fn route(&self, place: Place) -> Option<&PolicyRoute> {
         self.by_place.get(&place)?.first_key_value().map(|(_, route)| route)
     }

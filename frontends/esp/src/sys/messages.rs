@@ -95,7 +95,7 @@ impl Messages {
                 Some(SocketAddrV4::new(ip.into(), u16::from_be(address.sin_port)).into())
             }
             libc::AF_INET6 if length >= size_of::<sockaddr_in6>() => {
-                // SAFETY: as above.
+                // SAFETY: as above, for an IPv6 address.
                 let address = unsafe { &*address.cast::<sockaddr_in6>() };
                 let (ip, port) = (address.sin6_addr.s6_addr, u16::from_be(address.sin6_port));
                 Some(SocketAddrV6::new(ip.into(), port, 0, address.sin6_scope_id).into())

@@ -19,7 +19,7 @@ use crate::udp::Endpoints;
 const ESP: u8 = 50;
 /// Bytes of a UDP header.
 const UDP: usize = 8;
-/// The default replay window, in packets: that of most implementations, and enough for a burst that several threads open.
+/// The default replay window, in packets. Most implementations have it, and it is enough for a burst that several threads open.
 const WINDOW: u32 = 64;
 
 /// Usage of an SA or a policy, counted by the threads of the data path.
@@ -27,7 +27,7 @@ const WINDOW: u32 = 64;
 pub(crate) struct Usage {
     pub(crate) bytes: AtomicU64,
     pub(crate) packets: AtomicU64,
-    /// Seconds since 1970; 0 before the first packet.
+    /// The time of the first packet and, in `last`, of the last packet, in seconds since 1970; 0 before the first packet.
     pub(crate) first: AtomicU64,
     pub(crate) last: AtomicU64,
 }
@@ -49,7 +49,7 @@ impl Usage {
         (packets, self.bytes.fetch_add(bytes, Ordering::Relaxed) + bytes)
     }
 
-    /// Converts the counters to those of XFRM.
+    /// Converts the counters to the counters of XFRM.
     pub(crate) fn counters(&self, add_time: u64) -> Counters {
         let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         Counters { bytes: load(&self.bytes), packets: load(&self.packets), add_time, use_time: load(&self.first) }
@@ -69,7 +69,7 @@ pub(crate) struct Volume {
     hard_bytes: AtomicU64,
     soft_packets: AtomicU64,
     hard_packets: AtomicU64,
-    /// The daemon has been notified of the soft limit, and of the hard one.
+    /// True if the daemon has been notified: of the soft limit, and of the hard limit.
     notified: [AtomicBool; 2],
 }
 
@@ -87,7 +87,7 @@ impl Volume {
         volume
     }
 
-    /// Sets new limits, of which the daemon has not been notified.
+    /// Sets new limits. The daemon will be notified when they are reached, even if it was notified of the old limits.
     pub(super) fn set(&self, limits: &Limits) {
         let Limits { soft_bytes, hard_bytes, soft_packets, hard_packets, .. } = *limits;
         self.soft_bytes.store(soft_bytes, Ordering::Relaxed);
@@ -112,7 +112,7 @@ impl Volume {
 
     /// Returns the limit that these totals have reached.
     fn limit(&self, (packets, bytes): (u64, u64)) -> Option<LimitKind> {
-        // Like Linux, treats a missing limit as one that is never reached; a limit of 0 is reached by the first packet.
+        // Like Linux, treats a missing limit as a limit that is never reached; a limit of 0 is reached by the first packet.
         let reaches = |limit_bytes: &AtomicU64, limit_packets: &AtomicU64| {
             bytes >= limit_bytes.load(Ordering::Relaxed) || packets >= limit_packets.load(Ordering::Relaxed)
         };
@@ -137,8 +137,8 @@ impl Volume {
         !self.notified[reached as usize].swap(true, Ordering::Relaxed)
     }
 
-    /// Returns the limit that an SA has reached. If there is none, a thread has reported earlier limits: the new ones will be reported
-    /// again.
+    /// Returns the limit that an SA has reached. If it has reached none, a report by a thread was about earlier limits. Threads then report
+    /// the present limits when they are reached.
     fn due(&self, usage: &Usage) -> Option<LimitKind> {
         let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let due = self.limit((load(&usage.packets), load(&usage.bytes)));
@@ -157,7 +157,7 @@ pub(crate) struct SaInfo {
     pub(crate) reqid: u32,
     /// Tunnel or transport mode.
     pub(crate) mode: Mode,
-    /// The SA's packets are in UDP.
+    /// True if the SA's packets are in UDP.
     pub(crate) is_in_udp: bool,
     /// The algorithms and their key sizes in bits.
     pub(crate) algorithm: String,
@@ -197,11 +197,11 @@ pub(crate) struct OutgoingSa {
     pub(crate) send_lock: Mutex<()>,
     /// The UDP port of the peer, 0 without UDP.
     peer_port: AtomicU16,
-    /// The DSCP is copied to the outer header.
+    /// True if the DSCP is copied to the outer header.
     pub(crate) copies_dscp: bool,
-    /// The ECN field is copied to the outer header.
+    /// True if the ECN field is copied to the outer header.
     pub(crate) copies_ecn: bool,
-    /// Routers may fragment the SA's packets: the outer header has no DF flag.
+    /// True if routers may fragment the SA's packets: the outer header then has no DF flag.
     pub(crate) may_fragment: bool,
     /// MTU of the path in bytes, IP headers included.
     pub(crate) mtu: AtomicUsize,
@@ -213,7 +213,7 @@ pub(crate) struct OutgoingSa {
 }
 
 impl OutgoingSa {
-    /// Returns the length of the largest packet that fits the known path within ESP.
+    /// Returns the length in bytes of the largest packet whose ESP packet fits the known path MTU.
     pub(crate) fn max_inner_packet(&self) -> usize {
         let outside = if self.info.is_transport() { self.outer_header() } else { 0 };
         outside + self.esp.payload_within(self.max_esp_packet())
@@ -224,7 +224,7 @@ impl OutgoingSa {
         if bytes < self.tfc_padding { bytes.max(self.tfc_padding.min(self.max_inner_packet())) } else { bytes }
     }
 
-    /// Returns the headers of a packet that stay outside its ESP; `None` if it cannot be carried.
+    /// Returns the headers of a packet that stay outside its ESP; `None` if the packet cannot be carried.
     pub(crate) fn outside(&self, packet: &[u8]) -> Option<Outside> {
         if self.info.is_transport() { Outside::of(packet) } else { Some(Outside::default()) }
     }
@@ -234,7 +234,7 @@ impl OutgoingSa {
         Endpoints { from: self.info.source, to: (self.id.destination, self.peer_port.load(Ordering::Relaxed)).into() }
     }
 
-    /// Returns the length of the largest ESP packet that fits the known path.
+    /// Returns the length in bytes of the largest ESP packet that fits the known path MTU.
     pub(crate) fn max_esp_packet(&self) -> usize {
         let header = self.outer_header() + if self.info.is_in_udp { UDP } else { 0 };
         self.mtu.load(Ordering::Relaxed).saturating_sub(header)
@@ -255,11 +255,11 @@ pub(crate) struct IncomingSa {
     pub(crate) esp: Inbound,
     /// The UDP port of the peer according to the daemon, 0 without UDP.
     peer_port: AtomicU16,
-    /// The daemon has been notified that packets come from another source.
+    /// True if the daemon has been notified that packets come from another source.
     pub(crate) move_notified: AtomicBool,
-    /// The ECN field of the outer header is applied to the packet.
+    /// True if the ECN field of the outer header is applied to the packet.
     pub(crate) copies_ecn: bool,
-    /// The DSCP of the outer header is copied to the packet.
+    /// True if the DSCP of the outer header is copied to the packet.
     pub(crate) decapsulates_dscp: bool,
     pub(crate) usage: Usage,
     pub(crate) volume: Volume,
@@ -269,7 +269,7 @@ pub(crate) struct IncomingSa {
 }
 
 impl IncomingSa {
-    /// Returns the source of its packets according to the daemon.
+    /// Returns the source of the SA's packets according to the daemon.
     pub(crate) fn peer(&self) -> SocketAddr {
         (self.info.source, self.peer_port.load(Ordering::Relaxed)).into()
     }
@@ -287,7 +287,7 @@ pub(crate) enum ActiveSa {
 pub(crate) struct Carriage {
     /// The UDP port of ESP.
     pub(crate) port: u16,
-    /// There are raw sockets of IPv4, and of IPv6.
+    /// True if there are raw sockets: for IPv4, and for IPv6.
     pub(crate) raw: [bool; 2],
 }
 
@@ -295,7 +295,7 @@ pub(crate) struct Carriage {
 pub(super) struct Checked<'s> {
     pub(super) sa: &'s Sa,
     pub(super) keyed: Keyed<'s>,
-    /// The SA is for incoming packets.
+    /// True if the SA is for incoming packets.
     pub(super) is_incoming: bool,
     /// The last sequence number according to the daemon.
     pub(super) daemon_sequence: u64,
@@ -413,7 +413,7 @@ impl ActiveSa {
         }
     }
 
-    /// Sets the UDP ports, of which only the peer's may have changed.
+    /// Sets the peer's UDP port. The other port has not changed.
     pub(super) fn set_ports(&self, encapsulation: &Encapsulation) {
         match self {
             ActiveSa::Out(sa) => sa.peer_port.store(encapsulation.destination_port, Ordering::Relaxed),
@@ -470,7 +470,7 @@ pub(super) fn check(sa: &Sa) -> Result<(), Refusal> {
     }
     check_marks(&[sa.mark, sa.set_mark], sa.interface_id)?;
     let Selector { source, destination, source_port, destination_port, protocol, interface, .. } = sa.selector;
-    // All packets of transport mode have the addresses of the SA. Charon names them once more.
+    // All packets of transport mode have the addresses of the SA. Charon repeats these addresses in the selector.
     let is_of_ends = is_transport && source.contains(sa.source) && destination.contains(sa.id.destination);
     let narrows = !is_of_ends && source.length | destination.length != 0 || protocol != 0 || interface != 0;
     if narrows || source_port.mask | destination_port.mask != 0 {

@@ -69,7 +69,7 @@ fn check_marks(marks: &[Option<Mark>], interface_id: u32) -> Result<(), Refusal>
     Err(Refusal::new(libc::EOPNOTSUPP, text))
 }
 
-/// Returns whether a mark differs from that of SAs and policies without one.
+/// Returns whether a mark differs from the mark of SAs and policies that set none.
 fn is_mark(mark: Option<Mark>) -> bool {
     mark.is_some_and(|Mark { value, mask }| value | mask != 0)
 }
@@ -78,7 +78,7 @@ fn is_mark(mark: Option<Mark>) -> bool {
 const LOWEST: u32 = 256;
 /// The time that an SPI waits for its keys: the value that charon sets in Linux (`xfrm_acq_expires`).
 const LARVAL: Duration = Duration::from_secs(165);
-/// Most SAs. Each takes some kilobytes.
+/// Maximum number of SAs. Each takes some kilobytes.
 const MOST: usize = 65_536;
 
 /// An SA.
@@ -88,15 +88,15 @@ pub(crate) struct Entry {
     pub(crate) sa: Sa,
     /// `None` while the SA has an SPI but no keys.
     pub(crate) active: Option<ActiveSa>,
-    /// The serial number, which distinguishes this SA from earlier and later ones with the same ID. It is also its place in the
-    /// order of arrival.
+    /// The serial number, which distinguishes this SA from earlier and later ones with the same ID. SAs that
+    /// arrive later have higher numbers.
     pub(crate) serial: u64,
-    /// The fingerprint of its key.
+    /// The fingerprint of the SA's key.
     key: Option<Fingerprint>,
-    /// The last sequence number, once the SA was removed.
+    /// The last sequence number; `None` until the SA is removed.
     last: Option<u64>,
     pub(crate) added: Instant,
-    /// The daemon has been notified of the soft limit; other SAs are preferred.
+    /// True if the daemon has been notified of the soft limit; other SAs are preferred.
     is_dying: bool,
 }
 
@@ -158,7 +158,7 @@ pub(crate) struct Associations {
 }
 
 impl Associations {
-    /// Creates an empty table for a data path on a UDP port and raw sockets.
+    /// Creates an empty table for a data path that uses the UDP port `port` and raw sockets.
     ///
     /// # Errors
     /// The system has no random bytes.
@@ -180,7 +180,7 @@ impl Associations {
     /// # Errors
     /// ENOENT if none is free in the range, EPROTONOSUPPORT for AH and IPComp.
     pub(crate) fn allocate(&mut self, request: &AllocSpi) -> Result<Sa, Refusal> {
-        // Refused here, charon goes on without IPComp.
+        // If this request is refused for IPComp, charon goes on without IPComp.
         association::check_protocol(&request.sa)?;
         check_marks(&[request.sa.mark], request.sa.interface_id)?;
         let (lowest, highest) = (request.lowest.max(LOWEST), request.highest);
@@ -205,7 +205,7 @@ impl Associations {
     /// Adds an SA, gives keys to a reserved SPI, or changes limits and port of an existing SA.
     ///
     /// # Errors
-    /// EEXIST and ESRCH as on Linux, EEXIST for a key that is in use, and those of [`Checked`].
+    /// EEXIST and ESRCH as on Linux, EEXIST for a key that is in use, and the errors of [`Checked`].
     pub(crate) fn add(&mut self, mut sa: Sa, update: bool, is_ours: impl Fn(IpAddr) -> bool) -> Result<(), Refusal> {
         suite::complete(&mut sa);
         let existing = self.entries.get(&sa.id);
@@ -338,7 +338,8 @@ impl Associations {
         all
     }
 
-    /// Applies time limits: marks SAs that are to be rekeyed, and removes expired ones. Returns both.
+    /// Applies time limits: marks SAs that are to be rekeyed, and removes expired SAs. Returns the SAs of
+    /// both kinds.
     pub(crate) fn age(&mut self, now: Instant) -> Vec<(Sa, LimitKind)> {
         let (mut expirations, mut ended) = (Vec::new(), Vec::new());
         for entry in self.entries.values_mut() {
@@ -369,7 +370,7 @@ impl Associations {
         let mut expirations = Vec::new();
         let Some(entry) = self.entries.get_mut(id).filter(|entry| entry.serial == serial) else { return expirations };
         let due = entry.active.as_ref().and_then(ActiveSa::due);
-        // The hard limit may have been reached meanwhile. The daemon is notified of both.
+        // The hard limit may have been reached since the report. The daemon is notified of both limits.
         if reported == LimitKind::Soft && due == Some(LimitKind::Hard) && !entry.is_dying {
             entry.set_dying(true, &self.view);
             expirations.push((entry.snapshot(), LimitKind::Soft));
@@ -378,7 +379,8 @@ impl Associations {
         expirations
     }
 
-    /// Marks an SA that has reached its soft limit; removes one that has reached its hard limit or has no sequence numbers left.
+    /// Marks an SA that has reached its soft limit; removes an SA that has reached its hard limit or has no sequence
+    /// numbers left.
     pub(crate) fn due(&mut self, id: &SaId) -> Option<(Sa, LimitKind)> {
         let entry = self.entries.get_mut(id)?;
         match entry.active.as_ref()?.due()? {

@@ -11,7 +11,7 @@ use super::view::{InstalledPolicy, template};
 use super::{Refusal, check_marks, is_mark};
 use crate::packet::ip::{DCCP, GRE, ICMP, ICMPV6, SCTP, TCP, UDP, UDP_LITE};
 
-/// Most policies.
+/// Maximum number of policies.
 const MOST: usize = 65_536;
 /// Number of index bits that encode the direction.
 const DIRECTION: u32 = 3;
@@ -28,7 +28,7 @@ pub(crate) struct Policies {
 }
 
 impl Policies {
-    /// Adds a policy, or replaces the one with the same selector. Returns the added one.
+    /// Adds a policy, or replaces the policy with the same selector and direction. Returns the added policy.
     ///
     /// # Errors
     /// EEXIST if a policy exists and `update` is false; EOPNOTSUPP for unsupported features.

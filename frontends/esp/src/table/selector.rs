@@ -7,11 +7,11 @@ use gantry_abi_xfrm::{Prefix, Selector};
 
 use crate::packet::ip::Flow;
 
-/// The place of a policy among all: its priority, and the order of arrival.
+/// The position of a policy among all policies: its priority, and the order of arrival.
 pub(crate) type Order = (u32, u32);
 
-/// Finds the first of all selectors that match a packet. Those that compare the same parts of packets share a hash table, so that neither a
-/// look-up nor a change grows with their number.
+/// Finds the first of all selectors that match a packet. Selectors that compare the same parts of packets share a hash table, so the time
+/// of a look-up or a change does not grow with the number of selectors.
 #[derive(Debug)]
 pub(super) struct Index<T> {
     all: BTreeMap<Order, T>,
@@ -73,7 +73,8 @@ impl<T> Index<T> {
     }
 }
 
-/// Returns the place of a selector; `None` for one with an interface, which matches no packet, since all come from the TUN device.
+/// Returns the hash table of a selector, as its shape, and the key in that table. Returns `None` for a selector with an interface: it
+/// matches no packet, since all packets come from the TUN device.
 fn place(selector: &Selector) -> Option<(Shape, Flow)> {
     let Selector { source, destination, source_port, destination_port, protocol, interface, .. } = *selector;
     let shape = Shape {
@@ -90,7 +91,7 @@ fn place(selector: &Selector) -> Option<(Shape, Flow)> {
 }
 
 impl Shape {
-    /// Clears the parts of a flow that do not count; `None` if its addresses are shorter than the prefixes.
+    /// Clears the parts of a flow that the shape does not compare. Returns `None` if its addresses are shorter than the prefixes.
     fn part(self, flow: &Flow) -> Option<Flow> {
         let network = |address: IpAddr, length: u8| {
             let most = if address.is_ipv4() { 32 } else { 128 };

@@ -1,8 +1,9 @@
 //! Sequence numbers used under keys whose SAs were removed.
 //!
 //! An IKE daemon that moves an SA reads its sequence numbers, deletes it and adds it again; packets pass between the first step and the
-//! second. An SA with the same key continues after the last number that was really used, not after the daemon's. AES-GCM, ChaCha20-Poly1305
-//! and AES-CTR lose their security if a number repeats (RFC 4106, 3). Addresses do not matter, since the peer may have moved.
+//! second. An SA with the same key continues after the last number that was really used, not after the daemon's number. AES-GCM,
+//! ChaCha20-Poly1305 and AES-CTR lose their security if a number repeats (RFC 4106, 3). Addresses do not matter, since the peer may have
+//! moved.
 //!
 //! The table holds an HMAC of each key under a random key, and no keys.
 
@@ -14,9 +15,9 @@ use gantry_digest::{Algorithm, HmacKey};
 use super::Refusal;
 use super::association::Checked;
 
-/// Most remembered keys of a direction: the most SAs.
+/// Maximum number of remembered keys of a direction. It equals the maximum number of SAs.
 const MOST: usize = 65_536;
-/// Most sequence numbers that an SA with a fresh key may skip: a peer with extended numbers expects the first one below 2^32.
+/// Maximum of the sequence numbers that an SA with a fresh key may skip: a peer with extended numbers expects a first number below 2^32.
 const MOST_SKIPPED: u64 = 1 << 31;
 
 /// The fingerprint of a key, which does not reveal it. Without the random HMAC key not even a guess can be verified.
@@ -62,8 +63,8 @@ impl SequenceHistory {
 
 /// The highest sequence number of each key.
 ///
-/// The table is bounded. When it is full, it forgets the half with the lowest numbers, and keeps the highest of these. An SA with an
-/// unknown key may have one of the forgotten keys, and so begins after all of them.
+/// The table is bounded. When it is full, it forgets the half with the lowest numbers, and keeps only the highest of these numbers. An SA
+/// with an unknown key may have one of the forgotten keys, and so begins after all of them.
 #[derive(Debug, Default)]
 pub(super) struct Numbers {
     last: HashMap<Fingerprint, u64>,
@@ -87,7 +88,7 @@ impl Numbers {
         }
     }
 
-    /// Returns the number after which an SA begins to send, given the daemon's.
+    /// Returns the number after which an SA begins to send, given the daemon's number.
     ///
     /// # Errors
     /// ENOBUFS if too many numbers would be skipped.
@@ -101,8 +102,8 @@ impl Numbers {
         }
     }
 
-    /// Returns the number after which packets of an SA may arrive, given the daemon's. An unknown key is fresh if the daemon's number is
-    /// 0: its peer begins with the first number.
+    /// Returns the number after which packets of an SA may arrive, given the daemon's number. An unknown key is fresh if that
+    /// number is 0: its peer begins with the first number.
     pub(super) fn last_received(&self, key: Fingerprint, daemon_sequence: u64) -> u64 {
         match self.last.get(&key) {
             Some(last) => daemon_sequence.max(*last),

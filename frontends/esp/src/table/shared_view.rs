@@ -30,7 +30,7 @@ impl SharedView {
         self.generation.fetch_add(1, Ordering::Release);
     }
 
-    /// Returns the number of changes so far. Results of look-ups are valid until it changes.
+    /// Returns the number of changes so far. Results of look-ups are valid until this number changes.
     pub(crate) fn generation(&self) -> u64 {
         self.generation.load(Ordering::Acquire)
     }

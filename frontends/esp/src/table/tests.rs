@@ -86,7 +86,7 @@ fn reach(associations: &mut Associations, spi: u32, limit: LimitKind) {
     assert_eq!(reached.iter().map(|(_, reached)| *reached).collect::<Vec<_>>(), [limit]);
 }
 
-/// Adds a policy, also to the view.
+/// Adds a policy to the table and to the view.
 fn install(associations: &Associations, policies: &mut Policies, policy: Policy) -> Arc<InstalledPolicy> {
     let added = policies.add(policy, false).unwrap();
     associations.view.change(|view| view.replace_policy(None, Some(&added)));
@@ -199,7 +199,7 @@ fn ids_and_selectors_are_unique() {
     assert_eq!(errno(associations.add(sa(FAR, 0x1001), true, is_near)), libc::ESRCH);
     associations.add(sa(FAR, 0x1001), false, is_near).unwrap();
     assert_eq!(errno(associations.add(sa(FAR, 0x1001), false, is_near)), libc::EEXIST);
-    // A peer may choose an SPI that is also one of ours.
+    // A peer may choose an SPI that this host has also assigned.
     associations.add(sa(NEAR, 0x1001), false, is_near).unwrap();
     let mut second = sa(NEAR, 0x1001);
     second.id.destination = [10, 0, 0, 3].into();

@@ -9,12 +9,12 @@ use super::association::{ActiveSa, IN, check, numbers, replay_window};
 /// Refuses an update that changes anything but limits and the peer's port.
 ///
 /// # Errors
-/// EOPNOTSUPP, and those of [`check`].
+/// EOPNOTSUPP, and the errors of [`check`].
 pub(super) fn check_update(current: &Sa, active: &ActiveSa, update: &Sa) -> Result<(), Refusal> {
     check(update)?;
     let is_incoming = matches!(active, ActiveSa::In(_));
     let keys = |sa: &Sa| (sa.aead.clone(), sa.cipher.clone(), sa.authentication.clone());
-    // The peer's port is that of a NAT, which may assign another one.
+    // A NAT assigns the peer's port, and may assign another port later.
     let fixed = |sa: &Sa| {
         let mut encapsulation = sa.encapsulation?;
         let Encapsulation { source_port, destination_port, .. } = &mut encapsulation;

@@ -27,7 +27,7 @@ pub(crate) struct InstalledPolicy {
 }
 
 impl InstalledPolicy {
-    /// Returns its place among all policies. Indexes ascend in the order of arrival.
+    /// Returns the policy's place among all policies. Indexes ascend in the order of arrival.
     pub(crate) fn order(&self) -> Order {
         (self.policy.priority, self.policy.index)
     }
@@ -36,7 +36,7 @@ impl InstalledPolicy {
 /// The treatment of packets that match a policy for outgoing packets.
 #[derive(Debug)]
 pub(crate) enum Verdict {
-    /// Refuses the packets. Policies that let packets pass unprotected are here, too: their packets are routed past the tunnel.
+    /// Refuses the packets. Policies that let packets pass unprotected have this verdict, too: their packets are routed past the tunnel.
     Block,
     /// Sends the packets through this SA, once there is one.
     Protect(Option<Arc<OutgoingSa>>),
@@ -51,7 +51,7 @@ pub(crate) struct Rule {
 
 /// Destination, source, reqid and mode that a template asks for.
 type TemplateKey = (IpAddr, IpAddr, u32, Mode);
-/// Among SAs that match alike, later ones are preferred, but dying ones come last (`xfrm_state_look_at` of Linux).
+/// Among SAs that match the same template, later SAs are preferred, but dying SAs come last (`xfrm_state_look_at` of Linux).
 type Preference = (bool, Reverse<u64>);
 
 #[derive(Debug, Default)]
@@ -107,8 +107,8 @@ impl View {
         }
     }
 
-    /// Returns whether another peer behind the same NAT has the addresses and the reqid of this SA of transport mode. Packets for one peer would
-    /// go to the other (RFC 3948, 5.2).
+    /// Returns whether another peer behind the same NAT has the addresses and the reqid of this SA of transport mode. Packets for one peer
+    /// would go to the other (RFC 3948, 5.2).
     pub(crate) fn has_other_peer(&self, sa: &OutgoingSa) -> bool {
         let [key, _] = template_keys(sa);
         let of_other = |other: &Arc<OutgoingSa>| other.endpoints().to != sa.endpoints().to;
@@ -173,7 +173,7 @@ impl View {
     }
 }
 
-/// Returns the keys of templates that an SA fits: those with its reqid, and those without one.
+/// Returns the keys of templates that an SA fits: templates with the SA's reqid, and templates without a reqid.
 fn template_keys(sa: &OutgoingSa) -> [TemplateKey; 2] {
     [sa.info.reqid, 0].map(|reqid| (sa.id.destination, sa.info.source, reqid, sa.info.mode))
 }
@@ -184,8 +184,8 @@ pub(crate) fn template(policy: &Policy) -> Option<&Template> {
     policy.templates.iter().filter(is_served).find(|template| !template.optional)
 }
 
-/// Returns source and destination of the SA that a template asks for. In transport mode they are those of the packet (`xfrm_tmpl_resolve_one` of
-/// Linux).
+/// Returns source and destination of the SA that a template asks for. In transport mode they are those of the packet
+/// (`xfrm_tmpl_resolve_one` of Linux).
 pub(crate) fn ends(template: &Template, flow: &Flow) -> (IpAddr, IpAddr) {
     match template.mode {
         Mode::Transport => (flow.source, flow.destination),

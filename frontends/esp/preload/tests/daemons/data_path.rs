@@ -19,7 +19,7 @@ use crate::namespace::Namespace;
 const FOLDER: &str = "GANTRY_TEST_FOLDER";
 const PROTECT: &str = "GANTRY_TEST_PROTECT";
 
-/// Starts a data path, and waits until it answers. Its output is in `log` of the folder.
+/// Starts a data path, and waits until it answers. Its output goes to the file `log` in the folder.
 pub(crate) fn start(namespace: &Namespace, folder: &Path, protect: &[&str]) -> Child {
     let log = File::options().create(true).append(true).open(folder.join("log")).unwrap();
     let mut command = Command::new(std::env::current_exe().unwrap());

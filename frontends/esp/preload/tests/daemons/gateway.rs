@@ -29,7 +29,7 @@ pub(crate) struct Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Esp {
     Gantry,
-    /// strongSwan's own: kernel-libipsec.
+    /// strongSwan's own implementation, kernel-libipsec.
     Libipsec,
     /// The implementation of Linux, in a guest.
     #[allow(dead_code, reason = "used by the tests in guests")]
@@ -43,7 +43,7 @@ pub(crate) const GANTRY_13: Kind = Kind { esp: Esp::Gantry, debian: 13 };
 pub(crate) const LIBIPSEC_12: Kind = Kind { esp: Esp::Libipsec, debian: 12 };
 pub(crate) const LIBIPSEC_13: Kind = Kind { esp: Esp::Libipsec, debian: 13 };
 
-/// Returns whether the prerequisites of `kinds` are installed. Reports and counts missing ones.
+/// Returns whether the prerequisites of `kinds` are installed. Reports and counts missing prerequisites.
 pub(crate) fn is_possible(kinds: &[Kind]) -> bool {
     let programs = [(CHARON, "charon"), ("/usr/sbin/swanctl", "swanctl"), ("/usr/bin/tcpdump", "tcpdump")];
     let missing = programs.iter().find(|(path, _)| !Path::new(path).exists()).map(|(_, name)| *name);
@@ -65,7 +65,7 @@ pub(crate) fn is_root() -> bool {
 
 /// Returns the folder of a minimal Debian with more programs (`scripts/fresh-debian`); `None` if the archive cannot be reached.
 pub(crate) fn fresh_debian(debian: u8, with: &str) -> Option<PathBuf> {
-    // One at a time: later callers find the folder that the first has made.
+    // One caller at a time: later callers find the folder that the first caller has made.
     static LOCK: Mutex<()> = Mutex::new(());
     let _guard = LOCK.lock().unwrap_or_else(PoisonError::into_inner);
     let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..");
@@ -91,7 +91,7 @@ pub(crate) struct Plan {
     pub(crate) second: [&'static str; 2],
     /// Lines at the end of the file.
     pub(crate) sections: &'static str,
-    /// Traffic selectors of the first gateway and of the second; `None`: their own inner addresses.
+    /// Traffic selectors of the first gateway and of the second. `None` stands for the gateways' own inner addresses.
     pub(crate) inside: Option<[&'static str; 2]>,
     /// Destinations that the data paths protect in any case.
     pub(crate) protect: Vec<&'static str>,
@@ -147,7 +147,7 @@ impl Gateway {
         inner(self.place, is_v6)
     }
 
-    /// Starts the data path, if this gateway uses Gantry's, and the daemon. Waits until both answer.
+    /// Starts the daemon, after the data path if this gateway uses Gantry's ESP. Waits until both answer.
     pub(crate) fn start(&mut self) {
         if self.kind.esp == Esp::Gantry {
             self.start_data_path();
@@ -157,7 +157,7 @@ impl Gateway {
 
     pub(crate) fn start_data_path(&mut self) {
         self.data_path = Some(data_path::start(&self.namespace, &self.folder.join("esp"), &self.protect));
-        // Has room for all packets that arrive while the data path has no CPU.
+        // The queue then has room for all packets that arrive while the data path has no CPU.
         self.namespace.ip("link set gantry0 txqueuelen 20000");
     }
 
@@ -170,7 +170,7 @@ impl Gateway {
         self.swanctl(&format!("--load-all --file {folder}/swanctl.conf"));
     }
 
-    /// Starts the gateway's daemon with `root` as its file system, over the data path if the gateway uses Gantry's.
+    /// Starts the gateway's daemon with `root` as its file system, over the data path if the gateway uses Gantry's ESP.
     pub(crate) fn run(&mut self, root: &Path, program: &str) {
         let log = File::options().create(true).append(true).open(self.folder.join("said")).unwrap();
         let mut command = Command::new("unshare");
@@ -339,7 +339,7 @@ pub(crate) fn configure(gateway: &Gateway, plan: &Plan, peer: &str) {
     let folder = folder.display();
     // The kernel consults policies only for packets that have a route.
     let charon = if kind.esp == Esp::Kernel { "install_routes = yes" } else { plan.charon };
-    // The peer of the second gateway is the first one; the peer of every other gateway is the second one.
+    // The peer of the second gateway is the first gateway; the peer of every other gateway is the second gateway.
     let (is_second, other) = (*place == 1, usize::from(*place != 1));
     let [own_connection, own_child] = if is_second { plan.second } else { plan.first };
     let esp = if kind.esp == Esp::Libipsec { "kernel-libipsec" } else { "" };

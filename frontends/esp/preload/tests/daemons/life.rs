@@ -66,8 +66,8 @@ fn rekeying_under_traffic_loses_no_packet() {
     }
 }
 
-/// Lets SAs reach a limit: the data path notifies the daemon (XFRM_MSG_EXPIRE), which rekeys in time. Only one end has limits: with both,
-/// charon loses track of rekey collisions if the next limit is reached before a collision is resolved.
+/// Lets SAs reach a limit: the data path notifies the daemon (XFRM_MSG_EXPIRE), which rekeys in time. Only one end has limits: with limits
+/// at both ends, charon loses track of rekey collisions if the next limit is reached before a collision is resolved.
 fn assert_limits_rekey(kinds: [Kind; 2], child: &'static str) {
     if !is_possible(&kinds) {
         return;

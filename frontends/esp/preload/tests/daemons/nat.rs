@@ -111,7 +111,7 @@ impl Nat {
         self.0.ip("link set far up");
     }
 
-    /// Changes the address, which also drops the connections of the old one.
+    /// Changes the address, which also drops the connections of the old address.
     fn move_away(&self) {
         self.0.ip(&format!("address delete {}/24 dev far", ADDRESSES[0]));
         self.0.ip(&format!("address add {}/24 dev far", ADDRESSES[1]));

@@ -39,7 +39,7 @@ pub(crate) fn client_plan(network: &'static str) -> Plan {
     }
 }
 
-/// The client uses the address that the peer assigned, also for unbound sockets.
+/// The client uses the address that the peer assigned, even for unbound sockets.
 #[test]
 #[ignore = "as root, in network namespaces"]
 fn a_client_with_a_virtual_address_sends_from_it() {

@@ -40,7 +40,7 @@ struct Progress {
     received_below: AtomicU64,
     /// The longest time between two received packets, in milliseconds.
     longest_pause: AtomicU64,
-    /// Set once the sender has stopped: the number of packets that count, and the number of those that can arrive.
+    /// Set once the sender has stopped: the number of packets that count, and the number of packets among them that can arrive.
     expected: OnceLock<(u64, usize)>,
 }
 
@@ -78,7 +78,7 @@ impl Stream {
         let receiver = to.enter(|| UdpSocket::bind((destination, 0))).unwrap();
         let sender = from.enter(|| UdpSocket::bind((source, 0))).unwrap();
         receiver.set_read_timeout(Some(CHECK_INTERVAL)).unwrap();
-        // Has room for all packets that arrive while the test has no CPU.
+        // The buffer then has room for all packets that arrive while the test has no CPU.
         setsockopt(&receiver, sockopt::RcvBufForce, &(16 << 20)).unwrap();
         let to = receiver.local_addr().unwrap();
         let progress = Arc::new(Progress::default());

@@ -240,7 +240,7 @@ fn unsupported_features_are_refused_with_a_text() {
     }
     let spi = "state allocspi src 10.2.0.2 dst 10.1.0.1 proto esp mode tunnel min 0x100 max 0xffff";
     refused(&format!("{spi} mark 7"), marks);
-    // A mark, an interface or a type makes a selector that of another policy.
+    // A mark, an interface or a type makes the same selector belong to another policy.
     pair.a.xfrm(&format!("policy add {selector} dir out action block"));
     for other in ["mark 7", "if_id 7", "ptype sub"] {
         for command in ["get", "delete"] {

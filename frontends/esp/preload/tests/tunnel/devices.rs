@@ -153,6 +153,6 @@ fn a_second_data_path_in_a_namespace_is_refused() {
     let refused = pair.a.namespace.enter(|| Server::new(gantry, options)).err().expect("the second data path starts");
     let text = "this network namespace: it has another data path, whose device is gantry0";
     assert_eq!(refused.to_string(), text);
-    // The first one works as before.
+    // The first data path works as before.
     datagrams(&pair.a, &pair.b, V4, [100].into_iter());
 }

@@ -27,7 +27,7 @@ impl Victim {
         Self { peer, program }
     }
 
-    /// Seals a packet to the program that contains a number.
+    /// Seals a packet that contains a number and is addressed to the program.
     fn packet(&self, number: u8) -> Vec<u8> {
         self.packet_from(self.peer.inner(V4).0, number)
     }
@@ -167,7 +167,7 @@ fn a_truncated_packet_is_refused() {
 fn packets_without_an_sa_are_counted_and_dropped() {
     let victim = Victim::new(&Keys::gcm(), "replay-window 32");
     let packet = victim.packet(1);
-    // The other end's SPI is that of an outgoing SA, not of an incoming one.
+    // The other end's SPI belongs to an outgoing SA, not to an incoming SA.
     for spi in [1, OUTBOUND_SPI + 1, OUTBOUND_SPI + 7, u32::MAX] {
         victim.peer.send(&[&spi.to_be_bytes(), &packet[4..]].concat());
     }
@@ -235,7 +235,7 @@ fn a_blocking_policy_applies_despite_one_of_the_other_direction() {
     host.xfrm(&format!("policy delete {own_selector}"));
     victim.peer.send(&victim.packet(1));
     host.await_counter("unadmitted", 2);
-    // A blocking policy has no effect behind one with a better priority.
+    // A blocking policy has no effect behind a policy with a better priority.
     host.xfrm(&format!("policy add {all} dir in priority 9 {template}"));
     host.xfrm(&format!("policy add {own_selector} priority 10 action block"));
     victim.assert_counters(&[("unadmitted", 2)]);
@@ -245,7 +245,7 @@ fn a_blocking_policy_applies_despite_one_of_the_other_direction() {
     let packet = |to| victim.peer.seal(&udp((near, to), 9, 0, MARKER));
     victim.peer.send(&packet(host_behind));
     host.await_counter("unadmitted", 3);
-    // A new address becomes the host's own at once, and ceases to be so when it is deleted.
+    // A new address belongs to the host at once, until it is deleted.
     let blocks = |count: u64| {
         let mut before = host.counter("unadmitted");
         wait_until("packets are refused", || {
@@ -271,7 +271,7 @@ fn malformed_packets_within_esp_are_dropped() {
     let gantry = gantry_runtime::open(Config::default()).unwrap();
     let session = gantry.session(SessionParams::new(Algorithm::HmacSha256, &keys.integrity_key)).unwrap();
     let mut number = 100_u32;
-    // After the ESP header: payload, padding, its length, and the next header (RFC 4303, 2).
+    // After the ESP header: payload, padding, the length of the padding, and the next header (RFC 4303, 2).
     let mut send = |rest: &[u8]| {
         number += 1;
         let mut packet = [&OUTBOUND_SPI.to_be_bytes(), &number.to_be_bytes(), rest].concat();

@@ -144,7 +144,7 @@ fn packets_of_policies_are_stopped_without_the_firewall() {
     // Packets without a policy pass.
     pair.a.pings(1, "", pair.b.outer[V4]);
     pair.a.pings(1, "", pair.b.outer[V6]);
-    // The next data path has no policies yet, and a device is added meanwhile.
+    // The next data path has no policies yet, and a device is added before it has any.
     pair.a.serve(&Plan::default());
     pair.a.namespace.join("vn", &Namespace::new(), "fn");
     await_filters(&pair.a);

@@ -86,7 +86,7 @@ pub(crate) fn suites() -> Vec<Keys> {
 pub(crate) struct Sa<'h> {
     pub(crate) from: &'h Host,
     pub(crate) to: &'h Host,
-    /// The address family outside.
+    /// The index of the outer addresses' family.
     pub(crate) outer: usize,
     pub(crate) spi: u32,
     pub(crate) reqid: u32,
@@ -168,7 +168,7 @@ impl Pair {
         self.add_carried_tunnel(keys, outer, more, true);
     }
 
-    /// Adds a tunnel in UDP or without it.
+    /// Adds a tunnel, in UDP if `in_udp` is true.
     pub(crate) fn add_carried_tunnel(&self, keys: &Keys, outer: usize, more: &str, in_udp: bool) {
         let a_to_b = Sa { outer, in_udp, more, ..Sa::new(&self.a, &self.b, 0x1001, keys) };
         let b_to_a = Sa { outer, in_udp, more, ..Sa::new(&self.b, &self.a, 0x1002, &keys.with_other_keys()) };

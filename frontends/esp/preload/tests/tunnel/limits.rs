@@ -25,7 +25,7 @@ impl Monitor {
         let (sender, lines) = channel();
         thread::spawn(move || out.lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));
         let monitor = Self { child, lines };
-        // The monitor has joined its groups once it shows an event.
+        // Once the monitor shows an event, it has joined its groups.
         let probe = "src 192.0.2.1/32 dst 192.0.2.2/32 dir in";
         wait_until("the monitor shows events", || {
             host.xfrm(&format!("policy add {probe} action block"));
@@ -59,7 +59,8 @@ impl Drop for Monitor {
     }
 }
 
-/// Adds a tunnel from `a` to `b`, with further arguments of its SA at each end. Returns a program's sockets at both.
+/// Adds a tunnel from `a` to `b`, with further arguments of its SA at each end. Returns a program's sockets at both
+/// ends.
 fn one_way(pair: &Pair, [at_a, at_b]: [&str; 2]) -> [Udp; 2] {
     let a_to_b = Sa::new(&pair.a, &pair.b, 0x1001, &Keys::gcm());
     pair.b.xfrm(&Sa { more: at_b, ..a_to_b.clone() }.add());

@@ -54,7 +54,7 @@ fn the_outer_class_follows_the_flags_of_the_sa() {
 }
 
 /// Returns the classes of decapsulated packets, given pairs of inner and outer class. Also returns the count of
-/// dropped ones.
+/// dropped packets.
 fn decapsulated_classes(more: &str, pairs: &[(u8, u8)]) -> (Vec<Option<u8>>, u64) {
     let peer = Peer::new(&Keys::gcm(), more);
     let delivered = Listener::start(&peer.pair.b.namespace, "gantry0");

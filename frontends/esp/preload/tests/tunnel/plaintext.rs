@@ -1,4 +1,4 @@
-//! Packets protected by a policy never leave in clear: not before SAs, policies and a data path exist, nor while or after they do.
+//! Packets protected by a policy never leave in clear: not before SAs, policies and a data path exist, nor while or after they exist.
 
 use std::io::IoSlice;
 use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
@@ -40,7 +40,7 @@ impl Wire {
 
     /// Returns whether a datagram to a port was in clear, at either end. The frames stay for the next call.
     pub(crate) fn has_plaintext_to(&self, port: u16) -> bool {
-        // Behind the headers of Ethernet and IPv4, and the source port.
+        // The destination port is behind the headers of Ethernet and IPv4, and the source port.
         let is_one = |frame: &Vec<u8>| {
             frame.get(14 + 20 + 2..14 + 20 + 4) == Some(&port.to_be_bytes())
                 && frame.windows(MARKER.len()).any(|part| part == MARKER)
@@ -64,7 +64,7 @@ pub(crate) fn try_everything(host: &Host, to: &Host) {
             let _ = socket.connect(far).and_then(|()| socket.send(MARKER));
         };
         send(&host.udp_unbound(family));
-        // Sends on the device to the other host, regardless of rules and routes.
+        // Sends on the device that leads to the other host, regardless of rules and routes.
         let bound = host.udp_unbound(family);
         setsockopt(&*bound, sockopt::BindToDevice, &host.device.into()).unwrap();
         send(&bound);

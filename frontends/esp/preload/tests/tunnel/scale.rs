@@ -13,7 +13,7 @@ fn address(number: u32) -> String {
     format!("10.12.{}.{}", 1 + number / 256, number % 256)
 }
 
-/// Adds `count` SAs from `a` to `b`. Each carries the packets to one address of `b`.
+/// Adds `count` SAs from `a` to `b`. Each SA carries the packets to one address of `b`.
 fn add_many_tunnels(pair: &Pair, count: u32) {
     pair.b.namespace.ip("route add local 10.12.0.0/16 dev lo");
     let (mut near, mut far) = (String::new(), String::new());
@@ -85,7 +85,7 @@ fn packets_of_many_sas_share_a_batch() {
     let near = pair.a.udp(pair.a.inner[V4], 0);
     // Packets that arrive while the data path is stopped are taken together.
     let signal = |host: &Host, signal| kill(Pid::from_raw(host.process().cast_signed()), signal).unwrap();
-    // The sending thread takes 256 packets in a pass, the receiving thread eight datagrams.
+    // The sending thread takes 256 packets in a pass; the receiving thread takes eight datagrams.
     for (host, side, most) in [(&pair.a, "sent", 2), (&pair.b, "received", 14)] {
         let before = batches(host, side);
         let sent = pair.a.counter("sent_packets");

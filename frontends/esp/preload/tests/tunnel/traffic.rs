@@ -134,7 +134,7 @@ pub(crate) fn stream_while(from: &Host, to: &Host, inner: usize, bytes: usize, m
     });
 }
 
-/// A continuous flow of numbered datagrams from one host to another, and those that have arrived.
+/// A continuous flow of numbered datagrams from one host to another, and the datagrams that have arrived.
 pub(crate) struct Flow {
     stop: Arc<AtomicBool>,
     sender: JoinHandle<u32>,

@@ -60,7 +60,7 @@ fn policies(host: &Host, other: &Host, family: usize, further: &str) {
     host.xfrm(&format!("policy add src {far} dst {near} {further} dir in {template}"));
 }
 
-/// Panics if a host has dropped packets, other than those that every stack sends to a new device.
+/// Panics if a host has dropped packets, except packets that every stack sends to a new device.
 fn assert_nothing_dropped(pair: &Pair) {
     for host in [&pair.a, &pair.b] {
         for counter in ["unfit", "unadmitted", "malformed", "unsent", "replayed", "undelivered", "forged"] {
@@ -110,7 +110,7 @@ fn a_policy_for_l2tp_protects_its_port_alone() {
         let wire = Wire::new(&pair);
         let [near, far] = [&pair.a, &pair.b].map(|host| host.udp(host.outer[family], 1701));
         let mut buffer = vec![0; 4000];
-        // Frames of PPP, whose MTU L2TP programs set to 1,400 to 1,460 bytes, and longer ones.
+        // Frames of PPP, whose MTU L2TP programs set to 1,400 to 1,460 bytes, and longer frames.
         for size in [40, 1400, 1460, 1500, 3000] {
             let sent = crate::traffic::payload(size);
             near.send_to(&sent, far.local_addr().unwrap()).unwrap();
@@ -155,7 +155,7 @@ fn no_packet_leaves_in_clear_without_an_sa() {
     }
 }
 
-/// A notice to the sender would lower the path MTU of ESP, too, which has the same destination.
+/// A notice to the sender would also lower the path MTU of ESP packets, which have the same destination.
 #[test]
 #[ignore = "as root, in network namespaces"]
 fn packets_beyond_the_path_mtu_are_fragmented_behind_esp() {
@@ -227,7 +227,7 @@ impl Peer {
     }
 }
 
-/// Builds a datagram whose checksum is that between the private addresses.
+/// Builds a datagram whose checksum covers the private addresses `from` and `to`.
 fn datagram((from, to): (IpAddr, IpAddr), port: u16) -> Vec<u8> {
     let (IpAddr::V4(from), IpAddr::V4(to)) = (from, to) else { panic!("IPv4 alone") };
     let length = (8 + MARKER.len() as u16).to_be_bytes();
@@ -265,7 +265,7 @@ fn odd_payloads_are_counted_or_left_to_the_stack() {
     let delivered = Listener::start(&host.namespace, "gantry0");
     peer.send(NO_NEXT_HEADER, b"dummy");
     host.await_counter("dummies", 1);
-    // No payload, less than the headers, and IP in IP (RFC 3884), which only a device for IP in IP would take.
+    // No payload, a payload shorter than its header, and IP in IP (RFC 3884), which only a device for IP in IP would take.
     let inner = crate::peer::udp((peer.pair.a.outer[V4], host.outer[V4]), 9, 0, b"within");
     for (at, (next, payload)) in (1..).zip([(17, &[][..]), (6, &[1, 2, 3]), (58, &[1]), (4, &inner)]) {
         peer.send(next, payload);

@@ -110,7 +110,7 @@ fn a_policy_that_blocks_for_a_while_keeps_its_route() {
                 done.store(true, Ordering::Relaxed);
             });
             assert_eq!(refused.into_inner(), 0, "{near} to {far}");
-            // The queues may be full of the packets before.
+            // The queues may be full of earlier packets.
             wait_until("a packet passes again", || host.ping(&format!("-I {near}"), far.ip()).0 == 1);
             datagrams(host, other, family, [100].into_iter());
         }

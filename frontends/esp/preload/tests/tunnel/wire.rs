@@ -45,7 +45,7 @@ pub(crate) struct Esp {
     /// DSCP and ECN of the outer header.
     pub(crate) class: u8,
     pub(crate) spi: u32,
-    /// The sequence number; in a frame with several packets, that of the first packet.
+    /// The sequence number; in a frame with several packets, the number of the first packet.
     pub(crate) number: u32,
     pub(crate) bytes: usize,
 }

@@ -21,17 +21,18 @@ const RTM_DELTFILTER: u16 = 45;
 const LINK: usize = 16;
 const ADDRESS: u16 = 1;
 const ETHERNET: u16 = 1;
-/// Both directions of a device, and the outgoing one.
+/// The handles of a device's queueing discipline for filters of both directions, and of its outgoing direction.
 const CLSACT: u32 = 0xFFFF_FFF1;
 const EGRESS: u32 = 0xFFFF_FFF3;
 const KIND: u16 = 1;
 const OPTIONS: u16 = 2;
-/// Options of a filter of the kind `bpf`: the length of a program, the program, and flags: its result is the verdict.
+/// Options of a filter of the kind `bpf`: the length of a program, the program, and flags. The flag `DIRECT` makes
+/// the program's result the verdict.
 const LENGTH: u16 = 4;
 const STEPS: u16 = 5;
 const FLAGS: u16 = 8;
 const DIRECT: u32 = 1;
-/// The priority among the filters of a device, and the number of ours.
+/// The priority of our filter among the filters of a device, and its number.
 const PRIORITY: u32 = 7;
 const HANDLE: u32 = 0x4745;
 
@@ -43,16 +44,16 @@ pub(super) struct Filters {
     tunnel: u32,
     /// Policies of IPv4 and of IPv6.
     policies: [BTreeMap<Order, SteeredPolicy>; 2],
-    /// The order numbers of the policies, by [`passes`](SteeredPolicy::passes): first those with false, then those with true.
+    /// The order numbers of the policies with [`passes`](SteeredPolicy::passes) false, and then of the policies with `passes` true.
     orders: [BTreeSet<Order>; 2],
-    /// There has been no policy yet: filters of an earlier data path stay.
+    /// True if there has been no policy yet. Until then, filters of an earlier data path stay.
     is_new: bool,
-    /// The filters lack a policy.
+    /// True if the filters lack a policy.
     is_behind: bool,
 }
 
 impl Filters {
-    /// Makes places for filters at all devices except the tunnel's.
+    /// Adds the queueing discipline that filters need to all devices except the loopback device and the tunnel's device.
     pub(super) fn new(tunnel: u32) -> io::Result<Self> {
         let socket = Socket::connect(libc::NETLINK_ROUTE)?;
         let (policies, orders) = Default::default();
@@ -61,8 +62,8 @@ impl Filters {
         Ok(filters)
     }
 
-    /// Replaces a policy. Updates the filters at once if the old ones could stop packets that may pass, otherwise with
-    /// [`restore`](Self::restore).
+    /// Replaces a policy. Updates the filters at once if the old filters could stop packets that may pass. If they could not, the next
+    /// [`restore`](Self::restore) updates them.
     pub(super) fn steer(&mut self, old: Option<&SteeredPolicy>, new: Option<&SteeredPolicy>) -> io::Result<()> {
         let is_same = old.zip(new).is_some_and(|(old, new)| self.are_alike(old, new));
         if let Some(old) = old {
@@ -112,7 +113,8 @@ impl Filters {
         Ok(())
     }
 
-    /// Calls `work` for each device. Fails only if all devices fail, because a device may have disappeared, or have no place for filters.
+    /// Calls `work` for each device. Fails only if all devices fail, because a device may have disappeared, or have no queueing discipline
+    /// for filters.
     fn each(&self, work: impl Fn(&Device) -> io::Result<()>) -> io::Result<()> {
         let links = self.socket.dump(RTM_GETLINK, &[0; LINK])?;
         let devices = links.iter().filter_map(|link| Device::read(link)).filter(|device| device.index != self.tunnel);
@@ -120,7 +122,7 @@ impl Filters {
         if results.iter().any(Result::is_ok) { Ok(()) } else { results.into_iter().collect() }
     }
 
-    /// Adds the queueing discipline to which filters belong. The device may lose a packet meanwhile, so this comes before the policies.
+    /// Adds the queueing discipline that filters need. The device may lose a packet during this change, so it comes before the policies.
     fn make_place(&self, device: &Device) -> io::Result<()> {
         let qdisc = message(RTM_NEWQDISC, CREATE | EXCLUSIVE, device.index, 0xFFFF_0000, CLSACT, 0);
         self.socket.request(&qdisc.attribute(KIND, b"clsact\0").finish(), &[libc::EEXIST])
@@ -159,7 +161,7 @@ struct Device {
 }
 
 impl Device {
-    /// Reads an answer about a device; `None` for the loopback device.
+    /// Reads an answer about a device. Returns `None` if it is the loopback device, or if the answer is too short.
     fn read(link: &[u8]) -> Option<Self> {
         let word = |at: usize| Some(u32::from_ne_bytes(*link.get(at..)?.first_chunk()?));
         let kind = u16::from_ne_bytes(*link.get(2..)?.first_chunk()?);

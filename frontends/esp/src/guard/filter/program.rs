@@ -15,10 +15,10 @@ use crate::table::Order;
 
 /// Maximum number of instructions of a program (BPF_MAXINSNS).
 const MOST: usize = 4096;
-/// Verdicts of a filter (linux/pkt_cls.h): the next filter decides, and drop.
+/// Verdicts of a filter (linux/pkt_cls.h): leave the decision to the next filter, and drop the packet.
 const NEXT: u32 = u32::MAX;
 const DROP: u32 = 2;
-/// Places of linux/filter.h: the network header, the link header, and data of the kernel.
+/// Offsets of linux/filter.h, from which a program loads: the network header, the link header, and the kernel's data about the packet.
 const NETWORK: u32 = 0xFFF0_0000;
 const LINK_LAYER: u32 = 0xFFE0_0000;
 const PROTOCOL: u32 = 0xFFFF_F000;
@@ -29,8 +29,8 @@ const TYPES: [u32; 2] = [0x0800, 0x86DD];
 /// Extension headers of IPv6, after which the program does not look for ports.
 const EXTENSIONS: [u8; 5] = [0, 43, 44, 51, 60];
 
-/// Builds the program for a device, whose Ethernet address is `hardware`, and for the policies of IPv4 and IPv6. Omits policies
-/// beyond the maximum length.
+/// Builds the program for a device, whose Ethernet address is `hardware`, and for the policies of IPv4 and IPv6. Omits the last
+/// policies if the program would exceed the maximum length.
 pub(super) fn program(hardware: Option<[u8; 6]>, policies: &[BTreeMap<Order, SteeredPolicy>; 2]) -> Vec<Step> {
     let mut all = Vec::new();
     skip_unless(&mut all, LOAD, MARK, EXEMPT_MARK, false);
@@ -77,7 +77,7 @@ fn end(verdict: u32) -> Step {
     step(RETURN, 0, 0, verdict)
 }
 
-/// Ends the program if a value is, or is not (`is_needed`), the given one.
+/// Lets the packet pass, which ends the program, if the loaded value differs from `value` (`is_needed` is true) or equals it (false).
 fn skip_unless(all: &mut Vec<Step>, load: u16, from: u32, value: u32, is_needed: bool) {
     let (jt, jf) = if is_needed { (1, 0) } else { (0, 1) };
     all.extend([step(load, 0, 0, from), step(JUMP_IF_EQUAL, jt, jf, value), end(NEXT)]);
@@ -103,9 +103,9 @@ struct Check {
     loads: Vec<Step>,
     jump: u16,
     value: u32,
-    /// The comparison succeeds if the jump is taken.
+    /// True if the comparison succeeds when the condition of `jump` is met, false if it succeeds when the condition is not met.
     is_needed: bool,
-    /// A packet that fails the comparison counts as a match.
+    /// True if a packet that fails the comparison counts as a match.
     is_sufficient: bool,
 }
 
@@ -117,13 +117,13 @@ impl Check {
     }
 }
 
-/// Joins comparisons: a packet that passes all gets the verdict, and other packets continue after it.
+/// Joins comparisons. A packet that passes all of them gets the verdict; other packets continue with the step after the verdict.
 fn finish(checks: Vec<Check>, verdict: u32) -> Vec<Step> {
     let total = checks.iter().map(|check| check.loads.len() + 1).sum::<usize>();
     let mut all = Vec::with_capacity(total + 1);
     for Check { loads, jump, value, is_needed, is_sufficient } in checks {
         all.extend(loads);
-        // The verdict is after all comparisons, and the next policy after it.
+        // The verdict follows all comparisons, and the next policy follows the verdict.
         let other = (total - all.len() - 1 + usize::from(!is_sufficient)) as u8;
         let (jt, jf) = if is_needed { (0, other) } else { (other, 0) };
         all.push(step(jump, jt, jf, value));

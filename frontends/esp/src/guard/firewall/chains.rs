@@ -1,4 +1,4 @@
-//! The chains of the table: some steer packets into the tunnel's device, others stop packets that bypass it, in either direction.
+//! The chains of the table: some steer packets into the tunnel's device, others stop packets that bypass the tunnel, in either direction.
 
 use gantry_abi_xfrm::Direction;
 
@@ -23,7 +23,8 @@ const INPUT: u32 = 1;
 const FORWARD: u32 = 2;
 const OUTPUT: u32 = 3;
 const POSTROUTING: u32 = 4;
-/// Priorities relative to those of linux/netfilter_ipv4.h: before all filters, after DNAT, before SNAT, and after all filters.
+/// Priorities of chains, relative to the priorities in linux/netfilter_ipv4.h: before all filters, after DNAT, before SNAT, and after all
+/// filters.
 const FIRST: i32 = -300;
 const BEHIND_DESTINATION_NAT: i32 = -90;
 const BEFORE_SOURCE_NAT: i32 = 0;
@@ -60,7 +61,7 @@ impl Table {
         all
     }
 
-    /// Steers packets of this host. Their first routing, without a mark, has given them their source.
+    /// Steers packets of this host. The kernel has already routed them once, without a mark, which gave them their source address.
     fn output(&self) -> Vec<Rule> {
         let mut all = vec![Rule::new().device(OIFNAME, "lo").verdict(ACCEPT), exempt(), clear()];
         all.extend(link());
@@ -91,7 +92,7 @@ impl Table {
     fn arrived(&self, direction: Direction) -> Vec<Rule> {
         let mut all = vec![clear()];
         all.extend(self.exempt_devices(IIFNAME));
-        // Packets to this host have no outgoing device, so that none matches a policy with an interface, as in Linux.
+        // Packets to this host have no outgoing device, so no such packet matches a policy with an interface, as in Linux.
         let is_received = direction == Direction::In;
         let end =
             |rule: Rule, passes: bool| if is_received && !passes { rule.go_to(IN_CLEAR) } else { end(rule, passes) };
@@ -99,7 +100,7 @@ impl Table {
         all
     }
 
-    /// Stops packets that leave by another device although they belong into the tunnel.
+    /// Stops packets that leave by a device other than the tunnel's although they belong into the tunnel.
     fn leaving(&self) -> Vec<Rule> {
         let mut all: Vec<Rule> = self.exempt_devices(OIFNAME).into();
         all.push(exempt());
@@ -126,12 +127,13 @@ impl Table {
     }
 }
 
-/// Accepts packets that pass, and counts and drops others.
+/// Adds the effect to a rule: its packets are accepted if `passes`; if not, they are counted and dropped.
 fn end(rule: Rule, passes: bool) -> Rule {
     if passes { rule.verdict(ACCEPT) } else { rule.count().verdict(DROP) }
 }
 
-/// The chains for packets that belong into the tunnel, for those that do not, and for packets in clear that came without it.
+/// The chains for packets that belong into the tunnel, for packets that do not, and for packets that arrived in clear although a policy
+/// protects them.
 const STEER: &str = "steer";
 const PASS: &str = "pass";
 const IN_CLEAR: &str = "in_clear";
@@ -141,7 +143,7 @@ fn steer(device: &str) -> Vec<Rule> {
     vec![returning, Rule::new().set_mark(STEERED)]
 }
 
-/// Drops packets to this host, except those of ESP and IKE, and those of neighbours.
+/// Drops packets to this host, except packets of ESP and IKE, and packets to link-local networks and of neighbour discovery.
 fn in_clear(esp_port: u16) -> Vec<Rule> {
     const ESP: u8 = 50;
     const IKE: u16 = 500;

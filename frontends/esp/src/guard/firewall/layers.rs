@@ -16,22 +16,23 @@ use crate::table::Order;
 pub(crate) struct SteeredPolicy {
     pub(crate) selector: Selector,
     pub(crate) direction: Direction,
-    /// The place among all policies.
+    /// The position among all policies.
     pub(crate) order: Order,
-    /// The packets pass unprotected. Other outgoing packets enter the tunnel's device, and other incoming ones may not arrive in clear.
+    /// True if the policy's packets pass unprotected. If false, outgoing packets enter the tunnel's device, and incoming packets may not
+    /// arrive in clear.
     pub(crate) passes: bool,
 }
 
 /// A change of the table of the firewall.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Change {
-    /// Elements of existing sets, as messages.
+    /// Only elements of existing sets change. The messages add and delete them.
     Elements(Vec<Vec<u8>>),
-    /// The rules change, too.
+    /// The rules change in addition to the sets.
     Whole,
 }
 
-/// The keys of a set, with the number of policies that have each.
+/// The keys of a set, each with the number of policies that have the key.
 type Keys = HashMap<Vec<u8>, usize>;
 
 #[derive(Debug)]
@@ -49,7 +50,7 @@ pub(super) struct Layers {
     direction: Direction,
     policies: BTreeMap<Order, SteeredPolicy>,
     ordered: Vec<Layer>,
-    /// Selectors of an earlier data path. Their packets may not pass until a policy replaces the selector.
+    /// Selectors of an earlier data path. Packets of such a selector may not pass until a policy replaces the selector.
     leftover: BTreeMap<Shape, Keys>,
 }
 
@@ -68,7 +69,7 @@ impl Layers {
         if old == new {
             return Change::Elements(Vec::new());
         }
-        // A new policy in the old one's place is not a further element: it may have another effect.
+        // A new policy that replaces an old one is not a further element: it may have another effect.
         let is_same_place = old.zip(new).is_some_and(|(old, new)| old.order == new.order);
         old.map(|old| self.policies.remove(&old.order));
         new.map(|new| self.policies.insert(new.order, *new));
@@ -104,7 +105,7 @@ impl Layers {
         }
     }
 
-    /// Replaces all policies by those of this direction among `policies`.
+    /// Replaces all policies by the policies of this direction in `policies`.
     pub(super) fn replace_all(&mut self, policies: impl Iterator<Item = SteeredPolicy>) {
         let policies = policies.filter(|policy| policy.direction == self.direction);
         self.policies = policies.map(|policy| (policy.order, policy)).collect();
@@ -131,7 +132,7 @@ impl Layers {
         Some(())
     }
 
-    /// Removes a policy from its sets. Returns `None` if it is in none.
+    /// Removes a policy from its sets. Returns `None` if a set or its key is missing.
     fn remove(&mut self, policy: &SteeredPolicy, messages: &mut Vec<Vec<u8>>) -> Option<()> {
         let at = self.ordered.partition_point(|layer| layer.first <= policy.order).checked_sub(1)?;
         for (shape, key) in entries(policy) {
@@ -196,7 +197,7 @@ impl Layers {
         format!("{}_{LEFTOVER}_{}", DIRECTIONS[self.direction as usize], shape.name())
     }
 
-    /// Returns the messages that create the sets. `ids` are those that no other set of the transaction has.
+    /// Returns the messages that create the sets. No other set of the transaction has a number of `ids`.
     pub(super) fn set_messages(&self, ids: &mut impl Iterator<Item = u32>) -> Vec<Vec<u8>> {
         let messages = |((name, _, shape, keys), id): ((String, _, &Shape, &Keys), _)| {
             shape.set_messages(&name, keys.keys().map(Vec::as_slice), id)
@@ -204,7 +205,8 @@ impl Layers {
         self.sets().zip(ids).flat_map(messages).collect()
     }
 
-    /// Returns the rules of a chain. `end` adds the effect of the policies whose packets pass (`true`), or of the others.
+    /// Returns the rules of a chain. `end` adds the effect of policies: its second argument is true if their
+    /// packets pass.
     pub(super) fn rules(&self, looks_at_interface: bool, end: impl Fn(Rule, bool) -> Rule) -> Vec<Rule> {
         let rules = self.sets().flat_map(|(name, passes, shape, _)| {
             shape.rules(&name, looks_at_interface).into_iter().map(move |rule| (rule, passes))
@@ -216,8 +218,8 @@ impl Layers {
 /// Returns the shapes and keys of a policy.
 fn entries(policy: &SteeredPolicy) -> impl Iterator<Item = (Shape, Vec<u8>)> {
     let shape = Shape::of(&policy.selector);
-    // The ports of later fragments are unknown here. The tunnel's device gets those of all ports, so that none leaves in clear. Those that
-    // arrive pass if some port may: no host reassembles them without their first fragment, which has ports.
+    // The ports of later fragments are unknown here. All outgoing later fragments enter the tunnel's device, so that none leaves in clear.
+    // Incoming later fragments pass if packets of any port may pass: no host reassembles them without the first fragment, which has ports.
     let fragments = shape.of_fragments().filter(|_| policy.passes != (policy.direction == Direction::Out));
     let selector = policy.selector;
     [Some(shape), fragments].into_iter().flatten().map(move |shape| (shape, shape.key(&selector)))

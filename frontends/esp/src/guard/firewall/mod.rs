@@ -1,8 +1,8 @@
 //! The table `inet gantry_esp` of the firewall (nf_tables). The table marks the packets of policies, so that a rule leads them into the
-//! tunnel, and checks each packet as it leaves, and each that arrives.
+//! tunnel, and checks each packet that leaves or arrives.
 //!
-//! The table stays when the process ends. Since Linux 6.9 a table can have an owner that alone may change it: `nft flush ruleset`, by which
-//! Debian loads a firewall, skips such a table. On earlier kernels the table is restored after a change.
+//! The table stays when the process ends. Since Linux 6.9 a table can have an owner that alone may change it. `nft flush ruleset`, which
+//! Debian runs when it loads a firewall, skips such a table. On earlier kernels the table is restored after a change.
 //!
 //! | file | content |
 //! |---|---|
@@ -35,7 +35,7 @@ use shape::Shape;
 pub(super) struct Firewall {
     socket: Socket,
     port: u32,
-    /// The socket should own the table.
+    /// True if the socket should own the table.
     is_owned: bool,
     /// The table in force, or the one to be installed.
     table: Table,
@@ -56,8 +56,8 @@ struct Table {
 }
 
 impl Firewall {
-    /// Prepares a table that lets packets leave and arrive by this device, with the policies that an earlier data path left. Changes
-    /// nothing yet.
+    /// Prepares a table that lets packets leave and arrive by this device, and that keeps the policies that an earlier data path left. Does
+    /// not install the table.
     pub(super) fn new(device: &str, esp_port: u16) -> io::Result<Self> {
         let socket = Socket::connect(libc::NETLINK_NETFILTER)?;
         // Ten thousand networks take a megabyte. Without the privilege for a larger buffer, a table of that size cannot be installed.
@@ -140,7 +140,7 @@ impl Firewall {
         Ok(())
     }
 
-    /// Opens a socket that receives changes.
+    /// Opens a socket that receives notifications about changes of tables.
     pub(super) fn changes() -> io::Result<Socket> {
         /// The group for changes (NFNLGRP_NFTABLES).
         const CHANGES: i32 = 7;
@@ -153,7 +153,7 @@ impl Firewall {
     }
 }
 
-/// Reads the selectors whose packets may not pass from the table of an earlier data path.
+/// Reads, from the table of an earlier data path, the selectors whose packets may not pass.
 fn read_leftovers(layers: &mut [Layers; 3]) -> io::Result<()> {
     let socket = Socket::connect(libc::NETLINK_NETFILTER)?;
     let request = |set: Option<&str>| {
@@ -180,7 +180,7 @@ fn read_leftovers(layers: &mut [Layers; 3]) -> io::Result<()> {
 /// Deletes the table. Returns the number of deleted tables.
 ///
 /// # Errors
-/// EPERM if a running data path owns it.
+/// EPERM if a running data path owns the table.
 pub(super) fn clear() -> io::Result<usize> {
     let Ok(socket) = Socket::connect(libc::NETLINK_NETFILTER) else { return Ok(0) };
     let request = message(DELTABLE, 0).text(TABLE_NAME, TABLE).finish();

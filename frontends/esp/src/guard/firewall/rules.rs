@@ -24,7 +24,8 @@ pub(super) const GETSET: u16 = NEWTABLE + 10;
 pub(super) const NEWSETELEM: u16 = NEWTABLE + 12;
 pub(super) const GETSETELEM: u16 = NEWTABLE + 13;
 pub(super) const DELSETELEM: u16 = NEWTABLE + 14;
-/// The first attribute of tables, chains, rules, sets and elements; the name of a set; the list of a set's elements.
+/// Attributes: the name of the table, the first attribute of messages about tables, chains, rules, sets and elements; the name of a set;
+/// the list of a set's elements.
 pub(super) const TABLE_NAME: u16 = 1;
 pub(super) const SET_NAME: u16 = 2;
 pub(super) const ELEMENTS: u16 = 3;
@@ -123,7 +124,7 @@ impl Rule {
         self.meta(key).compare(EQUAL, &[name.as_bytes(), &[0]].concat())
     }
 
-    /// Matches later fragments, which have no header of the protocol.
+    /// Matches later fragments, which have no header of the transport protocol.
     pub(super) fn later_fragment(self, family: usize) -> Self {
         const FRAGMENT: u32 = 44;
         let rule = if family == 0 {
@@ -225,7 +226,7 @@ pub(super) fn new_set(name: &str, kind: u32, length: usize, id: u32) -> Vec<u8> 
     message.number_be(4, kind).number_be(5, length as u32).number_be(10, id).finish()
 }
 
-/// Returns the messages that add keys to a set, or delete them (`kind`).
+/// Returns the messages that add keys to a set or delete keys from it, as `kind` says.
 pub(super) fn keys<'k>(kind: u16, set: &str, keys: impl Iterator<Item = &'k [u8]>) -> Vec<Vec<u8>> {
     let elements: Vec<Message> = keys.map(|key| Message::content().nested(ELEMENT_KEY, &value_of(key))).collect();
     // A list of attributes has at most 64 KiB.

@@ -1,5 +1,5 @@
-//! The shape of selectors: the parts of a packet that they compare. Selectors of one shape share a hash table of the firewall, so that a
-//! look-up does not grow with their number.
+//! The shape of selectors: the parts of a packet that they compare. Selectors of one shape share a hash table of the firewall, so the
+//! time of a look-up does not grow with the number of selectors.
 
 use gantry_abi_xfrm::{Port, Selector};
 
@@ -22,11 +22,11 @@ pub(super) struct Shape {
     destination_port: u16,
     /// The index of the device by which packets leave; 0: any.
     interface: i32,
-    /// The packets are later fragments, which have no ports.
+    /// True if the packets are later fragments, which have no ports.
     is_fragment: bool,
 }
 
-/// A part of a packet: its base and offset, and the bits that are compared.
+/// A part of a packet: its base and offset, and a mask of the bits that are compared.
 type Part = (u32, u32, Vec<u8>);
 
 impl Shape {
@@ -71,7 +71,7 @@ impl Shape {
         key
     }
 
-    /// Returns the bytes of a key.
+    /// Returns the length of a key in bytes.
     pub(super) fn key_length(&self) -> usize {
         self.parts(0).iter().map(|(_, _, mask)| mask.len().next_multiple_of(4)).sum()
     }
@@ -80,7 +80,8 @@ impl Shape {
         [ICMP, ICMPV6].contains(&self.protocol)
     }
 
-    /// Returns the parts of a key. `ports` is the offset of the part that stands for ports.
+    /// Returns the parts of a key. `ports` is the offset of the ports, or of the GRE key that takes their place, in the transport
+    /// header.
     fn parts(&self, ports: u32) -> Vec<Part> {
         let family = usize::from(self.is_v6);
         let addresses = [(SOURCE[family], self.source), (DESTINATION[family], self.destination)];
@@ -92,15 +93,15 @@ impl Shape {
             both => (TRANSPORT, ports + 2 * at, both.to_vec()),
         };
         let parts: Vec<Part> = addresses.map(address).chain(masks.map(port)).collect();
-        // A set needs a key: the version of IP.
+        // A set needs a key. If nothing is compared, the key is the version of IP.
         if parts.is_empty() { vec![(NETWORK, 0, vec![0xF0])] } else { parts }
     }
 
-    /// Returns the rules that match the selectors in a set. The caller adds a verdict to each. Rules that do not look at the interface are
+    /// Returns the rules that match the selectors in a set. The caller adds a verdict to each. `looks_at_interface` is false
     /// for packets that have not been routed yet.
     pub(super) fn rules(&self, set: &str, looks_at_interface: bool) -> Vec<Rule> {
         const FLAGS: [u8; 1] = [0xA0];
-        /// Flags of GRE, and the offset of the key (RFC 2890): a key alone, and a checksum before it.
+        /// Flags of GRE, and the offset of the GRE key (RFC 2890), for headers with a key alone and with a checksum before the key.
         const KEYS: [(u8, u32); 2] = [(0x20, 4), (0xA0, 8)];
         if self.protocol == GRE && self.source_port | self.destination_port != 0 {
             let of = |(flags, begin): (u8, u32)| {

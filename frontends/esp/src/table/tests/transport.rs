@@ -143,7 +143,7 @@ fn tunnels_alone_pad_packets_up_to_the_path_mtu() {
         sa.padded(bytes)
     };
     assert_eq!([padded(0x1001, 1000, 60), padded(0x1002, 1000, 1100), padded(0x1003, 0, 60)], [1000, 1100, 60]);
-    // Charon asks for the most with `tfc_padding = mtu`.
+    // Charon asks for the most padding with `tfc_padding = mtu`.
     assert_eq!([padded(0x1004, u32::MAX, 60), padded(0x1005, u32::MAX, 1500)], [1438, 1500]);
     let refusal = associations.add(Sa { tfc_padding: 9, ..transport_sa(FAR, 0x1006) }, false, is_near).unwrap_err();
     assert_eq!(refusal.errno, libc::EINVAL);
@@ -176,7 +176,7 @@ fn a_second_peer_behind_a_nat_is_refused_with_the_same_reqid() {
     let refused = associations.add(from_port(0x1002, 40002, 1), false, is_near).unwrap_err();
     assert_eq!(refused.errno, libc::EEXIST);
     assert!(refused.text.contains("another peer"), "{refused:?}");
-    // A new SA of the same peer, and one whose policies are others.
+    // A new SA of the same peer, and an SA of other policies.
     associations.add(from_port(0x1003, 40001, 1), false, is_near).unwrap();
     associations.add(from_port(0x1004, 40002, 2), false, is_near).unwrap();
     associations.remove(&id(FAR, 0x1001)).unwrap();
