@@ -7,7 +7,7 @@ use std::fmt::{self, Display, Write};
 /// Bytes of a message with its terminating 0; a longer message is truncated.
 const ROOM: usize = 256;
 
-// Types without destructors, which would run when the thread ends.
+// The types have no destructors, because a destructor would run when the thread ends.
 thread_local! {
     static MESSAGE: Cell<[u8; ROOM]> = const { Cell::new([0; ROOM]) };
     /// The current call has set its message.

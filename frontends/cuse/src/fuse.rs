@@ -126,7 +126,7 @@ impl Kernel {
         self.answer(unique, 0, &[&file.to_ne_bytes(), &[0; 8]])
     }
 
-    /// Answers a poll like the kernel module for a file without asynchronous requests: one can be submitted.
+    /// Answers a poll like the kernel module for a file without asynchronous requests: a request can be submitted.
     pub(crate) fn polled(&self, unique: u64) -> io::Result<()> {
         let events = (libc::POLLOUT | libc::POLLWRNORM) as u32;
         self.answer(unique, 0, &[&events.to_ne_bytes(), &[0; 4]])

@@ -11,7 +11,7 @@
 //! **Batching.** The server reads all pending requests, and turns them into tasks. It passes the requests of all tasks that
 //! can share a batch to core together: requests of one algorithm run side by side, across programs and keys.
 //!
-//! **No request delays another caller's.** A long request goes to a thread of its own with the state of its session.
+//! **No request delays the request of another caller.** A long request goes to a thread of its own with the state of its session.
 //! Meanwhile requests of that session wait in order, and all others proceed.
 
 #![forbid(unsafe_code)]

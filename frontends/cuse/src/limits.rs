@@ -5,9 +5,10 @@ use std::collections::HashMap;
 /// Most resources of a user at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Sessions of all files together. A further session fails with ENOMEM.
+    /// The number of sessions in all files together. A further session fails with ENOMEM.
     pub sessions: usize,
-    /// Bytes of long requests in progress. A larger single request fails with ENOMEM; a request that does not fit now waits.
+    /// Bytes of long requests in progress. A single request above this limit fails with ENOMEM. A request within the limit waits if the
+    /// requests in progress leave too few bytes.
     pub bytes: usize,
 }
 

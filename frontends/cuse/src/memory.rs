@@ -50,7 +50,7 @@ fn remote(ranges: &[Range]) -> Vec<RemoteIoVec> {
     ranges.iter().map(range).collect()
 }
 
-/// Checks the result of either call, which is the number of bytes before the first inaccessible one.
+/// Checks the result of process_vm_readv(2) or process_vm_writev(2): the number of bytes before the first inaccessible byte.
 fn check(result: nix::Result<usize>, ranges: &[Range], total: usize) -> Result<(), AccessError> {
     let bytes_done = match result {
         Ok(bytes_done) if bytes_done == total => return Ok(()),

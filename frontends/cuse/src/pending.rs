@@ -20,7 +20,7 @@ pub(crate) struct PendingIoctl {
     pub(crate) output: usize,
 }
 
-/// Returns the session that a call uses, once its structure has been read. Both structures begin with the session ID.
+/// Returns the session that a call uses, once its structure has been read. The structures of both ioctls begin with the session ID.
 pub(crate) fn session_of(call: Call, input_bytes: &[u8]) -> Option<u32> {
     let bytes = input_bytes.get(..4).filter(|_| matches!(call.ioctl, Ioctl::Crypt | Ioctl::AuthCrypt))?;
     Some(u32::from_ne_bytes(bytes.try_into().ok()?))

@@ -1,7 +1,7 @@
 //! The parts of the caller's memory that an ioctl needs, and its action: everything that is decided before the computation.
 //!
 //! [`plan`] is called with the bytes read so far. It returns further ranges to read, an errno, or an action and the ranges for
-//! the action's result. A plan does not depend on the way memory is read. The errno values and their order are those of the kernel module
+//! the action's result. A plan does not depend on the way memory is read. The errno values and their order follow the kernel module
 //! (`ioctl.c`, `main.c`, `authenc.c` of cryptodev-linux 1.14).
 
 use gantry_abi_cryptodev::{self as abi, CryptAuthOp, CryptOp, Ioctl, SessionOp, Width};
@@ -22,7 +22,7 @@ pub(crate) struct Call {
 /// The next step of an ioctl.
 #[derive(Debug)]
 pub(crate) enum Plan {
-    /// Read these ranges, which begin with those that have been read already.
+    /// Read these ranges. The first of them have been read already.
     Read(Vec<RequestedRange>),
     /// All ranges have been read.
     Ready {
@@ -36,7 +36,7 @@ pub(crate) enum Plan {
     Fail(Errno),
 }
 
-/// A range, and the errno for the caller if it is not mapped.
+/// A range, and the errno for the caller if the range is not mapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RequestedRange {
     pub(crate) range: Range,

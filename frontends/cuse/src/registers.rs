@@ -1,4 +1,4 @@
-//! The registers of a thread that has stopped after a system call, and the changes that make it execute another one.
+//! The registers of a thread that has stopped after a system call, and the changes that make it execute another system call.
 
 pub(crate) use machine::{Overwritten, Registers, overwritten, read, write};
 
@@ -43,7 +43,7 @@ mod machine {
             Range { address: self.0.rip.wrapping_sub(2), bytes: 2 }
         }
 
-        /// Returns to the instruction for a dup(2) of the first argument; `None` for an unknown instruction.
+        /// Sends the thread back to the instruction, for a dup(2) of the first argument. Returns `None` for an unknown instruction.
         pub(crate) fn dup(mut self, instruction: &[u8], _: Overwritten) -> Option<Self> {
             // Each instruction has its own table of system calls.
             self.0.rax = match instruction {
@@ -54,7 +54,7 @@ mod machine {
             Some(self.rewind())
         }
 
-        /// Returns to the instruction for the same system call.
+        /// Sends the thread back to the instruction, for the same system call.
         pub(crate) fn restart(mut self, _: Overwritten) -> Self {
             self.0.rax = self.0.orig_rax;
             self.rewind()
@@ -129,14 +129,14 @@ mod machine {
             Range { address: self.0.pc.wrapping_sub(4), bytes: 4 }
         }
 
-        /// Returns to the instruction for a dup(2) of the first argument; `None` for an unknown instruction.
+        /// Sends the thread back to the instruction, for a dup(2) of the first argument. Returns `None` for an unknown instruction.
         pub(crate) fn dup(mut self, instruction: &[u8], overwritten: Overwritten) -> Option<Self> {
             self.0.regs[8] = 23;
             // SVC 0
             (*instruction == 0xD400_0001_u32.to_le_bytes()).then(|| self.restart(overwritten))
         }
 
-        /// Returns to the instruction for the same system call.
+        /// Sends the thread back to the instruction, for the same system call.
         pub(crate) fn restart(mut self, Overwritten(number): Overwritten) -> Self {
             self.0.regs[0] = u64::from(number.cast_unsigned());
             self.0.pc = self.0.pc.wrapping_sub(4);

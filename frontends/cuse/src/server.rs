@@ -23,11 +23,11 @@ use crate::task::{Task, side_by_side};
 use crate::wiped::Wiped;
 use crate::workers::{self, Load, LongRequest, Workers};
 
-/// Bytes from which a request gets a thread of its own, so that it does not delay others.
+/// The smallest request, in bytes, that gets a thread of its own, so that it does not delay others.
 const LONG: usize = 128 << 10;
 /// Bytes after which a round is full. This bounds the wait of the last caller of a round.
 const ROUND: usize = 1 << 20;
-/// The load of a caller that waits for a descriptor: the stack of the server's thread for this caller.
+/// The load of a caller that waits for a descriptor, in bytes: the stack of the server's thread for this caller.
 const DESCRIPTOR: usize = workers::STACK;
 /// Requests after which a round is full.
 const CALLS: usize = 64;
@@ -53,7 +53,7 @@ pub struct Server {
 /// The state of an open file.
 struct OpenFile {
     uid: u32,
-    /// The memory of its callers is accessed directly.
+    /// True if the memory of the file's callers is accessed directly.
     direct: bool,
     sessions: HashMap<u32, Entry>,
 }
@@ -112,7 +112,7 @@ impl Server {
         Ok(server)
     }
 
-    /// Answers programs until the process ends. After any end of the process the kernel answers waiting callers with
+    /// Answers programs until the process ends. When the process ends for any reason, the kernel answers waiting callers with
     /// ECONNABORTED.
     ///
     /// # Errors
@@ -287,7 +287,7 @@ impl Server {
         Ok(())
     }
 
-    /// Performs actions that need no device at once, and adds the others to the round.
+    /// Performs an action immediately if it needs no device. Otherwise adds the action to the round.
     fn act(
         &mut self,
         pending: PendingIoctl,

@@ -207,9 +207,9 @@ pub(crate) fn describe(crypto: &CryptoSession, info: &mut SessionInfoOp) {
     }
 }
 
-/// Returns `gantry-` and the device's name, and sets the flag of engines.
+/// Returns `gantry-` and the device's name, and sets the flag for engines if the device is one.
 fn device(session: &Session, operation: Operation, info: &mut SessionInfoOp) -> [u8; abi::MAX_NAME] {
-    // Programs ask for bulk data.
+    // Programs ask for the device that processes bulk data.
     const BULK: usize = 16 << 10;
     let Some(route) = session.route(operation, BULK, 1) else { return name("gantry") };
     let device = &session.gantry().devices()[route.device];

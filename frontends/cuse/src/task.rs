@@ -34,7 +34,7 @@ pub(crate) struct Task {
     failed: Option<Errno>,
 }
 
-/// Position of the output length in both structures.
+/// Position of the output length in the structures of CIOCCRYPT and CIOCAUTHCRYPT.
 const LENGTH_FIELD: Range<usize> = 8..12;
 
 #[derive(Clone, Debug)]
@@ -269,7 +269,7 @@ impl Task {
     fn session_of_step(&self) -> Option<Session> {
         match self.step.as_ref()? {
             Step::Digest(_) => self.crypto.hash.as_ref().map(|hash| hash.session.clone()),
-            // A copied message belongs to the session of its origin if that has keys.
+            // A copied message belongs to the session of its origin if that session has keys.
             Step::Update(_) | Step::Finish | Step::TryMac(_) => self.state.stream.as_ref().map(Stream::session),
             Step::Cipher(_) => self.crypto.cipher.as_ref().and_then(|cipher| cipher.session.clone()),
             _ => self.session.clone(),

@@ -44,7 +44,7 @@ pub(crate) struct WorkerResult {
 /// Stack size in bytes of a thread that creates a descriptor.
 pub(crate) const STACK: usize = 64 << 10;
 
-/// The threads for long requests, and the temporary ones for descriptors.
+/// The threads for long requests, and the temporary threads that create descriptors.
 pub(crate) struct Workers {
     kernel: Arc<Kernel>,
     work: Sender<LongRequest>,

@@ -16,7 +16,7 @@ use crate::buffers::{Message, Messages};
 use crate::many::copy_secret;
 use crate::memory::Memory;
 
-/// Limits of a batch: requests, and bytes.
+/// The most requests of a batch; the next constant limits its bytes.
 const BATCH: usize = 1024;
 const BATCH_BYTES: usize = 4 << 20;
 

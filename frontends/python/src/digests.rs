@@ -73,7 +73,7 @@ impl Digests {
     }
 }
 
-/// A part of pickled digests: the number of values, their bytes, and the bits of those that are not null.
+/// A part of pickled digests: the number of values, their bytes, and a bitmap of the values that are not null.
 type PickledPart = (usize, PyBackedBytes, Option<PyBackedBytes>);
 
 /// Restores pickled digests. The parts may come from an untrusted file, so their lengths are checked.

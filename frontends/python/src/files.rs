@@ -162,7 +162,7 @@ fn result<'py>(
 fn os_error(py: Python<'_>, error: &io::Error, path: &Py<PyAny>) -> PyResult<Py<PyAny>> {
     let (number, words) = match error.raw_os_error() {
         Some(number) => (number, py.import("os")?.call_method1("strerror", (number,))?.extract()?),
-        // An error of `rounds`, without a number.
+        // An error that `rounds` makes itself has no number.
         None => (libc::EINVAL, error.to_string()),
     };
     Ok(py.get_type::<PyOSError>().call1((number, words, path))?.unbind())

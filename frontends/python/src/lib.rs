@@ -9,7 +9,7 @@
 //! | `algorithm.rs` | hash functions by `hashlib`'s and Gantry's names |
 //! | `many.rs`, `results.rs` | `digest_many`; blocks of messages that are hashed side by side, and columns of their digests |
 //! | `arrow.rs` | Arrow capsules: columns in, results out |
-//! | `buffers.rs`, `memory.rs` | lists of buffers and rows of arrays; memory that other code may write meanwhile |
+//! | `buffers.rs`, `memory.rs` | lists of buffers and rows of arrays; memory that other code may write while it is read |
 //! | `digests.rs` | the class `Digests`: results as a sequence and as an Arrow column |
 //! | `tree.rs` | `tree_level`: the digests of the blocks of one buffer |
 //! | `hash.rs`, `streams.rs` | the class `Hash` and its constructors, shaped like those of `hashlib`; `update_many` |

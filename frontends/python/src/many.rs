@@ -14,11 +14,11 @@ use crate::digests::Digests;
 use crate::memory::{Memory, PIECE, ROUND, Source};
 use crate::results::{HashConfig, Results};
 
-/// Messages of a block: enough to fill the lanes, few enough for the cache and for timely checks of signals.
+/// The most messages of a block: enough to fill the lanes, and few enough for the cache and for timely checks of signals.
 const BLOCK: usize = 1024;
 /// Bytes after which a block ends.
 const BLOCK_BYTES: usize = 4 << 20;
-/// Long buffers that are hashed side by side.
+/// The most long buffers that are hashed side by side.
 const STREAMS: usize = 32;
 
 /// Returns the digest of each value, or with a key of any length its HMAC (RFC 2104), in full length.

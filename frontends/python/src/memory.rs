@@ -1,4 +1,4 @@
-//! Memory that other code may write meanwhile, such as that of `bytearray`, `memoryview` and numpy.
+//! Memory that other code may write while it is read, such as the memory of `bytearray`, `memoryview` and numpy.
 //!
 //! Another thread of Python, or of a library that has released the GIL, may change the bytes while they are hashed. So they never become a
 //! Rust reference: atomic loads copy them, and the copy is hashed. The digest may be that of a mixture of old and new bytes.

@@ -88,7 +88,7 @@ impl Results {
         Ok(())
     }
 
-    /// Appends results: `digests` has one for each value that is present.
+    /// Appends results: `digests` has one digest for each value that is present.
     fn append_results(&mut self, present: impl ExactSizeIterator<Item = bool>, digests: &[u8]) {
         let size = self.hashing.algorithm.digest_size();
         let is_full = self.finished.last().is_none_or(|last| last.len + present.len() > self.kind.max_values());

@@ -9,11 +9,11 @@ use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 
 use gantry_digest::{Algorithm, Hasher, finish_many, update_many};
 
-/// Files side by side: enough for the lanes of every CPU.
+/// The most files that are hashed side by side: enough for the lanes of every CPU.
 const SLOTS: usize = 32;
 /// Bytes that a round reads of each file.
 const PIECE: usize = 64 << 10;
-/// Maximum of files whose results have not been taken.
+/// The most files whose results have not been taken.
 const WINDOW: usize = 1024;
 
 pub(crate) enum Outcome<E> {

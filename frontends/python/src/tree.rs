@@ -81,7 +81,7 @@ struct Level<'a> {
 }
 
 impl<'a> Level<'a> {
-    /// Makes a level with room for the digests of `len` bytes.
+    /// Makes a level with room for the digests of `len` bytes of data.
     fn new(algorithm: Algorithm, salt: Salt<'a>, block: usize, len: usize) -> PyResult<Self> {
         let output = allocate(len.div_ceil(block).saturating_mul(algorithm.digest_size()))?;
         Ok(Self { algorithm, salt, block, round: (ROUND / block).max(1) * block, output })

@@ -23,8 +23,8 @@ pub(crate) const USED: u64 = 0x200;
 /// The key of the sessions.
 pub(crate) const KEY: [u8; 16] = [7; 16];
 
-/// Answers all requests of a ring in guest memory that begins with `bytes`. Returns their number. The ring has 16 descriptors from
-/// address 0, its available ring at 0x100 and its used ring at 0x200; the memory ends at 64 KiB. Session 1 encrypts with
+/// Answers all requests of a ring in guest memory that begins with `bytes`. Returns the number of requests. The ring has 16 descriptors
+/// from address 0, its available ring at 0x100 and its used ring at 0x200; the memory ends at 64 KiB. Session 1 encrypts with
 /// AES-128-CBC, session 2 opens AES-128-GCM. `control` makes the ring the control queue.
 pub fn answer_arbitrary_ring(gantry: &Gantry, bytes: &[u8], features: u64, control: bool) -> usize {
     memory(bytes).map_or(0, |memory| answer(gantry, &memory, features, control))

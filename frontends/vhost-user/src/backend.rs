@@ -50,7 +50,7 @@ impl Backend {
         Self { guest, shared, config, features: 0, protocol_features: 0 }
     }
 
-    /// Returns whether rings start without being enabled. Front ends without protocol features expect that by the protocol, and
+    /// Returns whether rings start without being enabled. The protocol requires this for front ends without protocol features, and
     /// QEMU's cryptodev never enables a ring.
     fn starts_without_enable(&self) -> bool {
         self.features & PROTOCOL_FEATURES == 0

@@ -16,13 +16,13 @@ pub(crate) struct Chain {
     pub(crate) readable: Pieces,
     /// Buffers that the device may write, in order.
     pub(crate) writable: Pieces,
-    /// A descriptor lies outside the table, or the chain loops, is truncated, or has a readable buffer after a
+    /// True if a descriptor lies outside the table, or the chain loops, is truncated, or has a readable buffer after a
     /// writable one.
     pub(crate) broken: bool,
 }
 
 impl Chain {
-    /// Follows the descriptors. A chain has at most as many as its table.
+    /// Follows the descriptors. A chain has at most as many descriptors as its table.
     pub(crate) fn walk(mut descriptors: DescriptorChain<&GuestMemoryMmap>) -> Self {
         let mut chain = Self::default();
         let mut last: Option<Descriptor> = None;
@@ -55,7 +55,7 @@ impl<'c> Reader<'c> {
         Self { memory, pieces: &chain.readable, offset: 0 }
     }
 
-    /// Copies bytes. Returns `false` if there are too few, or they lie outside the guest's memory.
+    /// Copies the next bytes of the chain to `bytes`. Returns `false` if too few are left, or they lie outside the guest's memory.
     pub(crate) fn read(&mut self, mut bytes: &mut [u8]) -> bool {
         while !bytes.is_empty() {
             let Some((address, length)) = self.pieces.first().copied() else { return false };
@@ -85,7 +85,7 @@ pub(crate) fn room(pieces: &[(u64, u32)]) -> u64 {
     pieces.iter().map(|(_, length)| u64::from(*length)).sum()
 }
 
-/// Writes bytes at the front of the pieces. Returns `false` if there is no room, or it lies outside the guest's memory.
+/// Writes bytes at the front of the pieces. Returns `false` if the pieces are too short, or lie outside the guest's memory.
 pub(crate) fn write_front(memory: &GuestMemoryMmap, pieces: &[(u64, u32)], parts: &[&[u8]]) -> bool {
     let mut pieces = pieces.iter().copied();
     let (mut address, mut remaining) = (0, 0_u32);
@@ -109,7 +109,7 @@ pub(crate) fn write_front(memory: &GuestMemoryMmap, pieces: &[(u64, u32)], parts
     true
 }
 
-/// Writes the last byte. Returns `false` if there is none, or it lies outside the guest's memory.
+/// Writes the last byte of the pieces. Returns `false` if the pieces are empty, or the byte lies outside the guest's memory.
 pub(crate) fn write_last(memory: &GuestMemoryMmap, pieces: &[(u64, u32)], byte: u8) -> bool {
     let last = pieces.iter().rev().find(|(_, length)| *length > 0);
     let address = last.and_then(|(address, length)| address.checked_add(u64::from(*length) - 1));

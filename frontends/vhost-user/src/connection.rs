@@ -38,7 +38,7 @@ pub(crate) fn serve(mut stream: UnixStream, guest: &Guest, backend: Backend) -> 
     Ok(())
 }
 
-/// Returns the request of the next message, which stays in the socket; `None` at the end.
+/// Returns the request code of the next message; `None` at the end of the connection. The message stays in the socket.
 fn peek(stream: &UnixStream) -> io::Result<Option<u32>> {
     let mut header = [0; HEADER];
     loop {

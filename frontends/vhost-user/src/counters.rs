@@ -24,15 +24,15 @@ enum Place {
 /// A snapshot of the counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sums {
-    /// Connections of the front end.
+    /// The number of connections that the front end has made.
     pub connections: u64,
-    /// Open sessions.
+    /// The number of open sessions.
     pub sessions: u64,
-    /// Requests taken.
+    /// The number of requests taken.
     pub requests: u64,
     /// Bytes of the requests, read and written.
     pub bytes: u64,
-    /// Requests that were not answered with OK.
+    /// The number of requests that were not answered with OK.
     pub refused: u64,
     /// Sum over all requests of the number of requests in their burst. Divided by [`requests`](Self::requests) it is the mean batch
     /// size.
@@ -45,7 +45,7 @@ impl Counters {
     /// The names of the counters, in the order of the fields of [`Sums`].
     pub const NAMES: [&str; COUNT] = ["connections", "sessions", "requests", "bytes", "refused", "company", "broken"];
 
-    /// Counts in this memory, which has a number for each of the [names](Self::NAMES).
+    /// Returns counters in this memory, which has a number for each of the [names](Self::NAMES).
     pub fn in_memory(numbers: &'static [AtomicU64; COUNT]) -> Self {
         Self(numbers)
     }
@@ -88,7 +88,7 @@ impl Counters {
 }
 
 impl Default for Counters {
-    /// Counts in leaked memory: a server keeps its guests until it ends.
+    /// Returns counters in leaked memory: a server keeps its guests until it ends.
     fn default() -> Self {
         Self(Box::leak(Box::default()))
     }

@@ -37,11 +37,11 @@ pub(crate) struct Guest {
     sessions: Mutex<Sessions>,
     meter: Mutex<Meter>,
     features: AtomicU64,
-    /// The device takes no requests until it is reset.
+    /// True if the device takes no requests until it is reset.
     broken: AtomicBool,
     /// Bytes in flight.
     load: AtomicUsize,
-    /// A ring waits until requests in flight have been returned.
+    /// True if a ring waits until requests in flight have been returned.
     awaits_return: AtomicBool,
 }
 
@@ -275,8 +275,8 @@ impl Guest {
     }
 
     /// Marks the device as broken, because the guest's rings or its memory are invalid. It takes no requests until its front
-    /// end resets it; other guests are not affected. The front end is notified by its error descriptors, and sees it in the
-    /// configuration's status.
+    /// end resets it; other guests are not affected. The error descriptors notify the front end, and the status in the
+    /// configuration tells that the device is broken.
     fn fail(&self) {
         if !self.broken.swap(true, AcqRel) {
             self.counters.record_failure();

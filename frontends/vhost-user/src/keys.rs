@@ -59,7 +59,7 @@ impl<'a> Numbers<'a> {
     }
 
     /// Returns the next number without leading zeros; 0 is empty. A number that is negative in X.690 is read as unsigned, as Linux does:
-    /// a public key in the tests of its kernel has such a modulus.
+    /// a public key in the kernel's tests has such a modulus.
     fn next(&mut self) -> Option<&'a [u8]> {
         let (number, rest) = element(self.0, 0x02)?;
         self.0 = rest;

@@ -1,8 +1,8 @@
 //! The virtio crypto device over vhost-user: virtual machines share every device of Gantry.
 //!
 //! A front end, such as QEMU or cloud-hypervisor, connects to the socket of its guest. `connection.rs` reads its messages, `backend.rs`
-//! applies those about memory and rings, and `session.rs` has the guest's sessions. The path of a request: the guest kicks a ring. The
-//! leading thread (`worker.rs`) takes chains of all kicked rings (`guest.rs`) into a burst (`guest/burst.rs`), each as a task
+//! applies the messages about memory and rings, and `session.rs` has the guest's sessions. The path of a request: the guest kicks a
+//! ring. The leading thread (`worker.rs`) takes chains of all kicked rings (`guest.rs`) into a burst (`guest/burst.rs`), each as a task
 //! (`task.rs`). It runs the tasks side by side, and returns the chains.
 //!
 //! **Isolation.** Sessions, limits and memory belong to a guest. Everything is copied out of a guest's memory once, and only the copy

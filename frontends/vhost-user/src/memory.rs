@@ -15,7 +15,7 @@ pub(crate) const MOST_REGIONS: usize = 64;
 /// Most bytes of a guest's regions. A process has 2^47 addresses on x86-64, which all guests share.
 const MOST_BYTES: u64 = 8 << 40;
 
-/// A snapshot of the guest's memory map. A burst keeps the map with which it began until it has answered.
+/// A snapshot of the guest's memory map. A burst keeps the map with which it began until it has answered its requests.
 #[derive(Debug)]
 pub(crate) struct Memory {
     /// Dropped before the mappings.
@@ -73,7 +73,7 @@ impl Memory {
         Ok(Self { watches, map, regions })
     }
 
-    /// Returns the map for reads and writes, which copy.
+    /// Returns the map, for reads and writes that copy the bytes.
     pub(crate) fn map(&self) -> &GuestMemoryMmap {
         &self.map
     }
@@ -83,7 +83,7 @@ impl Memory {
         self.watches.iter().any(Watch::is_lost)
     }
 
-    /// Translates an address of the front end to one of the guest.
+    /// Translates an address in the front end to an address in the guest.
     pub(crate) fn guest_address(&self, address: u64) -> Option<u64> {
         let holds = |region: &&Region| address.wrapping_sub(region.user) < region.length;
         self.regions.iter().find(holds).and_then(|region| region.guest.checked_add(address - region.user))
@@ -114,7 +114,7 @@ impl Region {
 /// for a disk or a program. With FUSE that program may be the front end, while the waiting thread serves all guests. Front ends cannot hold
 /// back pages of these files: userfaultfd(2) affects only the mappings of the process that calls it.
 fn is_memory(file: &File) -> io::Result<()> {
-    // A file of FUSE may delay its own connection here.
+    // With a file in FUSE, this call may wait, and delays only the connection that sent the file.
     match fstatfs(file)?.filesystem_type() {
         TMPFS_MAGIC | HUGETLBFS_MAGIC => Ok(()),
         _ => Err(io::Error::new(io::ErrorKind::Unsupported, "guest memory must be in tmpfs or hugetlbfs")),

@@ -33,7 +33,7 @@ impl Limits {
     }
 }
 
-/// Limits a guest to its rate: each request costs the time that its bytes take.
+/// Limits a guest to its rate: each request costs the time that its bytes take at this rate.
 #[derive(Debug)]
 pub(crate) struct Meter {
     rate: Option<u64>,

@@ -17,15 +17,15 @@ pub(crate) struct Ring {
     kick: Option<File>,
     call: Option<File>,
     error: Option<File>,
-    /// The front end has set the call descriptor, or said that there is none.
+    /// True if the front end has set the call descriptor, or said that there is none.
     call_known: bool,
     /// The last setting of the front end; `None` if it never set one.
     enabled: Option<bool>,
-    /// Requests are taken from the ring.
+    /// True while requests are taken from the ring.
     pub(crate) started: bool,
-    /// Chains that were taken and not yet returned.
+    /// The number of chains that were taken and not yet returned.
     pub(crate) in_flight: usize,
-    /// The guest's driver uses event indices; `None` if the front end does not report that.
+    /// `Some(true)` if the guest's driver uses event indices; `None` if the front end does not report the driver's features.
     pub(crate) event_idx: Option<bool>,
 }
 
@@ -79,7 +79,7 @@ impl Ring {
             return Ok(());
         }
         self.queue.set_ready(true);
-        // If the front end does not tell, the event index is written: a driver that does not use it ignores it.
+        // If the front end does not report the driver's features, the event index is written: a driver that does not use it ignores it.
         self.queue.set_event_idx(self.event_idx.unwrap_or(true));
         // Edge-triggered: each kick is an event, and the descriptor, which is shared with the front end, is never read.
         epoll.add(kick.as_fd(), EpollEvent::new(EpollFlags::EPOLLIN | EpollFlags::EPOLLET, token))?;
@@ -118,7 +118,7 @@ impl Ring {
 
     /// Wakes the guest, if its driver asks for that.
     pub(crate) fn call(&mut self, memory: &GuestMemoryMmap) {
-        // If the front end does not tell, the driver is always called.
+        // If the front end does not report the driver's features, the driver is always called.
         let should_notify = match self.event_idx {
             Some(true) => self.queue.needs_notification(memory).unwrap_or(true),
             _ => true,
@@ -134,7 +134,7 @@ impl Ring {
     }
 }
 
-/// Signals a descriptor. A full one has been signalled already.
+/// Signals a descriptor. A write to a full eventfd fails, but a full eventfd has been signalled already.
 fn signal(file: Option<&File>) {
     if let Some(mut file) = file {
         let _ = file.write(&1_u64.to_ne_bytes());

@@ -31,7 +31,7 @@ pub(crate) enum Entry {
 /// An RSA key. Each session is present if some device serves it.
 #[derive(Debug)]
 pub(crate) struct Rsa {
-    /// A private key signs and deciphers. It also enciphers as its public half does, which tests of Linux' kernel require.
+    /// True for a private key, which signs and deciphers. It also enciphers as its public half does, which tests of Linux' kernel require.
     pub(crate) private: bool,
     /// Signatures, and the length of their digests in bytes.
     pub(crate) signature: Option<(Session, usize)>,
@@ -68,7 +68,7 @@ impl Sessions {
         Ok(number)
     }
 
-    /// Closes a session. Its keys are zeroized with the last request in flight.
+    /// Closes a session. Its keys are zeroized when its last request in flight has ended.
     pub(crate) fn close(&mut self, number: u64) -> bool {
         self.open.remove(&number).is_some()
     }
@@ -85,7 +85,7 @@ impl Sessions {
         self.open.len()
     }
 
-    /// Creates a session for a request without one.
+    /// Creates a session for a request that names no session.
     pub(crate) fn make(&self, params: &abi::Session, key: &[u8], auth_key: &[u8]) -> Result<Arc<Entry>, Status> {
         make(&self.gantry, params, key, auth_key).map(Arc::new)
     }

@@ -18,7 +18,7 @@ pub struct Socket {
     pub path: PathBuf,
     /// Permissions of the file.
     pub mode: u32,
-    /// User and group of the file, if they differ from those of the process.
+    /// User and group of the file, if they differ from the user and the group of the process.
     pub owner: (Option<u32>, Option<u32>),
 }
 
@@ -28,7 +28,7 @@ impl Socket {
         self.path.file_stem().unwrap_or_default().to_string_lossy().into_owned()
     }
 
-    /// Creates the file, or replaces one that a dead server left behind.
+    /// Creates the file. Replaces a file that a dead server left behind.
     ///
     /// # Errors
     /// The file belongs to another program, another server answers at the socket, or the folder belongs to another user.

@@ -1,4 +1,4 @@
-//! A request of a data queue: copied out of the guest's memory, run beside others, copied back.
+//! A request of a data queue: copied out of the guest's memory, run side by side with others, copied back.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -15,16 +15,16 @@ use crate::session::{Entry, Sessions};
 
 /// Most bytes that the device reads or writes for one request, headers excluded: `max_size` of the configuration.
 pub(crate) const MAX_SIZE: u64 = 1 << 20;
-/// The longest fixed part: that of a chain of algorithms without a session.
+/// Bytes of the longest fixed part, which a chain of algorithms without a session has.
 const FIXED: usize = 76;
-/// Digests and MACs have at most 64 bytes, results of an RSA key 512.
+/// Bytes of the longest result: 512 for an RSA key. Digests and MACs have at most 64.
 const LONGEST_RESULT: usize = 512;
 /// Bytes that buffers keep from one request to the next.
 const RETAINED: usize = 128 << 10;
 
 /// A request. Tasks and their buffers are reused.
 pub(crate) struct Task {
-    /// The chain's first descriptor, by which it is returned.
+    /// The index of the chain's first descriptor, by which the chain is returned.
     pub(crate) head: u16,
     writable: Pieces,
     status: Status,
@@ -49,14 +49,14 @@ struct Work {
     /// Parts of the data, for chains of algorithms.
     cipher: Range<usize>,
     hash: Range<usize>,
-    /// Bytes of the result that the guest gets.
+    /// Length in bytes of the result that the guest gets.
     result: usize,
     /// Room for the destination; the unused rest is not written.
     destination: usize,
     /// Completed steps.
     step: u8,
     encrypt: bool,
-    /// The operation of an RSA key is signing or verifying.
+    /// True if the operation of an RSA key is signing or verifying.
     signature: bool,
 }
 
@@ -284,7 +284,7 @@ impl Task {
 }
 
 impl Work {
-    /// Compares the request's parameters with those of its session.
+    /// Compares the request's parameters with the parameters of its session.
     fn check(&mut self, header: &Header, lengths: &Data) -> Result<(), Status> {
         let fits = |fits: bool| if fits { Ok(()) } else { Err(Status::Error) };
         match (&*self.entry, lengths) {
@@ -348,7 +348,7 @@ impl Work {
         matches!(*self.entry, Entry::Rsa(_)) && !self.signature && !self.encrypt
     }
 
-    /// Returns the bytes of the number in the data, for RSA without padding.
+    /// Returns the length of the modulus in bytes if the data is a number for RSA without padding.
     fn number(&self) -> Option<usize> {
         let info = self.session()?.params().algorithm().info();
         (info.kind == Kind::Encipherment && !info.randomized).then_some(info.tag.max)

@@ -25,7 +25,7 @@ pub(crate) struct Shared {
     ended: AtomicBool,
 }
 
-/// Rings by urgency.
+/// The state of the leading thread: the rings to visit, by urgency.
 struct Leader {
     events: Vec<EpollEvent>,
     /// Rings that may have requests, by class.
@@ -201,7 +201,8 @@ mod tests {
 
     use super::*;
 
-    /// Counts the rings of the most urgent class, which is never empty, that are visited before one of `class`.
+    /// Returns the number of rings of the most urgent class that are visited before a ring of `class`. The most urgent class always has
+    /// rings.
     fn before(class: Priority) -> usize {
         let shared = Shared::new(Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).unwrap());
         let mut leader = shared.leader.lock().unwrap();

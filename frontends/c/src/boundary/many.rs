@@ -90,7 +90,7 @@ pub unsafe extern "C" fn gantry_digest_column(
         if !ranges.are_disjoint() {
             return Err(Code::Overlap);
         }
-        // SAFETY: the call; the length was checked, and it overlaps nothing.
+        // SAFETY: the call; the length was checked, and `out` overlaps no other memory of the call.
         let out = unsafe { bytes_mut(out, out_len) };
         match hashes {
             ColumnHash::Digest(algorithm) => digest_column(*algorithm, &column, out)?,

@@ -3,10 +3,10 @@
 //! The `unsafe` code rests on three promises. Each block names the promises that it relies on.
 //!
 //! * **The call.** A pointer is NULL, or points to memory as large as its length or type says. It is valid during the call, and
-//!   no other thread writes it meanwhile. Buffers that are written were checked not to overlap any other memory of the call.
+//!   no other thread writes it in that time. Buffers that are written were checked not to overlap any other memory of the call.
 //! * **The handle.** A pointer to a handle came from the function that opens handles of its type, and is not closed yet. A mark at its
 //!   start detects some pointers that break this promise.
-//! * **The queue.** Buffers of a request in a queue are valid, and not used otherwise, until its completion was returned.
+//! * **The queue.** Until the completion of a request in a queue was returned, the request's buffers are valid, and nothing else uses them.
 //!
 //! `gantry.h` states these promises, and each function's safety section refers to the header. No panic crosses into C: [`guard`] wraps
 //! every function.

@@ -123,7 +123,7 @@ pub unsafe extern "C" fn gantry_queue_close(queue: *mut QueueHandle) {
         // SAFETY: the handle.
         let Some(queue) = (unsafe { QueueHandle::take(queue) }) else { return };
         if queue.belongs_to_parent() {
-            // The requests on devices belong to the parent.
+            // The requests on devices belong to the parent of the fork.
             return mem::forget(queue);
         }
         let mut state = queue.state.into_inner().unwrap_or_else(PoisonError::into_inner);

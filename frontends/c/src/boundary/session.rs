@@ -291,7 +291,7 @@ unsafe fn borrow<'a>(request: &abi::Request) -> Request<'a> {
     match request.operation {
         operation::ENCRYPT => Request::encrypt(iv, data),
         operation::DECRYPT => Request::decrypt(iv, data),
-        // SAFETY: the call; the tag overlaps nothing.
+        // SAFETY: the call; the tag overlaps no other memory of the call.
         operation::SEAL => Request::seal(iv, aad, data, unsafe { bytes_mut(request.tag, request.tag_len) }),
         // SAFETY: the call; lengths were checked.
         _ => Request::open(iv, aad, data, unsafe { bytes(request.tag, request.tag_len) }),

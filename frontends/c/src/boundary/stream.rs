@@ -97,7 +97,7 @@ pub unsafe extern "C" fn gantry_stream_update_many(pieces: *const Piece, count: 
         requests.try_reserve_exact(count).map_err(|_| Code::Memory)?;
         for piece in pieces {
             check_bytes(piece.data, piece.len)?;
-            // SAFETY: the handle. A stream that is named twice is already locked then.
+            // SAFETY: the handle. A stream that is named twice is already locked the second time.
             streams.push(try_lock(unsafe { StreamHandle::get(piece.stream) }?)?);
         }
         let Some(session) = streams.first().map(|stream| stream.session()) else { return Ok(()) };

@@ -37,7 +37,7 @@ gantry_lab::in_guest! {
         results();
     }
 
-    /// Repeats the tests through the retry protocol, without errors that it cannot detect.
+    /// Repeats the tests through the retry protocol, except for errors that this protocol cannot detect.
     fn a_server_without_rights_gives_the_same_answers() {
         let _server = Server::start_without_rights(&[]);
         results();
@@ -47,7 +47,7 @@ gantry_lab::in_guest! {
         assert_eq!(crypto.run(session, 2, &[0; 16], &data), Err(EINVAL));
         let op = CryptOp { session, len: 16, src: NOWHERE, dst: NOWHERE, iv: at(&data), ..CryptOp::default() };
         assert_eq!(crypto.crypt(op), Err(EFAULT));
-        // The kernel copies at most this much for a server.
+        // The kernel copies at most 128 KiB for a server without rights. These data and their structure exceed this limit together.
         assert_eq!(crypto.run(session, ENCRYPT, &[0; 16], &vec![0; 128 << 10]), Err(libc::ENOMEM));
         assert!(crypto.run(session, ENCRYPT, &[0; 16], &vec![0; 120 << 10]).is_ok());
     }
@@ -151,7 +151,7 @@ fn errors(server: &Server) {
         let mut op =
             CryptOp { session: cbc, len: 64, src: at(&data), dst: at(&output), iv: at(&iv), ..CryptOp::default() };
         change(&mut op);
-        // If the output is not mapped, the module releases pages that it did not take, and the program loses some.
+        // If the output is not mapped, the module releases pages that it did not take, and the program loses pages.
         if server.is_module() && op.dst == NOWHERE && op.len > 0 { None } else { Some(crypto.crypt(op)) }
     };
     assert_eq!(plain(&|_| ()), Some(Ok(())));

@@ -1,4 +1,4 @@
-//! The operations of a program on `/dev/crypto`, and a server for it.
+//! The operations of a program on `/dev/crypto`, and the process that serves this device.
 
 #![allow(dead_code, reason = "each test uses its own part")]
 

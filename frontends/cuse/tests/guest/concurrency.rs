@@ -67,7 +67,7 @@ gantry_lab::in_guest! {
         one.close(sessions[0]).unwrap();
         let cipher = two.cipher(11, &[1; 16]).unwrap();
         assert_eq!(two.run(cipher, 0, &[0; 16], &vec![0; 1_000_016 / 16 * 16]), Err(ENOMEM));
-        // A request that does not fit beside others waits, and succeeds.
+        // A request that exceeds the bytes left by other requests waits, and succeeds.
         thread::scope(|scope| {
             let large = || assert!(two.run(cipher, 0, &[0; 16], &vec![0; 800_000]).is_ok());
             let threads: Vec<_> = (0..4).map(|_| scope.spawn(large)).collect();

@@ -23,7 +23,7 @@ gantry_lab::in_guest! {
 /// Uses a key in sessions of each kind, and looks for it before and after they end.
 fn assert_wiped_after(end: impl FnOnce(Crypto, Vec<u32>) -> Option<Crypto>) {
     let server = Server::start();
-    // The kernel module keeps its keys elsewhere.
+    // The kernel module keeps its keys in the kernel's memory.
     let Some(process) = server.pid() else { return };
     let key = &secrets::key(32)[..];
     let copies = || secrets::copies(process, key).unwrap();

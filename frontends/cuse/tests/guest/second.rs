@@ -21,7 +21,7 @@ gantry_lab::in_guest! {
     ["--modules", "cuse", "--cpus", "2", "--timeout", "300"]
     fn a_second_descriptor_outlives_the_first() {
         let _server = Server::start();
-        // As in OpenSSL's engine and cryptodev-linux's tests: the first is closed at once, or after the second.
+        // As in OpenSSL's engine and cryptodev-linux's tests: the first descriptor is closed at once, or after the second.
         let first = Crypto::open();
         let second = second(&first).unwrap();
         assert_ne!(first.0.as_raw_fd(), second.0.as_raw_fd());
@@ -131,7 +131,7 @@ gantry_lab::in_guest! {
         assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0, "{status:x}");
     }
 
-    /// Programs that die meanwhile leave no resources behind in the server.
+    /// Programs that die during the call leave no resources behind in the server.
     fn programs_killed_during_the_call_leak_nothing() {
         let mut server = Server::start();
         let crypto = Crypto::open();

@@ -46,7 +46,7 @@ gantry_lab::in_guest! {
     }
 }
 
-/// Asserts that every algorithm conforms, and is declared, that `/dev/crypto` serves from the device `backing`. A pinned device
+/// Asserts that every algorithm that `/dev/crypto` serves from the device `backing` conforms, and is declared. A pinned device
 /// leaves other algorithms and its failed requests to other devices; neither is tested here.
 fn conforms(device: &str, backing: &str, declaration: &str, wanted: fn(Algorithm) -> bool) {
     let mut config = gantry_runtime::Config::default();

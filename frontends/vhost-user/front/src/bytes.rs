@@ -5,8 +5,8 @@ pub(crate) trait Words {
     /// Appends 32-bit integers.
     fn words(&mut self, words: &[u32]);
 
-    /// Appends a field of `room` bytes that begins with `bytes`. Excess bytes are cut off: a test of a hostile guest then writes a
-    /// wrong length elsewhere.
+    /// Appends a field of `room` bytes that begins with `bytes`. Excess bytes are cut off, so that a hostile guest can announce more
+    /// bytes in a length field than `room`.
     fn room(&mut self, bytes: &[u8], room: usize);
 }
 

@@ -19,11 +19,11 @@ use crate::ring::Ring;
 /// The bit of the virtio features that announces protocol features.
 pub const PROTOCOL_FEATURES: u64 = 1 << 30;
 
-/// Flags of a message's header.
+/// The version of the protocol, in the flags of a message's header.
 pub const VERSION: u32 = 1;
-/// The message answers another.
+/// Flag of a header: the message answers another message.
 pub const REPLY: u32 = 4;
-/// The sender wants an answer.
+/// Flag of a header: the sender wants an answer.
 pub const NEED_REPLY: u32 = 8;
 
 /// Most bytes of a reply's payload.
@@ -57,7 +57,7 @@ impl Connection {
         if connection.offered & PROTOCOL_FEATURES != 0 {
             let bits = connection.request_number(FrontendReq::GET_PROTOCOL_FEATURES)?;
             let protocol = VhostUserProtocolFeatures::from_bits_truncate(bits) & wanted;
-            // Acknowledgements are agreed on only by this message.
+            // The two sides agree on acknowledgements by this message, so it has none itself.
             let code = FrontendReq::SET_PROTOCOL_FEATURES as u32;
             connection.send(code, VERSION, &protocol.bits().to_le_bytes(), &[])?;
             connection.protocol = protocol;
@@ -66,7 +66,7 @@ impl Connection {
         Ok(connection)
     }
 
-    /// Ends the connection. The back end notices this before it sees a new one.
+    /// Ends the connection. The back end notices the end before it sees a new connection.
     pub fn end(&self) {
         // The back end may have ended the connection before.
         let _ = self.stream.shutdown(Shutdown::Both);
@@ -82,7 +82,7 @@ impl Connection {
         self.protocol
     }
 
-    /// Returns the number of queues of the back end; one if it does not tell.
+    /// Returns the number of queues of the back end; 1 if the back end does not report a number.
     pub fn queues(&self) -> Result<u64, Error> {
         let says = self.protocol.contains(VhostUserProtocolFeatures::MQ);
         if says { self.request_number(FrontendReq::GET_QUEUE_NUM) } else { Ok(1) }
@@ -107,7 +107,7 @@ impl Connection {
         self.send_acknowledged(FrontendReq::SET_MEM_TABLE, &payload, &descriptors)
     }
 
-    /// Starts queue `index`: sets size, base and addresses of the ring, then kick and call, in the order of QEMU.
+    /// Starts queue `index`: sets size, base and addresses of the ring, then the eventfds for kick and call, in QEMU's order.
     pub fn start(&self, index: usize, ring: &Ring, memory: &Memory, enable: Enable) -> Result<(), Error> {
         let state = |code, number| self.send_acknowledged(code, &pair(index, number), &[]);
         let event =

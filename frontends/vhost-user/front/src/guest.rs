@@ -13,11 +13,11 @@ use crate::parameters::{Layout, Parameters, destroy};
 use crate::queue::{Queue, Shape};
 use crate::request::{Format, Operands, ParameterSource, Reply, Request};
 
-/// VIRTIO_F_VERSION_1, VIRTIO_F_INDIRECT_DESC and VIRTIO_F_EVENT_IDX (virtio 1.3, section 6).
+/// VIRTIO_F_VERSION_1: the device is not a legacy device (virtio 1.3, section 6).
 pub const VERSION_1: u64 = 1 << 32;
-/// Chains may be in indirect tables.
+/// VIRTIO_F_INDIRECT_DESC: chains may be in indirect tables.
 pub const INDIRECT_DESC: u64 = 1 << 28;
-/// Both sides tell when they want to be notified.
+/// VIRTIO_F_EVENT_IDX: both sides tell when they want to be notified.
 pub const EVENT_IDX: u64 = 1 << 29;
 /// All features of the device itself: VIRTIO_CRYPTO_F_.
 pub const CRYPTO: u64 = 0x3f;
@@ -37,7 +37,7 @@ pub enum FrontEnd {
 pub struct Setup {
     /// The part of the device that the front end implements.
     pub front_end: FrontEnd,
-    /// Wanted data queues. The device may have fewer.
+    /// The number of data queues to use. The device may have fewer.
     pub queues: usize,
     /// The layout of each queue.
     pub shape: Shape,
@@ -139,7 +139,7 @@ impl Guest {
         self.start()
     }
 
-    /// Restarts data queue `index` after [`Connection::stop`], at the next request.
+    /// Restarts data queue `index` after [`Connection::stop`]. The queue continues with the next request.
     pub fn restart(&self, index: usize) -> Result<(), Error> {
         let enable = match self.setup.front_end {
             FrontEnd::Messages(_, enable) => enable,
@@ -176,7 +176,7 @@ impl Guest {
         self.open_by(&message, layout.session_at()).map(|id| Session { id, destroy })
     }
 
-    /// Sends any payload as VHOST_USER_CREATE_CRYPTO_SESSION, and returns the number at `session_at` of the reply.
+    /// Sends any payload as VHOST_USER_CREATE_CRYPTO_SESSION, and returns the session's number from offset `session_at` of the reply.
     pub fn open_by(&self, payload: &[u8], session_at: usize) -> Result<u64, Error> {
         let reply = self.connection.request(FrontendReq::CREATE_CRYPTO_SESSION, payload)?;
         let bytes = reply.get(session_at..session_at + 8).ok_or(Error::Unanswered)?;
@@ -184,7 +184,7 @@ impl Guest {
         u64::try_from(id).map_err(|_| Error::Refused(id))
     }
 
-    /// Closes a session. Without VHOST_USER_PROTOCOL_F_REPLY_ACK an unknown session is not reported.
+    /// Closes a session. Without VHOST_USER_PROTOCOL_F_REPLY_ACK, the back end does not report an unknown session.
     pub fn close(&mut self, session: Session) -> Result<(), Error> {
         if self.control.is_some() {
             let input = destroy(session.destroy, session.id, self.format.revision_1());
@@ -224,7 +224,7 @@ impl Guest {
         self.run(0, &request)
     }
 
-    /// Gives the back end this memory instead of the guest's, which continues to use its own.
+    /// Gives the back end this memory instead of the guest's memory. The guest continues to use its own memory.
     pub fn replace_memory(&self, memory: &Memory) -> Result<(), Error> {
         self.connection.set_memory(memory)
     }
@@ -232,7 +232,7 @@ impl Guest {
     /// Sets up memory and queues in the back end.
     fn start(&self) -> Result<(), Error> {
         let (accepted, enable) = match self.setup.front_end {
-            // The features that the guest's driver accepted stay between it and QEMU.
+            // QEMU does not tell the back end the features that the guest's driver accepted.
             FrontEnd::Messages(_, enable) => (self.connection.offered() & PROTOCOL_FEATURES, enable),
             FrontEnd::Generic => (features(&self.connection, &self.setup), Enable::Explicit),
         };

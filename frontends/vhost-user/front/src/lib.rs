@@ -1,9 +1,9 @@
 //! The front end of a virtio crypto device over vhost-user, and the driver of its guest, in one process: a peer for tests and measurements
-//! of back ends. It needs only the path of the back end's socket.
+//! of back ends. The crate needs only the path of the back end's socket.
 //!
 //! A [`Guest`] has memory that it shares as QEMU and cloud-hypervisor do, rings that it fills as Linux' driver does, and requests for every
-//! service of the virtio specification 1.3. It can also be hostile: [`Prepared`](queue::Prepared) requests and [`Ring`](ring::Ring)s take
-//! any bytes, and [`Connection`](connection::Connection)s any message.
+//! service of the virtio specification 1.3. A guest can be hostile, too: [`Prepared`](queue::Prepared) requests and [`Ring`](ring::Ring)s
+//! take any bytes, and [`Connection`](connection::Connection)s send any message.
 //!
 //! | file | content |
 //! |---|---|

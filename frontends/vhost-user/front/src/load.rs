@@ -29,9 +29,9 @@ pub struct Load {
 /// The result of a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RunResult {
-    /// Answered requests.
+    /// The number of answered requests.
     pub requests: u64,
-    /// Requests that the back end refused, included in `requests`.
+    /// The number of requests that the back end refused, included in `requests`.
     pub refused: u64,
     /// Duration of the run.
     pub time: Duration,

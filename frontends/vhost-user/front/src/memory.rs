@@ -56,7 +56,7 @@ impl Memory {
             .map_err(Error::memory)
     }
 
-    /// Translates a guest address to one of this process: vhost-user identifies rings by such addresses.
+    /// Translates a guest address to an address in this process: vhost-user identifies rings by addresses in the front end.
     pub fn user_address(&self, address: u64) -> Result<u64, Error> {
         Ok(self.map.get_host_address(GuestAddress(address)).map_err(Error::memory)? as u64)
     }

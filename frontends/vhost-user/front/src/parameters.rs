@@ -28,7 +28,7 @@ pub struct Cipher<'a> {
     pub algorithm: u32,
     /// The key, of the length that the algorithm requires.
     pub key: &'a [u8],
-    /// Encrypts; otherwise decrypts.
+    /// True to encrypt, false to decrypt.
     pub encrypt: bool,
 }
 
@@ -39,7 +39,7 @@ pub struct Digest<'a> {
     pub algorithm: u32,
     /// A MAC's key.
     pub key: Option<&'a [u8]>,
-    /// Bytes of the result.
+    /// Length of the result in bytes.
     pub result: u32,
 }
 
@@ -54,7 +54,7 @@ pub enum Parameters<'a> {
         cipher: Cipher<'a>,
         /// The digest or MAC.
         digest: Digest<'a>,
-        /// The digest covers the data before the cipher operation; otherwise after it.
+        /// True if the digest covers the data before the cipher operation; false if it covers the result of the operation.
         hash_first: bool,
     },
     /// A digest.
@@ -63,18 +63,18 @@ pub enum Parameters<'a> {
     Mac(Digest<'a>),
     /// An AEAD.
     Aead {
-        /// VIRTIO_CRYPTO_AEAD_, and its key.
+        /// The AEAD, as VIRTIO_CRYPTO_AEAD_, and its key.
         cipher: Cipher<'a>,
-        /// Bytes of the tag.
+        /// Length of the tag in bytes.
         tag: u32,
-        /// Bytes of the additional data.
+        /// Length of the additional data in bytes.
         aad: u32,
     },
     /// An RSA key.
     Rsa {
-        /// The key is an RSAPrivateKey in DER, otherwise an RSAPublicKey (RFC 8017, appendix A.1).
+        /// True if the key is an RSAPrivateKey; false if it is an RSAPublicKey (RFC 8017, appendix A.1).
         private: bool,
-        /// The DER.
+        /// The key in DER.
         key: &'a [u8],
         /// VIRTIO_CRYPTO_RSA_..._PADDING: 0 is none, 1 is PKCS #1 v1.5.
         padding: u32,
@@ -186,7 +186,7 @@ impl Parameters<'_> {
         bytes
     }
 
-    /// Returns the keys, in the order of variable parts.
+    /// Returns the keys, in the order in which the variable part of a request contains them.
     pub(crate) fn keys(&self) -> Vec<&[u8]> {
         match self {
             Self::Cipher(cipher) | Self::Aead { cipher, .. } => vec![cipher.key],
@@ -235,7 +235,7 @@ fn symmetric(bytes: &mut Vec<u8>, cipher: &Cipher<'_>, digest: Option<(&Digest<'
     let kind = if digest.is_some() { sym_op::ALGORITHM_CHAINING } else { sym_op::CIPHER };
     let (mode, order) = digest.map_or((0, 0), |(digest, first)| (mode(digest), order(first)));
     bytes.extend([kind, direction(cipher), mode, order].map(|number| number as u8));
-    // Two unused pointers, at a multiple of eight, which DPDK's operation field shifts.
+    // Two unused pointers at a multiple of eight bytes of the message. In DPDK's layout, the operation field moves the bytes before them.
     bytes.resize((begin + 28).next_multiple_of(8) + 16, 0);
     bytes.room(cipher.key, CIPHER_KEY);
     bytes.room(auth_key, AUTH_KEY);

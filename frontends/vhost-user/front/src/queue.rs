@@ -15,19 +15,19 @@ const UNTOUCHED: u8 = 0xff;
 /// The memory layout of requests.
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
-    /// Descriptors of the ring.
+    /// The number of descriptors of the ring.
     pub ring: u16,
-    /// The chain is in an indirect table.
+    /// True if chains are in indirect tables.
     pub indirect: bool,
     /// Most bytes of one descriptor.
     pub piece: usize,
-    /// Requests that have memory at the same time.
+    /// The number of requests that have memory at the same time.
     pub slots: usize,
     /// Memory of each request in bytes: its table (4 KiB), input, output, and status.
     pub slot: usize,
-    /// The region of the requests. Rings are in region 0.
+    /// The index of the region that holds the requests. Rings are in region 0.
     pub region: usize,
-    /// Both sides tell when they want to be notified.
+    /// True if both sides tell when they want to be notified.
     pub event_index: bool,
 }
 
@@ -48,7 +48,7 @@ pub struct Prepared {
     pub table: Option<u64>,
     /// Guest address of the output.
     pub output: u64,
-    /// Bytes of the output.
+    /// Length of the output in bytes.
     pub output_bytes: usize,
     /// Guest address of the status.
     pub status: u64,
@@ -162,7 +162,7 @@ impl Queue {
         replies.into_iter().map(|reply| reply.ok_or(Error::Unanswered)).collect()
     }
 
-    /// Appends the descriptors of a field; none for an empty one.
+    /// Appends the descriptors of a field; none for an empty field.
     fn push_parts(&self, address: u64, bytes: usize, writable: bool, parts: &mut Vec<Part>) {
         for begin in (0..bytes).step_by(self.shape.piece.clamp(1, DESCRIPTOR as usize * TABLE * TABLE)) {
             let bytes = (bytes - begin).min(self.shape.piece) as u32;

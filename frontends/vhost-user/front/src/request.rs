@@ -46,14 +46,14 @@ pub enum Operands<'a> {
         cipher: Range<u32>,
         /// The part of the data for the digest.
         hash: Range<u32>,
-        /// Bytes of the digest.
+        /// Length of the digest in bytes.
         result: u32,
     },
     /// Operands of a digest or MAC.
     Digest {
         /// Data.
         data: &'a [u8],
-        /// Bytes of the result.
+        /// Length of the result in bytes.
         result: u32,
     },
     /// Operands of an AEAD.
@@ -64,7 +64,7 @@ pub enum Operands<'a> {
         aad: &'a [u8],
         /// Data; to open, followed by the tag.
         data: &'a [u8],
-        /// Bytes of the tag.
+        /// Length of the tag in bytes.
         tag: u32,
         /// Bytes of the output: the data and, to seal, the tag.
         result: u32,
@@ -73,11 +73,11 @@ pub enum Operands<'a> {
     Key {
         /// Data. To verify: the signature, followed by the signed data.
         data: &'a [u8],
-        /// Bytes of `data` that are the request's source: all of them or, to verify, the signature.
+        /// Number of bytes at the start of `data` that are the request's source: all bytes or, to verify, the bytes of the signature.
         source: u32,
         /// Bytes of the output or, to verify, of the signed data.
         result: u32,
-        /// The device writes an output; false for verification.
+        /// True if the device writes an output; false for verification.
         output: bool,
     },
 }
@@ -92,7 +92,7 @@ pub struct Request {
     pub ends: Vec<usize>,
     /// Bytes of each field that the device writes before the status.
     pub outputs: Vec<usize>,
-    /// Bytes of the status.
+    /// Length of the status in bytes.
     pub status: usize,
 }
 
@@ -196,7 +196,7 @@ impl Format {
     }
 }
 
-/// Returns the fixed part of a request with a session, for a service that requires one.
+/// Returns the fixed part of a request for a service that requires a session.
 fn fixed(operands: &Operands<'_>) -> Vec<u32> {
     match operands {
         Operands::Cipher { iv, data } => {

@@ -1,7 +1,7 @@
 //! The driver's side of a split virtqueue (virtio 1.3, 2.7), with indirect tables and event indices.
 //!
-//! [`Ring::add`] writes valid chains. The other parts of the ring can also be written as no driver may ([`Ring::set`], [`Ring::offer`],
-//! [`Ring::publish`]): a device has to withstand that.
+//! [`Ring::add`] writes valid chains. [`Ring::set`], [`Ring::offer`] and [`Ring::publish`] can also leave the ring in states in which no
+//! driver may leave it: a device has to withstand them.
 
 use std::collections::VecDeque;
 use std::os::fd::AsRawFd;
@@ -15,11 +15,11 @@ use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 use crate::Error;
 use crate::memory::Memory;
 
-/// Flags of a descriptor (virtio 1.3, 2.7.5).
+/// Flag of a descriptor (virtio 1.3, 2.7.5): the chain continues with the descriptor `next`.
 pub const NEXT: u16 = 1;
-/// The device writes into this buffer.
+/// Flag of a descriptor: the device writes into this buffer.
 pub const WRITE: u16 = 2;
-/// The buffer is a table of descriptors.
+/// Flag of a descriptor: the buffer is a table of descriptors.
 pub const INDIRECT: u16 = 4;
 
 /// Bytes of a descriptor.
@@ -57,7 +57,7 @@ pub struct Part {
     pub address: u64,
     /// Length in bytes.
     pub bytes: u32,
-    /// The device writes into this piece.
+    /// True if the device writes into this piece.
     pub writable: bool,
 }
 
@@ -78,8 +78,8 @@ pub struct Ring {
     available: u64,
     used: u64,
     event_index: bool,
-    /// Descriptors that are in no chain, the longest free first. DPDK's back end puts a chain into the used ring at the index of its head,
-    /// which works only if heads advance like the ring.
+    /// Descriptors that are in no chain, in the order in which they became free. DPDK's back end puts a chain into the used ring at the
+    /// index of its head, which works only if heads advance like the ring.
     free_descriptors: VecDeque<u16>,
     /// The descriptors of the chain that begins at each index. Their copies in memory may have been changed.
     chains: Vec<Vec<u16>>,
@@ -199,7 +199,7 @@ impl Ring {
     pub fn publish(&mut self) -> Result<(), Error> {
         let before = std::mem::replace(&mut self.published, self.next);
         self.publish_index(self.next)?;
-        // The device reads the index after it has asked for events: either it sees the new index, or its request is seen here.
+        // The device reads the index after it has asked for events: either the device sees the new index, or its request is seen here.
         fence(Ordering::SeqCst);
         let wanted = if self.event_index {
             let event = self.load(self.used + 4 + 8 * u64::from(self.size))?;
@@ -263,7 +263,7 @@ impl Ring {
             match self.poll.wait(milliseconds, &mut [EpollEvent::default()]) {
                 Ok(0) => return Ok(None),
                 Ok(_) => {}
-                // A stopped process that continues (signal(7)).
+                // This process was stopped and continues (signal(7)).
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
                 Err(error) => return Err(error.into()),
             }

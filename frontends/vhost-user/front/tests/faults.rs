@@ -23,7 +23,7 @@ fn two_regions(setup: &Setup) -> Setup {
     Setup { shape, regions: vec![(0x10_0000, 1 << 20), (0x100_0000, 2 << 20)], ..setup.clone() }
 }
 
-/// Keeps requests in flight while `during`, which gets the count of rounds, runs. Asserts that all requests are answered.
+/// Keeps requests in flight while `during` runs, which gets the guest and the count of rounds. Asserts that all requests are answered.
 fn in_flight(guest: &mut Guest, requests: &[Request], during: impl FnOnce(&Guest, &AtomicUsize)) {
     let queue = std::mem::take(&mut guest.queues);
     let mut queue = queue.into_iter().next().unwrap();

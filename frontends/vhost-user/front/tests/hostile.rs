@@ -1,4 +1,5 @@
-//! Requests and rings of a hostile guest. Each one is answered, refused, or breaks its own device; the neighbour is still served.
+//! Requests and rings of a hostile guest. Each request is answered or refused, or breaks the guest's own device. The neighbour is still
+//! served.
 
 mod common;
 
@@ -318,7 +319,7 @@ fn an_invalid_head_after_valid_requests_breaks_only_its_own_device() {
     let ring = &mut hostile.guest.queues[0].ring;
     ring.offer(60_000).unwrap();
     ring.publish().unwrap();
-    // The device may answer the valid requests before it or not.
+    // The device may or may not answer the valid requests before the invalid head.
     while hostile.outcome_soon() != ChainOutcome::Silent {}
     hostile.assert_is_broken();
 }

@@ -231,7 +231,7 @@ fn half_a_message_does_not_block_other_guests() {
     }
 }
 
-/// Unexpected descriptors are closed: a server has a limited number.
+/// Unexpected descriptors are closed, because a process may have a limited number of descriptors.
 #[test]
 fn unexpected_descriptors_are_closed() {
     let hostile = hostile();

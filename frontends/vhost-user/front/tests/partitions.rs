@@ -85,7 +85,7 @@ fn memory_truncated_by_a_front_end_breaks_only_its_own_device() {
 #[test]
 fn a_guest_with_a_rate_waits_and_another_does_not() {
     let server = Host::new();
-    // 16 KiB in and 16 KiB out; the first tenth of a second is free.
+    // Each request has 8 KiB in and 8 KiB out, so 16 requests cost 0.8 seconds. The first tenth of a second is free.
     let mut slow = server.guest(Limits { rate: Some(320 << 10), ..Limits::default() });
     let mut fast = server.guest(Limits::default());
     let [one, other] = [&mut slow, &mut fast].map(|peer| peer.guest.open(&CBC).unwrap().id);

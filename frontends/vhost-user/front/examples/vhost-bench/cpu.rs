@@ -9,7 +9,7 @@ use std::time::Duration;
 pub(crate) fn process_time(pid: u32) -> io::Result<Duration> {
     let mut nanoseconds = 0;
     for task in fs::read_dir(format!("/proc/{pid}/task"))? {
-        // A thread may end in between.
+        // The thread may have ended since the folder was read.
         let Ok(text) = fs::read_to_string(task?.path().join("schedstat")) else { continue };
         let first = text.split(' ').next().and_then(|number| number.parse::<u64>().ok());
         nanoseconds += first.ok_or_else(|| io::Error::other("schedstat has no number"))?;

@@ -1,4 +1,4 @@
-//! Measures two guests: how much they share bursts, and how one affects the other.
+//! Measures two guests: the size of the batches that they share, and the effect of one on the other.
 
 use std::error::Error;
 use std::time::Duration;
@@ -13,9 +13,9 @@ use crate::server::ServerProcess;
 const ROUNDS: usize = 5;
 const ROUND: Duration = Duration::from_secs(1);
 const WARM: Duration = Duration::from_millis(500);
-/// Bytes and requests in flight of the measured guest.
+/// The bytes per request of the measured guest, and its number of requests in flight.
 const MEASURED: (usize, usize) = (1024, 8);
-/// Bytes per second of the guest at its cap.
+/// The rate of the limited guest, in bytes per second.
 const CAP: u64 = 10_000_000;
 
 /// Two guests with 8 requests in flight each.
@@ -24,23 +24,24 @@ pub(crate) struct PairRow {
     bytes: usize,
     /// Mean batch size over requests: the median of all rounds.
     mean_batch: f64,
-    /// CPU time of the back end per request, in microseconds: the median of all rounds, beside another guest and alone.
+    /// CPU time of the back end per request, in microseconds: the median of all rounds with two guests, and with one guest.
     cpu_us: f64,
     alone_cpu_us: f64,
 }
 
-/// A measured guest, beside another guest.
+/// A measured guest, while another guest is active.
 #[derive(Serialize)]
 pub(crate) struct InterferenceRow {
     other: &'static str,
-    /// Cost of the measured guest's requests beside the other guest, relative to their cost alone.
+    /// Cost of the measured guest's requests while the other guest is active, divided by their cost without it.
     ratio: f64,
-    /// Requests per second of the measured guest, alone and beside the other.
+    /// Requests per second of the measured guest, alone and while the other guest is active.
     alone_requests_per_second: f64,
     requests_per_second: f64,
 }
 
-/// Behaviour of the other guest, its socket, its bytes and requests in flight, and whether its requests name wrong sessions.
+/// Behaviour of the other guest, the number of its socket, its bytes per request and requests in flight, and whether its requests name
+/// wrong sessions.
 const OTHERS: [(&str, usize, (usize, usize), bool); 3] = [
     ("floods: 256 requests of 4 KiB in flight", 1, (4096, 256), false),
     ("lies: 256 requests in flight without a session", 1, (4096, 256), true),
@@ -74,8 +75,8 @@ pub(crate) fn measure_pairs() -> Result<Vec<PairRow>, Box<dyn Error>> {
     Ok(rows)
 }
 
-/// Measures and prints how a second guest affects the first. One process serves both. From its CPU time, the second guest's requests are
-/// subtracted at their cost when that guest is alone.
+/// Measures and prints how a second guest affects the first. One process serves both. The CPU time of the second guest's requests is
+/// subtracted, at the cost that they have when the second guest is alone.
 pub(crate) fn measure_interference() -> Result<Vec<InterferenceRow>, Box<dyn Error>> {
     println!(
         "\n{:>8} {:>14} {:>14}   a guest with {} in flight of {} bytes beside one that ...",

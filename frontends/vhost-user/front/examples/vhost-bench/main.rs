@@ -4,10 +4,10 @@
 //!     cargo run --release -p gantry-vhost-user-front --example vhost-bench -- rates SOCKET PID qemu7|qemu10|dpdk22 BYTESxDEPTH...
 //!
 //! Without arguments it starts Gantry's server in a process of its own. It prints three tables, also as JSON: one guest, two guests with
-//! 8 requests in flight each, and a guest beside a misbehaving or limited one. `rates` prints the first table for any running back end;
-//! `benches/vhost` has DPDK's.
+//! 8 requests in flight each, and a guest while a second guest misbehaves or is limited. `rates` prints the first table for any running
+//! back end; `benches/vhost` runs it for DPDK.
 //!
-//! CPU time is that of all threads of the back end (/proc/PID/task/*/schedstat). Each number is the median of five rounds of a second.
+//! CPU time is the sum over all threads of the back end (/proc/PID/task/*/schedstat). Each number is the median of five rounds of a second.
 //! A polling back end always uses its whole core. Its cost of a request is the minimum of the rounds, if the front end keeps up.
 //!
 //! | file | content |
@@ -29,7 +29,7 @@ use std::error::Error;
 use gantry_vhost_user_front::parameters::Layout;
 use serde_json::json;
 
-/// The rows of the table of one guest.
+/// The rows of the table of one guest: bytes x requests in flight.
 const PAIRS: [&str; 6] = ["64x1", "64x32", "1024x32", "2048x32", "4096x32", "65536x32"];
 
 fn main() -> Result<(), Box<dyn Error>> {

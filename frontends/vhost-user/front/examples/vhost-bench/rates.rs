@@ -14,7 +14,7 @@ const ROUNDS: usize = 5;
 const ROUND: Duration = Duration::from_secs(1);
 const WARM: Duration = Duration::from_millis(500);
 
-/// The result of a size and a depth.
+/// The result for one size and one number of requests in flight.
 #[derive(Serialize)]
 pub(crate) struct Row {
     bytes: usize,

@@ -9,7 +9,7 @@ use std::{env, fs};
 use gantry_runtime::Config;
 use gantry_vhost_user::{Counters, Limits, Server, Socket};
 
-/// A server for some guests.
+/// A process that serves guests.
 pub(crate) struct ServerProcess {
     child: Child,
     input: ChildStdin,

@@ -135,7 +135,7 @@ impl Hostile {
         self.assert_serves_after_reconnect();
     }
 
-    /// Ends the guest's connection, and asserts that the next one finds a fresh device.
+    /// Ends the guest's connection, and asserts that the next connection finds a fresh device.
     pub(crate) fn assert_serves_after_reconnect(mut self) {
         self.guest.connection.end();
         super::assert_served(&mut Guest::connect(&self.socket(), &self.setup).unwrap());

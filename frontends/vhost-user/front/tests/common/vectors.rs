@@ -23,7 +23,7 @@ impl Vector {
     }
 }
 
-/// Returns the vectors of an algorithm in a file that have their input and output as bytes.
+/// Returns the vectors of an algorithm in a file, except vectors with a generated input.
 pub(crate) fn load(file: &str, algorithm: &str) -> Vec<Vector> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../conformance/vectors");
     let text = std::fs::read_to_string(folder.join(file)).unwrap();

@@ -74,11 +74,11 @@ const AEADS: [(u32, &str, &str); 7] = [
 /// The way in which requests get their parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
-    /// Through a session of a message in this layout.
+    /// Through a session that a message in this layout opened.
     Message(Layout),
-    /// Through a session of the control queue, without VIRTIO_CRYPTO_F_REVISION_1.
+    /// Through a session that the control queue opened, without VIRTIO_CRYPTO_F_REVISION_1.
     Control,
-    /// Through a session of the control queue, with VIRTIO_CRYPTO_F_REVISION_1.
+    /// Through a session that the control queue opened, with VIRTIO_CRYPTO_F_REVISION_1.
     ControlRevision1,
     /// Within the requests.
     Stateless,

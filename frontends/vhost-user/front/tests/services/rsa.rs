@@ -7,8 +7,8 @@ use gantry_vhost_user_front::request::Operands;
 use crate::common::{ERR, KEY_REJECTED, NOTSUPP, OK};
 use crate::{Client, Mode, QUEUES, each, vectors_of};
 
-/// Returns parameters of RSA with PKCS #1 v1.5 over SHA-256, SHA-384 and SHA-512: VIRTIO_CRYPTO_RSA_ by the bytes of
-/// the digest.
+/// Returns parameters of RSA with PKCS #1 v1.5 over SHA-256, SHA-384 or SHA-512. The length of `digest` selects the
+/// number VIRTIO_CRYPTO_RSA_.
 fn rsa<'a>(private: bool, key: &'a [u8], digest: &[u8]) -> Parameters<'a> {
     let hash = match digest.len() {
         32 => 6,
