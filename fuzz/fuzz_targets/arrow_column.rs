@@ -21,7 +21,7 @@ struct Input<'a> {
     offset: u8,
     null_count: i8,
     nested: bool,
-    /// The buffers that are present; others are null.
+    /// A bit for each of the first eight buffers: a buffer whose bit is 0 is null.
     present: u8,
     validity: &'a [u8],
     /// Offsets, views or values.

@@ -79,7 +79,7 @@ type BufferInput = Option<(u16, u8)>;
 struct RequestInput {
     operation: u8,
     input: BufferInput,
-    /// The output replaces the input.
+    /// True if the output replaces the input.
     in_place: bool,
     out: BufferInput,
     /// `Some` makes a request that is mostly valid for its session: the forward operation if `true`, else the inverse one.
@@ -174,7 +174,7 @@ impl Open {
         }
     }
 
-    /// Makes a request valid for its session. The number in the batch places its outputs apart from those of others.
+    /// Makes a request valid for its session. Its number in the batch keeps its outputs apart from the outputs of other requests.
     fn fitting(
         arena: *mut Arena,
         session: *mut SessionHandle,

@@ -1,5 +1,5 @@
 //! Checksum files of any program come from untrusted sources: no bytes cause a panic, and reading takes at most a multiple of a line's
-//! memory. Every digest is as long as its function requires, and names in a bag stay below it.
+//! memory. Every digest is as long as its function requires, and names in a bag (BagIt) stay below its folder.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Batches of BLAKE3 and of SHA-1 with collision detection have the results of their peers, at every level of the CPU.
+//! Batches of BLAKE3 and of SHA-1 with collision detection have the results of independent implementations, at every level of the CPU.
 
 #![no_main]
 

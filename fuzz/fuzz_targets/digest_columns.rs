@@ -9,7 +9,7 @@ use libfuzzer_sys::fuzz_target;
 #[derive(Arbitrary, Debug)]
 struct Input<'a> {
     algorithm: u8,
-    /// HMAC's key uses the algorithm of the digest.
+    /// The key of an HMAC with this algorithm; without a key, plain digests are computed.
     key: Option<&'a [u8]>,
     wide: bool,
     /// Differences of offsets: small numbers make valid columns.

@@ -48,7 +48,7 @@ const KEY: [u8; 36] = [7; 36];
 const INTEGRITY_KEY: [u8; 32] = [9; 32];
 const HERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1));
 const PEER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 2));
-/// The network of the peer, and the network here: packets from the first to the second may come in.
+/// The network of the peer; the next constant is the network of this host. Packets from the peer's network to this one may come in.
 const PEER_NETWORK: [u8; 2] = [10, 2];
 const OWN_NETWORK: [u8; 2] = [10, 1];
 

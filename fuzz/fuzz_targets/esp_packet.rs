@@ -9,7 +9,7 @@ use gantry_protocols::Packet;
 use gantry_protocols::esp::{Association, Inbound, Integrity, Mode, Outbound, Suite};
 use libfuzzer_sys::fuzz_target;
 
-/// Both ends of an association for each kind of suite, mode and number.
+/// Both ends of an association for each kind of suite, mode and sequence number.
 static ENDS: LazyLock<Vec<(Outbound, Inbound)>> = LazyLock::new(|| {
     let gantry = Gantry::builder().driver(&SoftwareDriver).build();
     let mut ends = Vec::new();

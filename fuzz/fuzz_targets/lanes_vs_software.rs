@@ -24,7 +24,7 @@ struct Input {
 #[derive(Arbitrary, Debug)]
 struct Message {
     bytes: u16,
-    /// The splits, as distances from one to the next.
+    /// The lengths of the chunks. The last chunk has the rest.
     cuts: Vec<u16>,
 }
 

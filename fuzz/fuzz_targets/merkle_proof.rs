@@ -13,7 +13,7 @@ struct Input<'a> {
     shift: u8,
     /// The index of a leaf and the number of leaves; also the numbers of leaves of an old and a new tree.
     numbers: [u64; 2],
-    /// The byte of each node: those of the leaf, the old and the new root, then those of the proof.
+    /// The byte that each node repeats: first the leaf, the old root and the new root, then the nodes of the proof.
     nodes: [u8; 3],
     proof: &'a [u8],
 }
@@ -41,7 +41,7 @@ fuzz_target!(|input: Input<'_>| {
         assert_eq!(verify((empty, new_root)), proof.is_empty());
     } else {
         let roots = |old| (first < second).then(|| reference.grown(Some(old), first, second, &proof)).flatten();
-        // Both roots, and each beside a wrong one.
+        // Both right roots, and each right root together with a wrong one.
         let valid = roots(old_root).into_iter().flat_map(|(old, new)| [(old, new), (new_root, new), (old, new_root)]);
         for claimed in valid.chain([claimed]) {
             assert_eq!(verify(claimed), roots(claimed.0) == Some(claimed));

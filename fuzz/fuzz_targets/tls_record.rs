@@ -22,7 +22,7 @@ fn session(algorithm: Algorithm, key: &[u8], mac_key: &[u8]) -> Session {
     GANTRY.session(SessionParams::new(algorithm, key).with_mac_key(mac_key)).unwrap()
 }
 
-/// The keys of GCM, encrypt-then-MAC, CBC, and CBC's MAC.
+/// Sessions for GCM, for encrypt-then-MAC, and for the two steps of MAC-then-encrypt: CBC and HMAC.
 static SESSIONS: LazyLock<[Session; 4]> = LazyLock::new(|| {
     [
         session(Algorithm::Aes256Gcm, &KEY, &[]),

@@ -1,5 +1,5 @@
 //! Torrents come from untrusted sources: no bytes cause a panic, and reading takes at most a multiple of their memory. Paths stay below
-//! the folder, and the number of digests equals that of pieces.
+//! the folder, and there are as many digests as pieces.
 
 #![no_main]
 

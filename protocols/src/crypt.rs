@@ -23,11 +23,11 @@ pub(crate) enum Keys {
         /// Authenticates.
         mac: Session,
     },
-    /// A device does the whole packet where that takes less time than the parts.
+    /// A device processes the whole packet in one operation, where this takes less time than the parts.
     WholePacket {
-        /// Does the whole packet.
+        /// Processes the whole packet.
         packet: Session,
-        /// The parts, as one operation.
+        /// Encrypts and authenticates the parts of the packet.
         parts: Box<Keys>,
     },
     /// One operation authenticates; another encrypts the data together with the MAC (MAC-then-encrypt).
@@ -75,7 +75,7 @@ impl ShortBytes {
         Self { bytes, length: (12 + N) as u8 }
     }
 
-    /// Copies a field of at most one block.
+    /// Copies a field of at most 16 bytes.
     pub(crate) fn from_field<const N: usize>(field: [u8; N]) -> Self {
         let mut bytes = [0; 16];
         bytes[..N].copy_from_slice(&field);
@@ -151,7 +151,7 @@ enum Step {
     Unprotect,
 }
 
-/// Replaces the keys of whole packets by the keys of the parts where devices need less time for the parts.
+/// Replaces the keys of a whole packet by the keys of its parts if devices need less time for the parts.
 pub(crate) fn choose_whole_or_parts(tasks: &mut [Task<'_>], operation: Operation) {
     let (mut requests, mut bytes) = (0, 0);
     for task in tasks.iter().filter(|task| task.is_whole_packet()) {
@@ -167,7 +167,7 @@ pub(crate) fn choose_whole_or_parts(tasks: &mut [Task<'_>], operation: Operation
     }
 }
 
-/// Draws unpredictable IVs for the packets that have room for one between `header` bytes and the data.
+/// Draws unpredictable IVs for the packets that have room for an IV between the first `header` bytes and the data.
 pub(crate) fn randomize(tasks: &mut [Task<'_>], header: usize) {
     let needs_iv = |task: &&mut Task<'_>| task.work.data.start == header + RANDOM_IV && !task.is_whole_packet();
     let count = tasks.iter_mut().filter(needs_iv).count();
@@ -321,7 +321,7 @@ impl<'p> Task<'p> {
     }
 }
 
-/// Runs one step of all packets that have it, as one batch.
+/// Runs one step as one batch, on all packets whose keys have this step.
 fn run(tasks: &mut [Task<'_>], step: Step) {
     if let [task] = tasks {
         if let Some(session) = task.session(step) {
@@ -337,7 +337,7 @@ fn run(tasks: &mut [Task<'_>], step: Step) {
     let has_step = |task: &&mut Task<'_>| task.session(step).is_some();
     let mut requests = Vec::with_capacity(sessions.len());
     requests.extend(tasks.iter_mut().filter(has_step).map(|task| Request::from(task.operands(step))));
-    // Each request has the error of the call as its result.
+    // If the call fails, each request has its error as the result.
     let _ = Session::process_each(&sessions, &mut requests);
     let results: SmallVec<[_; 32]> = requests.iter_mut().map(Request::result).collect();
     drop(requests);

@@ -29,7 +29,8 @@ impl Mode {
         })
     }
 
-    /// Returns the headers before the protocol, of a received packet. Refuses the packet as `other` if they announce another protocol.
+    /// Returns the headers before the protocol in a received packet. Refuses the packet with the reason `other` if the headers announce
+    /// another protocol.
     pub(crate) fn incoming_headers(
         self,
         packet: &[u8],
@@ -45,7 +46,7 @@ impl Mode {
 /// The headers before the payload of an IP packet: before ESP (RFC 4303, 3.1.1) or IPComp (RFC 3173, 2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Headers {
-    /// Bytes of all headers.
+    /// Length of all headers in bytes.
     pub(crate) length: usize,
     /// The protocol after the headers.
     pub(crate) next: u8,
@@ -152,7 +153,7 @@ fn checksum(header: &[u8]) -> u16 {
     !fold(fold(fold(fold(sum)))) as u16
 }
 
-/// Returns the next header of an IP packet in a tunnel.
+/// Returns the next header that announces an IP packet in a tunnel: the protocol number of the packet's IP version.
 fn version(packet: &[u8]) -> Result<u8, PacketError> {
     match packet.first().map(|byte| byte >> 4) {
         Some(4) if packet.len() >= V4 => Ok(IPV4),

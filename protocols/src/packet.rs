@@ -1,4 +1,4 @@
-//! A packet in its buffer, and the reasons to refuse one.
+//! A packet in its buffer, and the reasons to refuse a packet.
 
 use std::ops::Range;
 

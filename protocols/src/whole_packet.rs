@@ -7,12 +7,13 @@ use gantry_core::{Algorithm, Gantry, Operation, Session};
 #[derive(Clone, Copy, Default)]
 pub(crate) struct PacketFields {
     pub(crate) number: u64,
-    /// Bytes of the payload.
+    /// Length of the payload in bytes.
     pub(crate) payload: usize,
     pub(crate) next_header: u8,
 }
 
-/// Returns whether a device other than plain software does whole packets. Plain software would do the parts one packet after another.
+/// Returns whether a device other than plain software processes whole packets. Plain software would gain nothing: it would process the
+/// parts of one packet after another.
 pub(crate) fn is_offered(gantry: &Gantry, algorithm: Algorithm) -> bool {
     gantry.devices().iter().any(|device| device.class() != Class::Software && device.capability(algorithm).is_some())
 }

@@ -138,7 +138,7 @@ gantry_lab::in_guest! {
                         udp.send_to(&payload, (OURS, 9001)).unwrap();
                         let mut whole = receive_packet(&raw).unwrap_or_else(|error| panic!("{suite:?} {name} {extended}: {error}"));
                         let length = whole.len();
-                        // A raw socket also returns the IP header, which is the caller's in tunnel mode.
+                        // A raw socket also returns the IP header. In tunnel mode it is not part of the ESP packet.
                         let start = if mode == Mode::Tunnel { 20 } else { 0 };
                         let mut packet = Packet::new(&mut whole, start..length);
                         from_kernel.open(&mut packet).unwrap_or_else(|reason| panic!("{suite:?} {name} {extended}: {reason}"));
@@ -149,7 +149,7 @@ gantry_lab::in_guest! {
                         let mut buffer = [&[0; 64][..], &ip_packet, &[0; 64]].concat();
                         let mut packet = Packet::new(&mut buffer, 64..64 + ip_packet.len());
                         to_kernel.seal(&mut packet).unwrap();
-                        // The socket writes the outer header (tunnel), or one equal to ours (transport).
+                        // The socket writes the IP header: the outer header in tunnel mode, or a header equal to ours in transport mode.
                         let esp = &packet.data()[if mode == Mode::Tunnel { 0 } else { 20 }..];
                         raw.send_to(esp, &SocketAddr::from((KERNEL, 0)).into()).unwrap();
                         let mut received = [0; 2048];
@@ -204,7 +204,7 @@ gantry_lab::in_guest! {
                 ip(&commands.join("\n"));
                 let made = |cpi| ipcomp::Association::new(cpi, &session).mode(mode);
                 let (from_kernel, compress) = (made(CPI).inbound().unwrap(), made(CPI + 1).outbound().unwrap());
-                // We read and write the outer header here. ESP follows it; its payload is IPComp or the packet itself.
+                // We read and write the outer header here. ESP follows it. The payload of ESP is IPComp or the packet itself.
                 let esp_mode = if mode == Mode::Tunnel { Mode::Payload } else { mode };
                 let esp = |number: u16| Association::new(0x5000 + u32::from(number), Suite::AesGcm { icv: 16 }, &[number as u8; 20], &[]).mode(esp_mode);
                 let (open, seal) = (esp(0).inbound(&gantry).unwrap(), esp(1).outbound(&gantry).unwrap());

@@ -83,7 +83,7 @@ fn fork() -> libc::pid_t {
 
 /// Creates a child without the C library's knowledge.
 fn clone(flags: libc::c_int) -> libc::pid_t {
-    // SAFETY: as in `fork`; memory is not shared.
+    // SAFETY: as in `fork`; the child does not share the parent's memory.
     unsafe { libc::syscall(libc::SYS_clone, libc::c_long::from(flags | libc::SIGCHLD), 0, 0, 0, 0) as libc::pid_t }
 }
 
@@ -133,7 +133,7 @@ fn a_child_seals_nothing() {
     let ends = Ends::new(&gantry());
     for create in [fork, || clone(0)] {
         assert!(holds_in(create, || ends.refuse()));
-        // In a grandchild, the check may be the first one.
+        // The grandchild tries to seal before its parent does.
         assert!(holds_in(create, || holds_in(create, || ends.refuse()) && ends.refuse()));
     }
     assert_eq!(ends.seal(), [const { Ok(()) }; 5]);

@@ -84,8 +84,8 @@ impl Association {
         self
     }
 
-    /// Sets the last number used, to continue an association from elsewhere: the next packet has the next number. An inbound end takes
-    /// this number as the highest received, and refuses all packets up to this number.
+    /// Sets the last number used, to continue after an earlier end with the same keys: the next packet has the next number. An inbound
+    /// end takes this number as the highest received, and refuses all packets up to this number.
     #[must_use]
     pub fn last_number(mut self, number: u64) -> Self {
         self.last = number;
@@ -120,7 +120,7 @@ impl Association {
         Ok(Inbound::new(&self, keys, salt))
     }
 
-    /// Adds a session of whole packets to the keys where a device offers them.
+    /// Adds a session for whole packets to the keys, if a device offers the algorithm.
     fn with_whole_packets(&self, gantry: &Gantry, direction: Direction, keys: Keys) -> Keys {
         match self.whole(gantry, direction) {
             Some(whole) => Keys::WholePacket { packet: whole, parts: Box::new(keys) },

@@ -34,7 +34,7 @@ pub enum Suite {
     Null(Integrity),
 }
 
-/// The authentication beside a cipher that does not authenticate. The key is as long as the digest.
+/// The authentication that complements a cipher without authentication. The key is as long as the digest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Integrity {
@@ -53,7 +53,7 @@ pub enum Integrity {
 /// The algorithms and lengths of an [`Integrity`].
 struct Hmac {
     mac: Algorithm,
-    /// AES-CBC of 128, 192 and 256 bits with this MAC over the ciphertext and nothing after it.
+    /// AES-CBC with keys of 128, 192 and 256 bits, combined with this MAC. The MAC covers no bytes after the ciphertext.
     cbc: [Algorithm; 3],
     key: usize,
     icv: usize,
@@ -89,7 +89,7 @@ pub(super) struct Layout {
     pub(super) iv: usize,
     /// The length of the encrypted part is a multiple of this number of bytes.
     pub(super) align: usize,
-    /// Bytes of the integrity check value.
+    /// Length of the integrity check value in bytes.
     pub(super) icv: usize,
     /// True if the cipher's IV ends in a block counter, after salt and IV.
     pub(super) has_block_counter: bool,
@@ -115,7 +115,7 @@ impl Layout {
     pub(super) fn aad(&self, extended: bool, spi: u32, number: u64) -> Aad {
         match (self.encrypts, extended) {
             (false, _) => Aad::WholePacket,
-            // The packet lacks the upper half, which belongs between SPI and lower half (RFC 4106, 5).
+            // The packet lacks the upper half of the number, which the AAD has between the SPI and the lower half (RFC 4106, 5).
             (true, true) => Aad::Other(ShortBytes::concat(spi.to_be_bytes(), number.to_be_bytes(), [])),
             (true, false) => Aad::Packet(0..HEADER),
         }
@@ -180,7 +180,7 @@ impl Suite {
         })
     }
 
-    /// Returns the algorithm of whole packets, if there is one. `key` is the length of key and salt, in bytes.
+    /// Returns the algorithm for whole packets, if there is one. `key` is the length of key and salt together, in bytes.
     pub(super) fn whole(self, key: usize, extended: bool) -> Option<Algorithm> {
         Some(match (self, key) {
             (Suite::AesGcm { .. }, 20) => A::EspAes128Gcm,
@@ -197,7 +197,8 @@ impl Suite {
         })
     }
 
-    /// Returns the suite's requirement that keys or sequence numbers do not meet. Sessions do not check these requirements.
+    /// Returns the requirement of the suite that the keys or sequence numbers do not meet, if there is one. Sessions do not check these
+    /// requirements.
     pub(super) fn unmet_requirement(self, key: &[u8], integrity_key: &[u8], extended: bool) -> Option<&'static str> {
         let Layout { salt, .. } = self.layout();
         match self {

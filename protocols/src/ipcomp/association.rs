@@ -26,7 +26,7 @@ pub enum ParameterError {
     /// The CPI is reserved, or stands for another algorithm (RFC 3173, 3.3).
     #[error("CPI {0} is reserved; use 256 or more, or 2 for DEFLATE without negotiation")]
     Cpi(u16),
-    /// The session has another algorithm.
+    /// The session's algorithm is not DEFLATE.
     #[error("a session of {0}; IPComp needs one of deflate")]
     Algorithm(Algorithm),
 }
@@ -37,7 +37,7 @@ impl Association {
 
     /// Creates an association in tunnel mode, under the CPI that the receiver chose. Payloads below 90 bytes are not compressed.
     ///
-    /// The session's algorithm is [`Algorithm::Deflate`], and its level is the level of compression. Associations may share it.
+    /// The session's algorithm is [`Algorithm::Deflate`], and its level is the level of compression. Associations may share a session.
     pub fn new(cpi: u16, session: &Session) -> Self {
         Self { cpi, session: session.clone(), mode: Mode::Tunnel, threshold: 90 }
     }

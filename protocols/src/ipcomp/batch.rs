@@ -19,7 +19,7 @@ pub(super) type PerPacket<T> = SmallVec<[T; 32]>;
 
 /// Compresses or decompresses every task's input.
 pub(super) fn run(operation: Operation, tasks: &mut [Task<'_>]) -> PerPacket<TaskResult> {
-    // A device reports the lengths, so each is limited to its buffer's length.
+    // A device reports the number of bytes written, which is therefore limited to the length of the output.
     if let [Task { session, input, output }] = tasks {
         let (room, mut written) = (output.len(), 0);
         let result = session.run(Operands::Compression { operation, input, output, written: &mut written });
@@ -32,7 +32,7 @@ pub(super) fn run(operation: Operation, tasks: &mut [Task<'_>]) -> PerPacket<Tas
     let mut requests: Vec<Request<'_>> = operands
         .map(|(Task { input, output, .. }, written)| Operands::Compression { operation, input, output, written }.into())
         .collect();
-    // Each request has the error of the call as its result.
+    // If the call fails, each request has its error as the result.
     let _ = Session::process_each(&sessions, &mut requests);
     let results: PerPacket<_> = requests.iter_mut().map(Request::result).collect();
     drop(requests);

@@ -20,7 +20,7 @@ pub(super) struct Channel {
 
 /// Fields of a packet's header.
 pub(super) struct Header {
-    /// Bytes of the unencrypted header.
+    /// Length of the unencrypted header in bytes.
     length: usize,
     pub(super) ssrc: u32,
     /// The sequence number of RTP.
@@ -98,8 +98,9 @@ impl Channel {
         }
     }
 
-    /// Fills in the work on the first `length` bytes of a packet, except its tag. Some authenticated bytes lie elsewhere in the packet, or
-    /// not in it: writes these after the content, at the place of the tag.
+    /// Fills in the work on the first `length` bytes of a packet, except its tag. Some authenticated bytes do not lie next to the others,
+    /// or are not in the packet. This function copies these bytes to the AAD, or writes them after the content, where other fields go
+    /// later.
     pub(super) fn plan(
         &self,
         work: &mut Work,

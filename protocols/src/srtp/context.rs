@@ -34,7 +34,7 @@ pub enum ParameterError {
     /// The master key has a wrong length.
     #[error("the master key has {got} bytes; the suite takes {takes}")]
     Key {
-        /// Bytes of the given key.
+        /// Length of the given key in bytes.
         got: usize,
         /// Bytes that the suite needs.
         takes: usize,
@@ -42,7 +42,7 @@ pub enum ParameterError {
     /// The master salt has a wrong length.
     #[error("the master salt has {got} bytes; the suite takes {takes}")]
     Salt {
-        /// Bytes of the given salt.
+        /// Length of the given salt in bytes.
         got: usize,
         /// Bytes that the suite needs.
         takes: usize,
@@ -60,7 +60,7 @@ pub enum ParameterError {
     Number {
         /// The given number.
         got: u64,
-        /// The highest index.
+        /// The highest number.
         end: u64,
     },
     /// The system cannot tell every child process from its parent, and both would use the same numbers
@@ -119,8 +119,8 @@ impl Context {
         self
     }
 
-    /// Sets the last number of an RTP stream, to continue it from elsewhere: the rollover counter, followed by 16 bits of sequence
-    /// number. No packet up to this number is sealed or opened, because the stream's former owner may have used the number.
+    /// Sets the last number of an RTP stream, to continue after an earlier end with the same keys: the rollover counter, followed by 16
+    /// bits of sequence number. No packet up to this number is sealed or opened, because the earlier end may have used the number.
     #[must_use]
     pub fn last_number(mut self, ssrc: u32, number: u64) -> Self {
         self.starts.push((ssrc, StreamStart::After(number)));
@@ -128,14 +128,15 @@ impl Context {
     }
 
     /// Sets the rollover counter of an RTP stream's next packet, for an end that joins late (RFC 3711, 3.3.1). Other streams begin with 0.
-    /// A sender seals no number before its first packet's.
+    /// A sender seals no number before the number of its first packet.
     #[must_use]
     pub fn rollover_counter(mut self, ssrc: u32, counter: u32) -> Self {
         self.starts.push((ssrc, StreamStart::Counter(counter)));
         self
     }
 
-    /// Sets the last number of a source's RTCP packets, to continue from elsewhere. No packet up to this number is opened.
+    /// Sets the last number of a source's RTCP packets, to continue after an earlier end with the same keys. No packet up to this number is
+    /// opened.
     #[must_use]
     pub fn last_control_number(mut self, ssrc: u32, number: u32) -> Self {
         self.control_starts.push((ssrc, StreamStart::After(number.into())));

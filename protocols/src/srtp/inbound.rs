@@ -125,7 +125,7 @@ fn open_all(burst: &mut [(&Inbound, &mut Packet<'_>)], channel: fn(&Inbound) -> 
     }
 }
 
-/// Opens the waiting packets. If they `may_wait`, skips those after the first of a new stream.
+/// Opens the waiting packets. If packets `may_wait`, opens only the first packet of a new stream, and leaves its other packets waiting.
 fn open_some(
     burst: &mut [(&Inbound, &mut Packet<'_>)],
     channel: fn(&Inbound) -> &Channel,
@@ -147,7 +147,7 @@ fn open_some(
         },
         crypt::open,
         |end, _, ParsedPacket { content, ssrc, number }, done| {
-            // Another thread may have opened a copy meanwhile, or the burst has it twice.
+            // Another thread may have opened a copy of the packet since `parse`, or the burst may contain two copies.
             done.and_then(|_| channel(end).streams.mark_received(ssrc, number)).map(|()| content)
         },
     );

@@ -22,7 +22,7 @@ struct Stream {
     window: Window,
 }
 
-/// The start of a stream that begins with a rollover counter other than 0, or continues from elsewhere.
+/// The start of a stream that begins with a rollover counter other than 0, or that an earlier end has used.
 #[derive(Clone, Copy)]
 pub(super) enum StreamStart {
     /// The last number used. This number and all earlier numbers are used up.
@@ -53,7 +53,7 @@ impl Stream {
 }
 
 impl Streams {
-    /// Creates the streams. `starts` has those that do not begin with 0.
+    /// Creates the streams. `starts` lists the streams that do not begin with 0.
     pub(super) fn new(protocol: Protocol, window: u32, max: usize, starts: &[(u32, StreamStart)]) -> Self {
         let streams = Self { protocol, window, max, by_ssrc: Mutex::default() };
         for (ssrc, start) in starts {
@@ -99,7 +99,7 @@ impl Streams {
     }
 
     /// Returns the number of a received packet if it is new, and whether its stream has had packets before. `sent` is the part of the
-    /// number in the packet: the lower 16 bits in RTP, all in RTCP.
+    /// number that the packet contains: the lower 16 bits in RTP, all bits in RTCP.
     pub(super) fn find(&self, ssrc: u32, sent: u32) -> Result<(u64, bool), PacketError> {
         let streams = self.lock();
         let Some(stream) = streams.get(&ssrc) else {

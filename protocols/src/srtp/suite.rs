@@ -52,7 +52,7 @@ impl Suite {
             Suite::AeadAes128Gcm => (16, 16, A::Aes128Gcm, A::Aes128Ctr),
             Suite::AeadAes256Gcm => (32, 16, A::Aes256Gcm, A::Aes256Ctr),
         };
-        // RTCP always has 80 bits (RFC 3711, 5.2; RFC 4568, 6.2), because forged control packets end calls.
+        // With HMAC, a tag of RTCP always has 80 bits (RFC 3711, 5.2; RFC 4568, 6.2), because forged control packets end calls.
         let (salt, mac_key, control_tag) = if tag == 16 { (12, 0, 16) } else { (14, 20, 10) };
         Row { key, salt, mac_key, tag, control_tag, cipher, derives }
     }

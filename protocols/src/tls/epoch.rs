@@ -63,14 +63,14 @@ impl Epoch {
         self
     }
 
-    /// Sets the number of the next record, for keys that were used elsewhere before.
+    /// Sets the number of the next record, for keys that an earlier end has used.
     #[must_use]
     pub fn number(mut self, number: u64) -> Self {
         self.number = number;
         self
     }
 
-    /// Pads records, with their type, with zeros to a multiple of `bytes` bytes (RFC 8446, 5.4).
+    /// Pads the content and the type of each record with zeros to a multiple of `bytes` bytes (RFC 8446, 5.4).
     #[must_use]
     pub fn pad_to(mut self, bytes: usize) -> Self {
         self.pad_to = bytes;

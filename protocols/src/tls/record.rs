@@ -30,7 +30,7 @@ pub mod content_type {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Header {
-    /// The content type in the header. Protected records of TLS 1.3 always have application data. Keep other records from
+    /// The content type in the header. Protected records of TLS 1.3 always have application data. Do not pass other records to
     /// [`Inbound::open`](super::Inbound::open), such as a [`content_type::CHANGE_CIPHER_SPEC`] for old middleboxes.
     pub content_type: u8,
     /// Bytes of the whole record, including the header.
@@ -42,7 +42,7 @@ impl Header {
     ///
     /// # Errors
     /// Fails if the bytes do not begin a record: an unknown type, a version before SSL 3 or after TLS 1, or a length that no version
-    /// allows. A caller that knows the version may be stricter; [`Inbound::open`](super::Inbound::open) is.
+    /// allows. A caller that knows the version may check more, as [`Inbound::open`](super::Inbound::open) does.
     pub fn read(bytes: &[u8]) -> Result<Option<Self>, PacketError> {
         let known_types = content_type::CHANGE_CIPHER_SPEC..=content_type::HEARTBEAT;
         if bytes.first().is_some_and(|content_type| !known_types.contains(content_type)) {
@@ -66,7 +66,7 @@ impl Header {
     }
 }
 
-/// Refuses a record unless it may hold `length` bytes of a type (RFC 8446, 5.1 and 5.4; RFC 5246, 6.2.1).
+/// Refuses a record unless it may hold `length` bytes of content of this type (RFC 8446, 5.1 and 5.4; RFC 5246, 6.2.1).
 pub(super) fn check(content_type: u8, length: usize, is_13: bool) -> Result<(), PacketError> {
     let refused = |error| Err(PacketError::Malformed(error));
     match content_type {

@@ -1,9 +1,9 @@
 //! Opens a TLS record whose MAC and padding lie under the encryption (RFC 5246, 6.2.3.2). Neither time nor memory accesses reveal the
-//! length of the padding, or whether padding or MAC was wrong: an attacker could decrypt with that (Vaudenay; Lucky Thirteen).
+//! length of the padding, or whether padding or MAC was wrong: an attacker could decrypt records from either (Vaudenay; Lucky Thirteen).
 //!
-//! The MAC can begin at up to 256 places. The MAC is computed for each place, from the shortest message on: a copy of the message's state
-//! is finished at each place, and the message continues by a byte. The bytes hashed and compared depend on the record's length only, on
-//! every device. At the end the right answer, if any, is selected without a branch. Each place costs two or three blocks of the hash.
+//! The MAC can begin at up to 256 places. The MAC is computed for each place, from the shortest message on. At each place a copy of the
+//! hash state is finished, and the original state takes one more byte. The bytes hashed and compared depend on the record's length only,
+//! on every device. At the end the right answer, if any, is selected without a branch. Each place costs two or three blocks of the hash.
 
 use std::ops::Range;
 
@@ -15,9 +15,9 @@ use subtle::{Choice, ConditionallySelectable, ConstantTimeEq, ConstantTimeGreate
 /// this length. The caller [compares](Self::compare) all of them before it requests the [message](Self::message).
 #[derive(Debug)]
 pub struct MacSearch {
-    /// Bytes of the record.
+    /// Length of the record in bytes.
     length: usize,
-    /// Bytes of the MAC.
+    /// Length of the MAC in bytes.
     tag: usize,
     /// The offsets where the message may end and the MAC begin.
     places: Range<usize>,

@@ -12,7 +12,7 @@ use crate::crypt::{Keys, RANDOM_IV};
 pub enum Suite {
     /// TLS 1.3 (RFC 8446); the IV has 12 bytes.
     Tls13(Aead),
-    /// TLS 1.2 (RFC 5288, RFC 6655, RFC 7905); the IV has 4 bytes, with ChaCha20-Poly1305 12.
+    /// TLS 1.2 (RFC 5288, RFC 6655, RFC 7905); the IV has 4 bytes, or 12 bytes with ChaCha20-Poly1305.
     Tls12(Aead),
     /// AES-CBC with HMAC in TLS 1.2 (RFC 5246, 6.2.3.2); the connection has no IV.
     Tls12Cbc(Hmac, MacOrder),
@@ -32,7 +32,7 @@ pub enum Aead {
     ChaCha20Poly1305,
 }
 
-/// The authentication beside AES-CBC. The key is as long as the digest.
+/// The authentication that complements AES-CBC. The key is as long as the digest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Hmac {
@@ -57,9 +57,9 @@ pub enum MacOrder {
 /// The layout of a suite's records.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Layout {
-    /// True if the type is encrypted, after the content.
+    /// True for TLS 1.3, where the content type is encrypted, after the content.
     pub(super) is_13: bool,
-    /// Bytes of the connection's IV.
+    /// Length of the connection's IV in bytes.
     pub(super) iv: usize,
     /// Bytes of a record's own nonce or IV, before the data.
     pub(super) explicit: usize,
@@ -67,7 +67,7 @@ pub(super) struct Layout {
     pub(super) block: usize,
     /// True if the tag is encrypted with the data.
     pub(super) encrypts_tag: bool,
-    /// Bytes of the tag.
+    /// Length of the tag in bytes.
     pub(super) tag: usize,
     /// The most bytes that protection adds.
     pub(super) expansion: usize,
@@ -135,7 +135,7 @@ impl Suite {
                 };
                 Keys::Combined(open(algorithm, key, &[], tag)?)
             }
-            // The MAC of RFC 7366 covers the same parts as the ESP algorithms: bytes before the IV, the IV and the ciphertext.
+            // The MAC of RFC 7366 covers the same parts as the MAC of the ESP algorithms: bytes before the IV, the IV and the ciphertext.
             Suite::Tls12Cbc(hmac, MacOrder::EncryptThenMac) => {
                 Keys::Combined(open(size(hmac.algorithms().1), key, mac_key, tag)?)
             }
@@ -146,7 +146,7 @@ impl Suite {
         })
     }
 
-    /// Returns the suite's requirement that the keys do not meet.
+    /// Returns the requirement of the suite that the keys do not meet, if there is one.
     pub(super) fn unmet_requirement(self, key: &[u8], iv: &[u8], mac_key: &[u8]) -> Option<&'static str> {
         let Layout { iv: length, .. } = self.layout();
         match self {
@@ -167,7 +167,7 @@ impl Suite {
 }
 
 impl Hmac {
-    /// Returns the bytes of the key and of the MAC.
+    /// Returns the length of the key in bytes. The MAC has the same length.
     fn length(self) -> usize {
         match self {
             Hmac::Sha1 => 20,
@@ -176,7 +176,7 @@ impl Hmac {
         }
     }
 
-    /// Returns the MAC, and AES-CBC of 128 and 256 bits with it.
+    /// Returns the MAC's algorithm, and the algorithms that combine it with AES-CBC under keys of 128 and 256 bits.
     fn algorithms(self) -> (Algorithm, [Algorithm; 2]) {
         match self {
             Hmac::Sha1 => (A::HmacSha1, [A::Aes128CbcHmacSha1, A::Aes256CbcHmacSha1]),

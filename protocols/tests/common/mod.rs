@@ -26,14 +26,15 @@ pub(crate) fn devices() -> Vec<Gantry> {
     std::iter::once(gantry()).chain(lanes).collect()
 }
 
-/// Returns a card with AES-128-GCM and the given faults, followed by software if wanted. One in `verify` requests is verified.
+/// Returns a card with the given faults that offers no whole packets, and a framework with the card, followed by software if
+/// `with_software`. The framework verifies one in `verify` requests.
 pub(crate) fn faulty(faults: &Faults, with_software: bool, verify: u32) -> (ModelDriver, Gantry) {
     let mut profile = Profile::named("faulty").unwrap().clone();
     profile.rates.to_mut().retain(|rate| rate.algorithm.kind() != Kind::Packet);
     card(profile, faults, with_software, verify)
 }
 
-/// Returns a faulty card that also does whole packets of ESP.
+/// Returns a faulty card that offers whole packets of ESP too, and a framework with the card, followed by software.
 pub(crate) fn faulty_engine(faults: &Faults, verify: u32) -> (ModelDriver, Gantry) {
     card(Profile::named("faulty").unwrap().clone(), faults, true, verify)
 }

@@ -60,7 +60,7 @@ fn sealed(outbound: &Outbound, data: &[u8], next_header: u8) -> Vec<u8> {
     packet.data().to_vec()
 }
 
-/// Seals a burst of 32 packets, whose numbers follow `before`. Each holds its index 200 times. Returns the packets on the wire.
+/// Seals a burst of 32 packets, whose numbers follow `before`. Each packet holds its index 200 times. Returns the sealed packets.
 fn sealed_burst(outbound: &Outbound, before: u32, case: &dyn std::fmt::Debug) -> Vec<Vec<u8>> {
     let mut buffers: Vec<_> = (0..32_u32).map(|at| with_room(&[at as u8; 200])).collect();
     let mut packets: Vec<_> = buffers.iter_mut().map(|buffer| within(buffer)).collect();
@@ -219,7 +219,7 @@ fn every_suite_and_mode_round_trips_on_every_device() {
     }
 }
 
-/// Rebuilds each packet from sessions of the algorithms.
+/// Builds each packet a second time, with one session per algorithm.
 #[test]
 fn packets_have_the_layout_of_the_rfcs() {
     use gantry_core::{Algorithm, SessionParams};
@@ -409,7 +409,7 @@ fn accepts_each_number_once_in_any_order() {
             for (at, wire) in wires.iter().enumerate() {
                 let expected = behind(at) > 0 && behind(at) < u64::from(size);
                 assert_eq!(opened(&inbound, wire).is_ok(), expected, "{at} in a window of {size} from {start:#x}");
-                // An extended number from before the window is taken for one of the next half.
+                // An extended number from before the window is taken for a number with the next upper half.
                 assert!(matches!(opened(&inbound, wire), Err(PacketError::Replayed | PacketError::Forged)));
             }
         }

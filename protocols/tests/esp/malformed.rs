@@ -1,4 +1,4 @@
-//! Malformed packets: of a peer, and of the caller.
+//! Malformed packets from a peer, and from the caller.
 
 use super::*;
 

@@ -1,4 +1,5 @@
-//! Devices that do whole packets: the packets equal those of software, and a fault has the same effect as on a device that does parts.
+//! Devices that process whole packets: the packets equal the packets of software, and a fault has the same effect as on a device that
+//! processes the parts.
 
 use gantry_core::stats::{Numbers, Snapshot};
 use gantry_core::{Algorithm, Gantry, Operation};
@@ -12,7 +13,7 @@ use super::{CBC, GCM, association, ends, ipv4, ipv6, opened, sealed, sealed_burs
 const SHORT_GCM: (Suite, usize, usize) = (Suite::AesGcm { icv: 8 }, 20, 0);
 const CBC_SHA1: (Suite, usize, usize) = (Suite::AesCbc(Integrity::HmacSha1), 16, 20);
 
-/// Returns the count of requests of an algorithm's operation that the engine did.
+/// Returns the number of requests with this algorithm and operation that the engine processed.
 fn requests_of(gantry: &Gantry, algorithm: Algorithm, operation: Operation) -> u64 {
     let stats: Snapshot = gantry.stats();
     let of_engine =
@@ -53,7 +54,7 @@ fn whole_packets_interoperate_with_parts() {
                         count += 1;
                     }
                 }
-                // Packets whose MAC covers bytes outside the packet are done in parts.
+                // Packets whose MAC covers bytes outside the packet are processed in parts.
                 let whole = if extended && suite.2 > 0 { 0 } else { count };
                 let after = [Operation::Protect, Operation::Unprotect].map(|way| requests_of(&engine, algorithm, way));
                 assert_eq!([after[0] - before[0], after[1] - before[1]], [whole; 2], "{suite:?} {mode:?} {extended}");

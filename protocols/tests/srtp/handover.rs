@@ -1,4 +1,4 @@
-//! Streams that continue from elsewhere: every number up to the handed-over one is used up.
+//! Streams that one sender hands over to another: every number up to the handed-over number is used up.
 
 use gantry_protocols::PacketError;
 
@@ -70,7 +70,7 @@ fn the_highest_of_several_numbers_counts() {
     }
 }
 
-/// The numbers sealed elsewhere are unknown, and may include any before the first packet.
+/// The numbers sealed elsewhere are unknown, and may include every number before the first packet's.
 #[test]
 fn a_sender_with_a_rollover_counter_starts_at_its_first_packet() {
     let gantry = gantry();

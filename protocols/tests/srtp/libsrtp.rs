@@ -52,7 +52,7 @@ impl Parameters {
         if self.is_control_clear { made.unencrypted_control() } else { made }
     }
 
-    /// Runs packets through libsrtp2. Returns a packet or the reason of a refusal for each.
+    /// Runs packets through libsrtp2. Returns, for each packet, the resulting packet or the reason for its refusal.
     fn peer(&self, step: &str, packets: &[(Protocol, Vec<u8>)]) -> Vec<String> {
         let text = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().concat();
         let mut lines = String::new();
@@ -101,7 +101,7 @@ fn is_installed() -> bool {
     has_header
 }
 
-/// Packets of two streams across a rollover, of many lengths and with all header fields, and reports.
+/// Returns RTP packets of two streams across a rollover, of many lengths and with all header fields, and RTCP reports.
 fn packets() -> Vec<(Protocol, Vec<u8>)> {
     let mut packets = Vec::new();
     for at in 0..80_u16 {

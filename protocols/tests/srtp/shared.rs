@@ -22,7 +22,7 @@ fn threads_share_a_context() {
             for _ in 0..4 {
                 scope.spawn(|| {
                     for at in 0..200_u16 {
-                        // All threads try the same packets: only one seals each.
+                        // All threads try the same packets: only one thread seals each packet.
                         let media = try_seal(&outbound, Rtp, &rtp(SSRC + u32::from(at % 3), at, b"who sends this?"));
                         let report = try_seal(&outbound, Rtcp, &rtcp(SSRC, b"all of these"));
                         let mut wires = wires.lock().unwrap();

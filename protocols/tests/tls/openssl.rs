@@ -113,7 +113,7 @@ struct Relay<'t> {
     /// Files to which the programs write their secrets.
     keys: [PathBuf; 2],
     server_random: OnceLock<Vec<u8>>,
-    /// Protected records of client and server that passed.
+    /// The numbers of protected records that the relay has passed on from the client, and from the server.
     passed: [AtomicUsize; 2],
 }
 
@@ -148,7 +148,7 @@ impl Relay<'_> {
         secret.expect("the secret is written")
     }
 
-    /// Computes HKDF-Expand-Label (RFC 8446, 7.1), of at most the hash's length in bytes.
+    /// Computes `bytes` bytes of HKDF-Expand-Label (RFC 8446, 7.1), at most as many as the hash has.
     fn expand(&self, secret: &[u8], label: &str, bytes: usize) -> Vec<u8> {
         let label = format!("tls13 {label}");
         let info = [&[0, bytes as u8, label.len() as u8], label.as_bytes(), &[0, 1]].concat();

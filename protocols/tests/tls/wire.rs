@@ -127,7 +127,7 @@ fn every_suite_round_trips_on_every_device() {
     }
 }
 
-/// Rebuilds each record from sessions of the algorithms.
+/// Builds each record a second time, with one session per algorithm.
 #[test]
 fn records_have_the_layout_of_the_rfcs() {
     let gantry = gantry();

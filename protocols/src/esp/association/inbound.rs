@@ -53,8 +53,8 @@ impl Inbound {
     }
 
     /// Ends the association, and returns the highest number received. All packets are refused as [`PacketError::Replayed`] from now on,
-    /// including those that other threads are opening. An association that continues with these keys and this number accepts no packet
-    /// twice.
+    /// including the packets that other threads are opening. An association that continues with these keys and this number accepts no
+    /// packet twice.
     pub fn close(&self) -> u64 {
         let mut window = self.numbers();
         let last = window.top().unwrap_or(0);
@@ -118,7 +118,7 @@ impl Inbound {
     /// Finishes a packet whose integrity check value was right. Returns its final range.
     fn finish(&self, packet: &mut Packet<'_>, parsed: &ParsedPacket) -> Result<Range<usize>, PacketError> {
         let Layout { iv, icv, .. } = self.layout;
-        // Another thread may have opened a copy meanwhile, or the burst has it twice.
+        // Another thread may have opened a copy of the packet since `parse`, or the burst may contain two copies.
         if !self.numbers().mark_received(parsed.number) {
             return Err(PacketError::Replayed);
         }
@@ -141,8 +141,8 @@ impl Inbound {
     }
 }
 
-/// Reconstructs a number from its lower half (RFC 4303, A2.2): the number nearest to the window. Returns `None` below 0 or beyond the
-/// highest number.
+/// Reconstructs a number from its lower half (RFC 4303, A2.2): the number nearest to the window. Returns `None` if that number would be
+/// below 0 or beyond the highest number.
 fn extend(window: &Window, low: u32) -> Option<u64> {
     let top = window.top().unwrap_or(0);
     let (high, bottom) = ((top >> 32) as u32, (top as u32).wrapping_sub((window.size() - 1) as u32));

@@ -74,7 +74,7 @@ impl Outbound {
     }
 
     /// Ends the association, and returns the last number used. All packets are refused as [`PacketError::Exhausted`] from now on, including
-    /// those of other threads. An association that continues with these keys and this number reuses no number.
+    /// the packets of other threads. An association that continues with these keys and this number reuses no number.
     pub fn close(&self) -> u64 {
         self.last.swap(self.end(), Ordering::Relaxed)
     }

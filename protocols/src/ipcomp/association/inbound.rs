@@ -25,9 +25,9 @@ struct ParsedPacket {
     next: u8,
     /// Offset of the payload in the buffer.
     start: usize,
-    /// The most bytes of the payload.
+    /// The most bytes that the decompressed payload may have.
     max_output: usize,
-    /// Bytes of the compressed payload.
+    /// Length of the compressed payload in bytes.
     compressed: usize,
 }
 
@@ -52,7 +52,7 @@ impl Inbound {
         burst::one(self, packet, decompress)
     }
 
-    /// Reads the headers, and appends the compressed data to `copies`, because the payload overwrites them.
+    /// Reads the headers, and appends the compressed data to `copies`, because the decompressed payload overwrites the compressed data.
     fn parse(&self, packet: &mut Packet<'_>, copies: &mut Vec<u8>) -> Result<ParsedPacket, PacketError> {
         let headers = self.association.mode.incoming_headers(packet.data(), PROTOCOL, "an IP packet without IPComp")?;
         let outer = headers.map_or(0, |headers| headers.length);

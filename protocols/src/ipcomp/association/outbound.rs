@@ -143,7 +143,7 @@ pub fn compress(burst: &mut [(&Outbound, &mut Packet<'_>)]) {
     }
 }
 
-/// Decides which packets to try (RFC 3173, 2.2). Incompressible packets mostly come in a row.
+/// Decides which packets to try to compress (RFC 3173, 2.2). Incompressible packets mostly come in a row.
 #[derive(Debug, Default)]
 struct CompressionTrials {
     /// Packets in a row that did not shrink.
@@ -153,7 +153,7 @@ struct CompressionTrials {
 }
 
 impl CompressionTrials {
-    /// Failures in a row that count as chance.
+    /// The number of failures in a row that may be due to chance.
     const CHANCE: u32 = 3;
     /// The most packets that are sent without a trial.
     const LONGEST: u32 = 64;

@@ -16,18 +16,18 @@ use crate::burst::{self, FramedPacket};
 use crate::crypt::{self, Keys, Task, Work};
 use crate::packet::{Packet, PacketError};
 
-/// The receiving end of an [`Epoch`]. Records are opened in the order in which they arrive. Threads may share it, but only one at a time
-/// can open records.
+/// The receiving end of an [`Epoch`]. Records are opened in the order in which they arrive. Threads may share an end, but only one thread
+/// at a time can open records.
 pub struct Inbound {
     protection: Protection,
     state: Mutex<RecordState>,
 }
 
-/// The records that were opened.
+/// The progress of a connection, in numbers of records.
 struct RecordState {
     /// The number of the next record.
     next: u64,
-    /// The first number that is not opened: the limit, or the first failed record's.
+    /// The first number that must not be opened: the limit, or the number of the first failed record.
     end: u64,
     /// The burst that is opening records of this connection, or 0.
     burst: u64,
@@ -50,8 +50,8 @@ impl Inbound {
     /// same records again, so this end changes in place.
     ///
     /// # Errors
-    /// Fails for keys that the suite does not accept, for AES-CBC, for the last key again, or if the connection has failed. The keys then
-    /// stay.
+    /// Fails for keys that the suite does not accept, for AES-CBC, for the key already in use, or if the connection has failed. The keys
+    /// then stay.
     pub fn rekey(&mut self, key: &[u8], iv: &[u8]) -> Result<(), ParameterError> {
         let RecordState { end, burst, .. } = *self.state();
         // No thread can be opening records here, so a burst that is still set ended in a panic.
@@ -73,7 +73,7 @@ impl Inbound {
     }
 
     fn state(&self) -> MutexGuard<'_, RecordState> {
-        // A panic cannot leave the numbers inconsistent. The burst stays set, so that nothing is opened any more.
+        // A panic cannot leave the numbers inconsistent. The field `burst` stays set, so that no further record is opened.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -119,7 +119,7 @@ impl Inbound {
         if header.length > HEADER + MAX_CONTENT + expansion {
             return Err(PacketError::Malformed("longer than a record may be"));
         }
-        // The type of the content, or the length of the padding.
+        // One byte for the type of the content, or for the length of the padding.
         let least = usize::from(is_13 || block > 1);
         let protected = header.length.checked_sub(self.protection.head() + tag).filter(|length| *length >= least);
         let encrypted =
@@ -148,7 +148,7 @@ impl Inbound {
         done.and_then(|data| self.content(packet, data)).inspect_err(|_| state.end = number)
     }
 
-    /// Returns the range of the content without its padding, and records its type.
+    /// Returns the range of the content without its padding, and stores the content's type in the packet.
     fn content(&self, packet: &mut Packet<'_>, data: Range<usize>) -> Result<Range<usize>, PacketError> {
         let Layout { is_13, block, encrypts_tag, .. } = self.protection.layout;
         let start = packet.range().start + data.start;
@@ -182,7 +182,7 @@ impl Inbound {
 /// The number of the next burst.
 static BURST: AtomicU64 = AtomicU64::new(1);
 
-/// Opens records, each of its connection, as [`Inbound::open`] does. Each record has its own [verdict](Packet::verdict). Records of one
+/// Opens records, each on its connection, as [`Inbound::open`] does. Each record has its own [verdict](Packet::verdict). Records of one
 /// connection must be in order. All connections must belong to one framework.
 pub fn open(burst: &mut [(&Inbound, &mut Packet<'_>)]) {
     let id = BURST.fetch_add(1, Ordering::Relaxed);

@@ -21,7 +21,7 @@ pub struct Outbound {
     pad_to: usize,
     /// The number of the next record.
     next: AtomicU64,
-    /// The first number that no record gets: the limit of the keys, or the first failed record's.
+    /// The first number that no record gets: the limit of the keys, or the number of the first failed record.
     end: AtomicU64,
     /// The only process that may use the numbers, also under later keys: another process would derive the same keys from the same secret.
     process: Process,
@@ -63,12 +63,12 @@ impl Outbound {
         (self.protection.head(), behind + tag)
     }
 
-    /// Replaces the keys at a key update (RFC 8446, 7.2): the next record has the number 0. First send the records sealed before. A second
-    /// end would use the same nonces, so this end changes in place.
+    /// Replaces the keys at a key update (RFC 8446, 7.2): the next record has the number 0. Before the call, send the records sealed under
+    /// the old keys. A second end would use the same nonces, so this end changes in place.
     ///
     /// # Errors
-    /// Fails for keys that the suite does not accept, for AES-CBC, for the last key again, or if the connection has failed. The keys then
-    /// stay.
+    /// Fails for keys that the suite does not accept, for AES-CBC, for the key already in use, or if the connection has failed. The keys
+    /// then stay.
     pub fn rekey(&mut self, key: &[u8], iv: &[u8]) -> Result<(), ParameterError> {
         if self.has_failed() {
             return Err(ParameterError::Broken);
@@ -153,7 +153,7 @@ impl Outbound {
     }
 }
 
-/// Seals records, each of its connection, as [`Outbound::seal`] does. Each record has its own [verdict](Packet::verdict). All
+/// Seals records, each on its connection, as [`Outbound::seal`] does. Each record has its own [verdict](Packet::verdict). All
 /// connections must belong to one framework.
 pub fn seal(burst: &mut [(&Outbound, &mut Packet<'_>)]) {
     burst::run(

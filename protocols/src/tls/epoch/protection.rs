@@ -38,7 +38,7 @@ impl Protection {
         }
     }
 
-    /// Returns the bytes before the data.
+    /// Returns the number of bytes before the data.
     pub(super) fn head(&self) -> usize {
         HEADER + self.layout.explicit
     }
@@ -59,7 +59,7 @@ impl Protection {
         work.aad = if is_13 {
             Aad::Packet(0..HEADER)
         } else {
-            // The length includes the IV for RFC 7366, whose MAC covers it, and only the content for AEADs.
+            // For RFC 7366, the length includes the IV, which the MAC covers. For AEADs, it is the length of the content alone.
             let length = if block > 1 { data.end - HEADER } else { data.len() };
             Aad::Other(ShortBytes::from_field(pseudo_header(number, record, length)))
         };
