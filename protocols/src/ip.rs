@@ -21,7 +21,7 @@ impl Mode {
         let data = packet.data();
         Ok(match self {
             Mode::Payload => (None, packet.next_header),
-            Mode::Tunnel => (None, version(data)?),
+            Mode::Tunnel => (None, next_header_for_version(data)?),
             Mode::Transport => {
                 let headers = Headers::read(data)?;
                 (Some(headers), headers.next)
@@ -29,17 +29,17 @@ impl Mode {
         })
     }
 
-    /// Returns the headers before the protocol in a received packet. Refuses the packet with the reason `other` if the headers announce
+    /// Returns the headers before the protocol in a received packet. Refuses the packet with the reason `error` if the headers announce
     /// another protocol.
     pub(crate) fn incoming_headers(
         self,
         packet: &[u8],
         protocol: u8,
-        other: &'static str,
+        error: &'static str,
     ) -> Result<Option<Headers>, PacketError> {
         let headers = if self == Mode::Transport { Some(Headers::read(packet)?) } else { None };
         let is_other = headers.is_some_and(|headers| headers.next != protocol);
-        if is_other { Err(PacketError::Malformed(other)) } else { Ok(headers) }
+        if is_other { Err(PacketError::Malformed(error)) } else { Ok(headers) }
     }
 }
 
@@ -59,8 +59,8 @@ pub(crate) struct Headers {
 const IPV4: u8 = 4;
 const IPV6: u8 = 41;
 
-const V4: usize = 20;
-const V6: usize = 40;
+const V4_HEADER: usize = 20;
+const V6_HEADER: usize = 40;
 
 const TRUNCATED: PacketError = PacketError::Malformed("truncated IP headers");
 const FRAGMENT: PacketError = PacketError::Malformed("a fragment of an IP packet");
@@ -76,9 +76,9 @@ impl Headers {
     }
 
     fn read_v4(packet: &[u8]) -> Result<Self, PacketError> {
-        let header: &[u8; V4] = packet.first_chunk().ok_or(TRUNCATED)?;
+        let header: &[u8; V4_HEADER] = packet.first_chunk().ok_or(TRUNCATED)?;
         let length = usize::from(header[0] & 0xF) * 4;
-        if length < V4 || length > packet.len() {
+        if length < V4_HEADER || length > packet.len() {
             return Err(TRUNCATED);
         }
         if usize::from(u16::from_be_bytes([header[2], header[3]])) != packet.len() {
@@ -97,11 +97,11 @@ impl Headers {
         const ROUTING: u8 = 43;
         const FRAGMENTS: u8 = 44;
         const OPTIONS: u8 = 60;
-        let header: &[u8; V6] = packet.first_chunk().ok_or(TRUNCATED)?;
-        if usize::from(u16::from_be_bytes([header[4], header[5]])) != packet.len() - V6 {
+        let header: &[u8; V6_HEADER] = packet.first_chunk().ok_or(TRUNCATED)?;
+        if usize::from(u16::from_be_bytes([header[4], header[5]])) != packet.len() - V6_HEADER {
             return Err(PacketError::Malformed("the length in the IP header differs from the packet's"));
         }
-        let mut headers = Self { length: V6, next: header[6], place: 6, is_v6: true };
+        let mut headers = Self { length: V6_HEADER, next: header[6], place: 6, is_v6: true };
         let mut scanned = headers;
         // Destination options stay before the protocol only if a routing header follows.
         while matches!(scanned.next, HOP_BY_HOP | ROUTING | OPTIONS) {
@@ -121,7 +121,7 @@ impl Headers {
 
     /// Returns the most bytes of a packet with these headers.
     pub(crate) fn max_length(self) -> usize {
-        usize::from(u16::MAX) + if self.is_v6 { V6 } else { 0 }
+        usize::from(u16::MAX) + if self.is_v6 { V6_HEADER } else { 0 }
     }
 
     /// Fails if a packet of `bytes` bytes is too long for these headers.
@@ -131,7 +131,7 @@ impl Headers {
 
     /// Writes the packet's length, which must [fit](Self::fits), and the protocol number. `packet` begins with the headers.
     pub(crate) fn write(self, packet: &mut [u8], next: u8) {
-        let length = (if self.is_v6 { packet.len() - V6 } else { packet.len() }) as u16;
+        let length = (if self.is_v6 { packet.len() - V6_HEADER } else { packet.len() }) as u16;
         packet[self.place] = next;
         if self.is_v6 {
             packet[4..6].copy_from_slice(&length.to_be_bytes());
@@ -154,21 +154,21 @@ fn checksum(header: &[u8]) -> u16 {
 }
 
 /// Returns the next header that announces an IP packet in a tunnel: the protocol number of the packet's IP version.
-fn version(packet: &[u8]) -> Result<u8, PacketError> {
+fn next_header_for_version(packet: &[u8]) -> Result<u8, PacketError> {
     match packet.first().map(|byte| byte >> 4) {
-        Some(4) if packet.len() >= V4 => Ok(IPV4),
-        Some(6) if packet.len() >= V6 => Ok(IPV6),
+        Some(4) if packet.len() >= V4_HEADER => Ok(IPV4),
+        Some(6) if packet.len() >= V6_HEADER => Ok(IPV6),
         _ => Err(PacketError::Malformed("not an IP packet")),
     }
 }
 
 /// Returns the length of an IP packet from a tunnel. Padding after the packet may hide its length (RFC 4303, 2.7).
 pub(crate) fn length(packet: &[u8], next: u8) -> Result<usize, PacketError> {
-    if version(packet)? != next {
+    if next_header_for_version(packet)? != next {
         return Err(PacketError::Malformed("the IP version differs from the next header"));
     }
     let at = |place| usize::from(u16::from_be_bytes([packet[place], packet[place + 1]]));
-    let (length, min_length) = if next == IPV4 { (at(2), V4) } else { (V6 + at(4), V6) };
+    let (length, min_length) = if next == IPV4 { (at(2), V4_HEADER) } else { (V6_HEADER + at(4), V6_HEADER) };
     if (min_length..=packet.len()).contains(&length) { Ok(length) } else { Err(TRUNCATED) }
 }
 
@@ -221,8 +221,8 @@ mod tests {
         assert_eq!(read(&v6(60, &options)), Ok((40, 60, 6)), "options for the destination");
         assert_eq!(read(&v6(0, &[hop, routing, options].concat())), Ok((56, 60, 48)));
         // Options before a routing header are for each of its hops.
-        let incoming_headers = [43, 0, 0, 0, 0, 0, 0, 0];
-        assert_eq!(read(&v6(60, &[incoming_headers, [17, 0, 0, 0, 0, 0, 0, 0]].concat())), Ok((56, 17, 48)));
+        let extension = [43, 0, 0, 0, 0, 0, 0, 0];
+        assert_eq!(read(&v6(60, &[extension, [17, 0, 0, 0, 0, 0, 0, 0]].concat())), Ok((56, 17, 48)));
         assert_eq!(read(&v6(44, &[17, 0, 0, 0, 0, 0, 0, 0])), Err(FRAGMENT));
         assert_eq!(read(&v6(43, &[17, 1, 0, 0, 0, 0, 0, 0])), Err(TRUNCATED));
         assert_eq!(read(&v6(43, &[17])), Err(TRUNCATED));

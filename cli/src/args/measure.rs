@@ -35,7 +35,7 @@ pub(crate) struct Check {
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub(crate) algorithm: Vec<String>,
     /// Seconds to run, up to 86400; with --all, seconds of random requests after the suite
-    #[arg(long, value_name = "SECONDS", default_value_t = 10.0, value_parser = some_seconds)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 10.0, value_parser = non_negative_seconds)]
     pub(crate) seconds: f64,
     /// Run the whole suite
     #[arg(long)]
@@ -209,13 +209,13 @@ impl ValueEnum for OperationArg {
 }
 
 /// Parses a number of seconds, zero included.
-fn some_seconds(text: &str) -> Result<f64, String> {
+fn non_negative_seconds(text: &str) -> Result<f64, String> {
     let day = 86400.0;
     text.parse().ok().filter(|seconds| (0.0..=day).contains(seconds)).ok_or_else(|| format!("not a number up to {day}"))
 }
 
 fn seconds(text: &str) -> Result<f64, String> {
-    let seconds = some_seconds(text)?;
+    let seconds = non_negative_seconds(text)?;
     if seconds > 0.0 { Ok(seconds) } else { Err("must be more than 0".to_owned()) }
 }
 

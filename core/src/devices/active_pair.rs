@@ -182,13 +182,13 @@ impl ActivePair {
         Some(since.saturating_add(health.deadline(bytes)).saturating_add(1))
     }
 
-    /// Closes the queue pair, because the queue with the inbox `home` is being dropped. Requests that return to other inboxes are declined,
+    /// Closes the queue pair, because the queue with the inbox `inbox` is being dropped. Requests that return to other inboxes are declined,
     /// so that they run elsewhere.
-    pub(crate) fn take_back(&mut self, health: &Health, home: &Inbox, returned: &mut List) {
+    pub(crate) fn take_back(&mut self, health: &Health, inbox: &Inbox, returned: &mut List) {
         let mut taken = List::new();
         self.count_load(health, |pair| pair.take_back(&mut taken));
         taken.each(|handle| {
-            if handle.fault() == Some(&Fault::Lost) && !handle.has_home(home) {
+            if handle.fault() == Some(&Fault::Lost) && !handle.comes_back_to(inbox) {
                 handle.entry.finish(Err(Fault::Declined("the queue that submitted it was dropped")));
             }
         });
@@ -293,13 +293,13 @@ impl SharedPairs {
         self.update(&mut state, context);
     }
 
-    /// Takes back the waiting requests of the inbox `home`, and all requests on the queue pairs that have a request of this inbox. The lock
+    /// Takes back the waiting requests of the inbox `inbox`, and all requests on the queue pairs that have a request of this inbox. The lock
     /// excludes offers: a request being offered is neither in the backlog nor on a queue pair.
-    pub(crate) fn abandon(&self, context: &ServeContext<'_>, home: &Inbox, returned: &mut List) {
+    pub(crate) fn abandon(&self, context: &ServeContext<'_>, inbox: &Inbox, returned: &mut List) {
         let mut state = lock(&self.state);
-        returned.append(&mut context.health.backlog.withdraw(home));
-        for active in state.pairs.iter_mut().filter(|active| active.pair.has_requests_of(home)) {
-            active.take_back(context.health, home, returned);
+        returned.append(&mut context.health.backlog.withdraw(inbox));
+        for active in state.pairs.iter_mut().filter(|active| active.pair.has_requests_of(inbox)) {
+            active.take_back(context.health, inbox, returned);
         }
         self.update(&mut state, context);
     }

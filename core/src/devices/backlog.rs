@@ -177,13 +177,13 @@ impl Backlog {
     }
 
     /// Takes the requests that return to this inbox.
-    pub(crate) fn withdraw(&self, home: &Inbox) -> List {
-        self.extract(|request| request.has_home(home))
+    pub(crate) fn withdraw(&self, inbox: &Inbox) -> List {
+        self.extract(|request| request.comes_back_to(inbox))
     }
 
     /// Takes the request that returns to this inbox and for which `is_it` returns `true`.
-    pub(crate) fn withdraw_one(&self, home: &Inbox, is_it: impl Fn(&Request<'static>) -> bool) -> Option<Handle> {
-        self.extract(|request| request.has_home(home) && is_it(request)).pop()
+    pub(crate) fn withdraw_one(&self, inbox: &Inbox, is_it: impl Fn(&Request<'static>) -> bool) -> Option<Handle> {
+        self.extract(|request| request.comes_back_to(inbox) && is_it(request)).pop()
     }
 
     fn extract(&self, selects: impl Fn(&Request<'static>) -> bool) -> List {
@@ -313,9 +313,9 @@ mod races {
         }
 
         /// Works like `SharedPairs::abandon`.
-        fn withdraw(&self, home: &Inbox) -> List {
+        fn withdraw(&self, inbox: &Inbox) -> List {
             let _pairs = lock(&self.pairs);
-            self.backlog.withdraw(home)
+            self.backlog.withdraw(inbox)
         }
     }
 
@@ -324,9 +324,9 @@ mod races {
     #[test]
     fn unblock_between_the_full_answer_and_the_blocked_mark() {
         loom::model(|| {
-            let (session, home) = (session(), Inbox::new());
+            let (session, inbox) = (session(), Inbox::new());
             let device = Arc::new(Full::new());
-            let mut list = request(&session, &home, 1);
+            let mut list = request(&session, &inbox, 1);
             let submitter = thread::spawn({
                 let device = device.clone();
                 move || {
@@ -348,10 +348,10 @@ mod races {
     #[test]
     fn queue_drained_while_a_device_unblocks() {
         loom::model(|| {
-            let (session, home) = (session(), Inbox::new());
+            let (session, inbox) = (session(), Inbox::new());
             let device = Arc::new(Full::new());
             for slot in [1, 2] {
-                device.push(request(&session, &home, slot));
+                device.push(request(&session, &inbox, slot));
             }
             let server = thread::spawn({
                 let device = device.clone();
@@ -360,7 +360,7 @@ mod races {
                     device.serve();
                 }
             });
-            let mut all = device.withdraw(&home);
+            let mut all = device.withdraw(&inbox);
             assert!(device.backlog.is_empty(), "nothing is left behind");
             server.join().unwrap();
             assert!(device.backlog.is_empty(), "no request returns after the last look");

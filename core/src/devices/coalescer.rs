@@ -77,10 +77,10 @@ mod races {
     #[test]
     fn requests_of_two_threads_are_taken_once() {
         loom::model(|| {
-            let (session, home) = (session(), Inbox::new());
+            let (session, inbox) = (session(), Inbox::new());
             let coalescer = Arc::new(Coalescer::default());
             let threads = [1, 2].map(|slot| {
-                let (list, coalescer) = (request(&session, &home, slot), coalescer.clone());
+                let (list, coalescer) = (request(&session, &inbox, slot), coalescer.clone());
                 thread::spawn(move || {
                     coalescer.post(list);
                     coalescer.take()

@@ -43,10 +43,10 @@ impl OpenPair {
     }
 
     /// Returns `true` if a request of this inbox is in flight.
-    pub(crate) fn has_requests_of(&self, home: &Inbox) -> bool {
+    pub(crate) fn has_requests_of(&self, inbox: &Inbox) -> bool {
         // SAFETY: the requests live while they are in flight; a device does not touch core's metadata of a request.
-        let home_of = |place: Place| unsafe { (&raw const (*place.cast::<Request<'_>>().as_ptr()).meta.home).read() };
-        self.flight.places().any(|place| home_of(place) == Some(std::ptr::NonNull::from(home)))
+        let inbox_of = |place: Place| unsafe { (&raw const (*place.cast::<Request<'_>>().as_ptr()).meta.inbox).read() };
+        self.flight.places().any(|place| inbox_of(place) == Some(std::ptr::NonNull::from(inbox)))
     }
 
     /// Returns the address of the oldest request in flight, and the length of its data.

@@ -303,10 +303,10 @@ fn run_group(
         request.begin();
         request.meta.shape = request.entry.operands.shape();
     }
-    let home = Inbox::new();
+    let inbox = Inbox::new();
     // SAFETY: the requests have no session of core that must outlive them.
     #[allow(unsafe_code)]
-    let Ok(batch) = unsafe { BorrowedBatch::new(group, &home, |_, _| Ok::<_, Infallible>(None)) };
+    let Ok(batch) = unsafe { BorrowedBatch::new(group, &inbox, |_, _| Ok::<_, Infallible>(None)) };
     batch.run(|mut list| {
         // SAFETY: the caller holds the session, and every request is back before this function returns.
         #[allow(unsafe_code)]

@@ -45,8 +45,8 @@ impl SessionCore {
     pub(crate) fn process(&self, requests: &mut [Request<'_>]) -> Result<()> {
         let mut timer = self.counters().timer(requests.len());
         let here = timer.here();
-        let home = Inbox::new();
-        let mut dispatcher = Dispatcher::new(&home, Sender::default());
+        let inbox = Inbox::new();
+        let mut dispatcher = Dispatcher::new(&inbox, Sender::default());
         let (mut group, mut flags) = (Group::new(false, requests.len()), RareFlags::default());
         let examine = |_, request: &mut Request<'_>| {
             if let Some(outcome) = self.examine(request)? {
@@ -59,7 +59,7 @@ impl SessionCore {
             Ok::<_, Error>(Some(NonNull::from(self).cast()))
         };
         // SAFETY: the caller borrows the session for longer than the batch.
-        let mut batch = unsafe { BorrowedBatch::new(requests, &home, examine) }?;
+        let mut batch = unsafe { BorrowedBatch::new(requests, &inbox, examine) }?;
         if flags.ended {
             batch.remove_finished();
         }
@@ -94,8 +94,8 @@ impl SessionCore {
         }
         let mut timer = self.counters().timer(requests.len());
         let here = timer.here();
-        let home = Inbox::new();
-        let mut dispatcher = Dispatcher::new(&home, Sender::default());
+        let inbox = Inbox::new();
+        let mut dispatcher = Dispatcher::new(&inbox, Sender::default());
         let (mut classes, mut ended) = (SmallVec::<[RequestClass<'s>; 4]>::new(), false);
         let examine = |place, request: &mut Request<'_>| {
             let owner = owner(place);
@@ -123,7 +123,7 @@ impl SessionCore {
             Ok::<_, Infallible>(Some(NonNull::from(owner).cast()))
         };
         // SAFETY: the caller borrows the sessions for longer than the batch.
-        let Ok(mut batch) = unsafe { BorrowedBatch::new(requests, &home, examine) };
+        let Ok(mut batch) = unsafe { BorrowedBatch::new(requests, &inbox, examine) };
         if ended {
             batch.remove_finished();
         }

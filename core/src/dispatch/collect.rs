@@ -216,10 +216,10 @@ impl<H: Deref<Target = Inbox>> Dispatcher<H> {
     }
 
     pub(crate) fn deliver_foreign(&self, list: &mut List) {
-        if list.iter().all(|request| request.has_home(&self.inbox)) {
+        if list.iter().all(|request| request.comes_back_to(&self.inbox)) {
             return;
         }
-        list.extract(|request| !request.has_home(&self.inbox)).for_each(Handle::deliver);
+        list.extract(|request| !request.comes_back_to(&self.inbox)).for_each(Handle::deliver);
     }
 
     /// Runs each request alone.

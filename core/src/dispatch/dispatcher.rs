@@ -86,14 +86,14 @@ impl<H: Deref<Target = Inbox>> Dispatcher<H> {
     /// owner of a request could lose track of it.
     pub(crate) fn take_own(&mut self, lead: &SessionCore, coalescer: &Coalescer, done: &mut List) -> List {
         let mut list = self.take_from(coalescer);
-        let own = list.extract(|request| request.has_home(&self.inbox));
+        let own = list.extract(|request| request.comes_back_to(&self.inbox));
         self.send_taken(lead, list, done);
         own
     }
 
     fn take_from(&mut self, coalescer: &Coalescer) -> List {
         let list = coalescer.take();
-        self.in_flight -= list.iter().filter(|request| request.has_home(&self.inbox)).count();
+        self.in_flight -= list.iter().filter(|request| request.comes_back_to(&self.inbox)).count();
         list
     }
 
@@ -332,7 +332,8 @@ impl<H: Deref<Target = Inbox>> Dispatcher<H> {
         returned: &mut List,
     ) -> bool {
         let registered = &gantry.devices()[device];
-        let own = if mixed { part.iter().filter(|request| request.has_home(&self.inbox)).count() } else { part.len() };
+        let own =
+            if mixed { part.iter().filter(|request| request.comes_back_to(&self.inbox)).count() } else { part.len() };
         // A request of another thread that stays in a device after this call must not be on a queue pair of ours.
         let is_ring = part.iter().any(|request| request.meta.since > 0);
         if is_ring && registered.is_scarce() {
@@ -389,7 +390,7 @@ impl<H: Deref<Target = Inbox>> Dispatcher<H> {
         if !registered.health().backlog.is_empty() {
             gantry.counters().here().event(site, Event::Full, part.len());
         }
-        self.in_flight += part.iter().filter(|request| request.has_home(&self.inbox)).count();
+        self.in_flight += part.iter().filter(|request| request.comes_back_to(&self.inbox)).count();
         registered.health().backlog.push(&mut part, self.sender, &mut self.turn);
         gantry.serve(device, false, returned);
         // Requests of other threads may have come back, too.
@@ -406,16 +407,17 @@ pub(crate) fn release_pair(gantry: &Gantry, active: ActivePair) {
 impl SessionCore {
     /// Runs one request through queue pairs, on a device that does not work in the calling thread.
     pub(crate) fn run_on_ring(&self, device: usize, operands: Operands<'_>) -> Result<Outcome, Fault> {
-        let home = Inbox::new();
-        let mut dispatcher = Dispatcher::new(&home, Sender::default());
+        let inbox = Inbox::new();
+        let mut dispatcher = Dispatcher::new(&inbox, Sender::default());
         let shape = operands.shape();
         let mut request = Request::new(operands, None);
         request.meta.shape = shape;
         request.meta.algorithm = self.params.algorithm();
         let owner = Some(NonNull::from(self).cast());
         // SAFETY: the session is borrowed for longer than the batch.
-        let Ok(batch) =
-            unsafe { BorrowedBatch::new(std::slice::from_mut(&mut request), &home, |_, _| Ok::<_, Infallible>(owner)) };
+        let Ok(batch) = unsafe {
+            BorrowedBatch::new(std::slice::from_mut(&mut request), &inbox, |_, _| Ok::<_, Infallible>(owner))
+        };
         batch.run(|list| {
             let mut done = List::new();
             dispatcher.try_on(self, device, shape.operation, list, &mut done);

@@ -20,15 +20,15 @@ use crate::driver::{Buffers, Capability, Class, Device, DeviceInfo, DeviceSessio
 use crate::request::{Handle, Inbox, List, Request};
 use crate::sync::pause;
 
-/// Returns a list of one request of `session`, which comes back to the inbox `home`. The memory of the request is never freed.
-pub(crate) fn request(session: &Session, home: &Inbox, slot: u32) -> List {
+/// Returns a list of one request of `session`, which comes back to the inbox `inbox`. The memory of the request is never freed.
+pub(crate) fn request(session: &Session, inbox: &Inbox, slot: u32) -> List {
     let operands = Operands::Digest { input: &[], output: &mut [] };
     let request = Box::leak(Box::new(Request::new(operands, None)));
     request.meta.slot = slot;
     // SAFETY: the request has no other reference and is never freed; the tests keep session and inbox for as long as it is used.
     let mut handle = unsafe { Handle::new(NonNull::from(request)) };
     // SAFETY: as above.
-    unsafe { handle.set_owner(&session.core, home) };
+    unsafe { handle.set_owner(&session.core, inbox) };
     List::from_iter([handle])
 }
 

@@ -363,9 +363,9 @@ impl Handle {
     ///
     /// The session and the inbox must live until the request has come back to its owner (rule 2 of `driver/entry.rs`).
     #[inline]
-    pub(crate) unsafe fn set_owner(&mut self, owner: &SessionCore, home: &Inbox) {
+    pub(crate) unsafe fn set_owner(&mut self, owner: &SessionCore, inbox: &Inbox) {
         self.meta.owner = Some(NonNull::from(owner).cast());
-        self.meta.home = Some(NonNull::from(home).cast());
+        self.meta.inbox = Some(NonNull::from(inbox).cast());
         self.meta.algorithm = owner.params.algorithm();
     }
 

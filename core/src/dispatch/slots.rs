@@ -102,7 +102,7 @@ impl Slots {
         session: u32,
         sequence: u64,
         owner: &SessionCore,
-        home: &Inbox,
+        inbox: &Inbox,
     ) -> Handle {
         let index = self.free.pop().unwrap_or_else(|| self.grow());
         self.used += 1;
@@ -125,7 +125,7 @@ impl Slots {
         // SAFETY: as above for the slot; the caller promises that owner and inbox live.
         let mut handle = unsafe { Handle::new(NonNull::from(request)) };
         // SAFETY: promised by the caller.
-        unsafe { handle.set_owner(owner, home) };
+        unsafe { handle.set_owner(owner, inbox) };
         handle
     }
 

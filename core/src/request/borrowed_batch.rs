@@ -14,7 +14,7 @@ use crate::driver::entry::Place;
 /// A slice of requests that is lent to core. The call cannot return, even by a panic, before all requests are back.
 pub(crate) struct BorrowedBatch<'r> {
     list: List,
-    home: &'r Inbox,
+    inbox: &'r Inbox,
     requests: PhantomData<&'r mut Request<'r>>,
 }
 
@@ -28,7 +28,7 @@ impl<'r> BorrowedBatch<'r> {
     #[inline]
     pub(crate) unsafe fn new<E>(
         requests: &'r mut [Request<'_>],
-        home: &'r Inbox,
+        inbox: &'r Inbox,
         mut examine: impl FnMut(usize, &mut Request<'_>) -> Result<Option<NonNull<()>>, E>,
     ) -> Result<Self, E> {
         let len = requests.len();
@@ -41,14 +41,14 @@ impl<'r> BorrowedBatch<'r> {
             // SAFETY: the request is in the slice, and nothing else accesses it.
             let request = unsafe { current.cast::<Request<'_>>().as_mut() };
             let owner = examine(place, request)?;
-            (request.meta.owner, request.meta.home, request.meta.tried) = (owner, Some(NonNull::from(home)), 0);
+            (request.meta.owner, request.meta.inbox, request.meta.tried) = (owner, Some(NonNull::from(inbox)), 0);
             link(current.cast(), Some(next.cast()));
         }
         // SAFETY: the pointer is within the slice.
         let last: Option<Place> = len.checked_sub(1).map(|last| unsafe { first.add(last) }.cast());
         // SAFETY: the requests were just linked, and have no other owner.
         let list = unsafe { List::from_chain(Chain::from_linked(first.cast(), last, len)) };
-        Ok(Self { list, home, requests: PhantomData })
+        Ok(Self { list, inbox, requests: PhantomData })
     }
 
     /// Removes the requests that already have an outcome or an error.
@@ -69,7 +69,7 @@ impl<'r> BorrowedBatch<'r> {
         }
         let (bail, requests) = (Bail, self.list.len());
         let returned = work(self.list);
-        self.home.wait_for_deliverers();
+        self.inbox.wait_for_deliverers();
         if returned.len() == requests {
             std::mem::forget(bail);
         }

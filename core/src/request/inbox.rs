@@ -77,10 +77,10 @@ impl Inbox {
 }
 
 impl Request<'_> {
-    /// Returns `true` if the request comes back to this inbox, its "home".
+    /// Returns `true` if the request comes back to this inbox.
     #[inline]
-    pub(crate) fn has_home(&self, home: &Inbox) -> bool {
-        self.meta.home == Some(NonNull::from(home))
+    pub(crate) fn comes_back_to(&self, inbox: &Inbox) -> bool {
+        self.meta.inbox == Some(NonNull::from(inbox))
     }
 }
 
@@ -88,13 +88,13 @@ impl Handle {
     /// Returns the request to its owner.
     #[allow(unsafe_code)]
     pub(crate) fn deliver(self) {
-        let home = self.meta.home.expect("a request that left its thread has a home");
-        // SAFETY: `home` is always the address of an inbox, and rule 2 (`driver/entry.rs`) keeps it alive until the request has come
+        let inbox = self.meta.inbox.expect("a request that left its thread has an inbox");
+        // SAFETY: `inbox` is always the address of an inbox, and rule 2 (`driver/entry.rs`) keeps it alive until the request has come
         // back through it.
-        let home = unsafe { home.as_ref() };
+        let inbox = unsafe { inbox.as_ref() };
         let mut list = List::new();
         list.push(self);
-        home.deliver(list);
+        inbox.deliver(list);
     }
 }
 

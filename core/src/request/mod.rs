@@ -71,7 +71,7 @@ pub(crate) struct RequestMeta {
     /// The address of the request's session, which is a `SessionCore`.
     pub(crate) owner: Option<NonNull<()>>,
     /// The inbox to which other threads return the request.
-    pub(crate) home: Option<NonNull<Inbox>>,
+    pub(crate) inbox: Option<NonNull<Inbox>>,
     pub(crate) algorithm: Algorithm,
     /// The shape, for routing.
     pub(crate) shape: Shape,
@@ -101,7 +101,7 @@ unsafe impl Sync for RequestMeta {}
 impl RequestMeta {
     const fn new() -> Self {
         let (algorithm, shape) = (Algorithm::Null, Shape::NOTHING);
-        Self { owner: None, home: None, algorithm, shape, since: 0, tried: 0, slot: 0, segment_source: None }
+        Self { owner: None, inbox: None, algorithm, shape, since: 0, tried: 0, slot: 0, segment_source: None }
     }
 }
 

@@ -64,7 +64,7 @@ impl DpdkQueue {
                 Err(QueueError::Stopped) => (self.staged.len(), stopped()),
             };
             for request in self.staged.drain(..refused) {
-                let slot = pair.withdraw(request);
+                let slot = pair.take_back_refused(request);
                 let job = self.jobs[slot.index()].take();
                 pair.memory(&slot).buffer.fill(0);
                 free.push(slot);
@@ -93,7 +93,7 @@ impl DpdkQueue {
         }
         for request in self.staged.drain(..) {
             pair.memory(request.slot()).buffer.fill(0);
-            free.push(pair.withdraw(request));
+            free.push(pair.take_back_refused(request));
         }
         pair.redirect();
         let in_device = SLOTS as usize - free.len();

@@ -177,7 +177,7 @@ fn a_refused_request_is_not_resubmitted_forever() {
     let layout = Layout { kind: CIPHER, packet: DATA, data: 15, tag: 0, aad: DATA };
     let mut requests = vec![SlotRequest::new(ring.free.pop().unwrap(), &session, &layout)];
     assert_eq!(ring.pair.enqueue(&mut requests), Err(QueueError::Refused));
-    ring.free.extend(requests.into_iter().map(|request| ring.pair.withdraw(request)));
+    ring.free.extend(requests.into_iter().map(|request| ring.pair.take_back_refused(request)));
     engine.put(ring);
     engine.close(session);
 }

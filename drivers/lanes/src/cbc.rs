@@ -21,10 +21,10 @@ impl CbcKey {
         Some(CbcKey { kernels: aes.chains(&keys, Mode::Encrypt), keys })
     }
 
-    /// Encrypts all messages side by side, each with its own key. `count` is the maximum number of messages, and selects the kernel. All
+    /// Encrypts all messages side by side, each with its own key. `max_jobs` is the maximum number of messages, and selects the kernel. All
     /// keys are as long as this one; messages under this key itself are fastest.
-    pub(crate) fn run<'a>(&'a self, count: usize, jobs: impl Iterator<Item = CbcJob<'a>>) {
-        chains::run(&self.keys, self.kernels, count, jobs);
+    pub(crate) fn run<'a>(&'a self, max_jobs: usize, jobs: impl Iterator<Item = CbcJob<'a>>) {
+        chains::run(&self.keys, self.kernels, max_jobs, jobs);
     }
 
     /// Returns true if [`run`](Self::run) also accepts messages with `other`.

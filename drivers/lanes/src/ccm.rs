@@ -33,10 +33,10 @@ impl CcmKey {
         self.ctr.run(messages);
     }
 
-    /// Computes the tags of all `jobs` side by side, each with its own key. `count` is the maximum number of jobs, and selects the kernel.
+    /// Computes the tags of all `jobs` side by side, each with its own key. `max_jobs` is the maximum number of jobs, and selects the kernel.
     /// All keys are as long as this one; jobs under this key itself are fastest.
-    pub(crate) fn authenticate<'a>(&'a self, count: usize, jobs: impl Iterator<Item = TagJob<'a>>) {
-        chains::run(self.ctr.keys(), self.chains, count, jobs);
+    pub(crate) fn authenticate<'a>(&'a self, max_jobs: usize, jobs: impl Iterator<Item = TagJob<'a>>) {
+        chains::run(self.ctr.keys(), self.chains, max_jobs, jobs);
     }
 
     /// Returns true if messages under `other` can run side by side with messages under this key.
@@ -87,8 +87,8 @@ pub(crate) struct TagJob<'a> {
     pub(crate) nonce: Nonce,
     pub(crate) associated: &'a [u8],
     pub(crate) data: &'a [u8],
-    /// Length of the tag in bytes. This number is authenticated, too.
-    pub(crate) bytes: usize,
+    /// In bytes. This number is authenticated, too.
+    pub(crate) tag_len: usize,
     /// The tag before truncation.
     pub(crate) tag: &'a mut [u8; BLOCK],
 }
@@ -98,7 +98,7 @@ impl TagJob<'_> {
     /// that it copies to the second block.
     fn first_blocks(&mut self) -> ([[u8; BLOCK]; 2], usize) {
         let associated = self.associated.len();
-        let flags = if associated > 0 { 0x40 } else { 0 } | (8 * ((self.bytes - 2) / 2)) as u8;
+        let flags = if associated > 0 { 0x40 } else { 0 } | (8 * ((self.tag_len - 2) / 2)) as u8;
         let first = self.nonce.block(flags, self.data.len() as u64);
         if associated == 0 {
             return ([first, [0; BLOCK]], 1);

@@ -36,27 +36,27 @@ pub(crate) unsafe trait ChainJob<'a>: Sized {
     fn next(state: &mut Self::State, chain: &mut [u8; BLOCK]) -> Run;
 }
 
-/// Runs all `jobs` side by side, each with its own keys. `count` is the maximum number of jobs, and selects the kernel. All keys are as
+/// Runs all `jobs` side by side, each with its own keys. `max_jobs` is the maximum number of jobs, and selects the kernel. All keys are as
 /// long as `keys`; jobs that use `keys` itself are fastest. `kernels` is for keys of this length and for the mode of the jobs.
 pub(crate) fn run<'a, J: ChainJob<'a>>(
     keys: &'a RoundKeys,
     kernels: Kernels,
-    count: usize,
+    max_jobs: usize,
     jobs: impl Iterator<Item = J>,
 ) {
     fn run_lanes<'a, const N: usize, J: ChainJob<'a>>(
         keys: &'a RoundKeys,
         kernels: Kernels,
-        count: usize,
+        max_jobs: usize,
         jobs: impl Iterator<Item = J>,
     ) {
         let mut table = KeyTable::<N>::new();
-        engine::run::<N, _>(&mut ChainLanes::new(keys, kernels, kernels.for_chains(count), &mut table), jobs);
+        engine::run::<N, _>(&mut ChainLanes::new(keys, kernels, kernels.for_chains(max_jobs), &mut table), jobs);
     }
-    match kernels.for_chains(count).lanes {
-        _ if count == 1 => jobs.for_each(|job| run_one(kernels, job, |_| ())),
-        ..=NARROW_LANES => run_lanes::<NARROW_LANES, J>(keys, kernels, count, jobs),
-        _ => run_lanes::<WIDE_LANES, J>(keys, kernels, count, jobs),
+    match kernels.for_chains(max_jobs).lanes {
+        _ if max_jobs == 1 => jobs.for_each(|job| run_one(kernels, job, |_| ())),
+        ..=NARROW_LANES => run_lanes::<NARROW_LANES, J>(keys, kernels, max_jobs, jobs),
+        _ => run_lanes::<WIDE_LANES, J>(keys, kernels, max_jobs, jobs),
     }
 }
 

@@ -31,10 +31,10 @@ impl CmacKey {
         Some(key)
     }
 
-    /// Runs all `jobs` side by side, each with its own key. `count` is the maximum number of jobs, and selects the kernel. All keys are as
+    /// Runs all `jobs` side by side, each with its own key. `max_jobs` is the maximum number of jobs, and selects the kernel. All keys are as
     /// long as this one; jobs under this key itself are fastest.
-    pub(crate) fn run<'a>(&'a self, count: usize, jobs: impl Iterator<Item = CmacJob<'a>>) {
-        chains::run(&self.keys, self.kernels, count, jobs);
+    pub(crate) fn run<'a>(&'a self, max_jobs: usize, jobs: impl Iterator<Item = CmacJob<'a>>) {
+        chains::run(&self.keys, self.kernels, max_jobs, jobs);
     }
 
     /// Returns true if [`run`](Self::run) also accepts messages with `other`.

@@ -178,9 +178,10 @@ fn prepare(level: Level, params: &SessionParams) -> Result<Arc<dyn DeviceSession
         Family::Cbc => LanesSession::shared(CbcWork(Arc::new(CbcKey::new(aes()?, key).ok_or_else(length)?))),
         Family::Cmac => DigestWork::session(Cmac(CmacKey::new(aes()?, key).ok_or_else(length)?)),
         Family::Ctr => LanesSession::shared(CtrWork(Arc::new(IndependentKey::ctr(aes()?, key).ok_or_else(length)?))),
-        Family::Ccm => {
-            LanesSession::shared(CcmWork { key: CcmKey::new(aes()?, key).ok_or_else(length)?, tag: params.tag_len() })
-        }
+        Family::Ccm => LanesSession::shared(CcmWork {
+            key: CcmKey::new(aes()?, key).ok_or_else(length)?,
+            tag_len: params.tag_len(),
+        }),
         Family::Etm => etm::session(level, aes()?, params).ok_or_else(length)?,
         Family::Xts => {
             let key = XtsKey::new(aes()?, key, |operation| params.allows(operation));

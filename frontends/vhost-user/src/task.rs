@@ -166,7 +166,7 @@ impl Task {
 
     /// Pads a number for RSA that is shorter than its modulus with leading zeros, behind the `length` bytes that were read.
     fn pad_number(&mut self, work: &mut Work, length: usize) {
-        let Some(size) = work.number().filter(|size| work.data.len() < *size) else { return };
+        let Some(size) = work.raw_rsa_size().filter(|size| work.data.len() < *size) else { return };
         let all = length..length + size;
         if self.bytes.len() < all.end {
             self.bytes.resize(all.end, 0);
@@ -349,7 +349,7 @@ impl Work {
     }
 
     /// Returns the length of the modulus in bytes if the data is a number for RSA without padding.
-    fn number(&self) -> Option<usize> {
+    fn raw_rsa_size(&self) -> Option<usize> {
         let info = self.session()?.params().algorithm().info();
         (info.kind == Kind::Encipherment && !info.randomized).then_some(info.tag.max)
     }

@@ -133,7 +133,7 @@ impl Pair {
 
     /// Returns the slot of a request that the device refused. The result in lent memory becomes zero, because a PMD may have begun a
     /// request that it refuses.
-    pub(crate) fn withdraw(&mut self, request: Request) -> Slot {
+    pub(crate) fn take_back_refused(&mut self, request: Request) -> Slot {
         if let Some(lent_memory) = self.lent_memory[request.slot.index()].take() {
             lent_memory.wipe();
         }

@@ -11,7 +11,7 @@ use crate::ccm::{CcmKey, Nonce, TagJob};
 pub(super) struct CcmWork {
     pub(super) key: CcmKey,
     /// Length of a tag in bytes.
-    pub(super) tag: usize,
+    pub(super) tag_len: usize,
 }
 
 fn nonce_of(iv: &[u8]) -> Nonce {
@@ -24,7 +24,7 @@ impl Aead for CcmWork {
     }
 
     fn allows(&self, iv: &[u8], data: usize, tag: usize) -> bool {
-        tag == self.tag && Nonce::new(iv).is_some_and(|nonce| nonce.allows(data))
+        tag == self.tag_len && Nonce::new(iv).is_some_and(|nonce| nonce.allows(data))
     }
 
     fn seal(&self, messages: &mut [SealMessage<'_, Self>]) {
@@ -69,7 +69,7 @@ impl CcmWork {
             nonce: nonce_of(message.iv),
             associated: message.aad,
             data: plain(&mut message.data),
-            bytes: message.work.tag,
+            tag_len: message.work.tag_len,
             tag,
         });
         self.key.authenticate(count, jobs);

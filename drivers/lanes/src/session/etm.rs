@@ -32,7 +32,7 @@ struct EtmWork<C, H: Hash> {
     kernels: Kernels<H>,
     start: Start<H>,
     /// Length of a tag in bytes.
-    tag: usize,
+    tag_len: usize,
 }
 
 /// Opens a session of an encrypt-then-authenticate algorithm. `None` for any other algorithm, and for a key of the wrong length.
@@ -58,7 +58,7 @@ fn with_hmac<C: Cipher>(level: Level, cipher: C, params: &SessionParams) -> Opti
     ) -> Arc<dyn DeviceSession> {
         let kernels = H::kernels(level);
         let start = Start::hmac(kernels, initial, digest, params.mac_key());
-        LanesSession::shared(EtmWork { cipher, kernels, start, tag: params.tag_len().min(digest) })
+        LanesSession::shared(EtmWork { cipher, kernels, start, tag_len: params.tag_len().min(digest) })
     }
     Some(match params.algorithm().info().digest? {
         Algorithm::Sha1 => session_with::<C, Sha1>(level, cipher, params, sha1::INITIAL, 20),
@@ -138,7 +138,7 @@ impl<C: Cipher, H: Hash> Aead for EtmWork<C, H> {
     }
 
     fn allows(&self, iv: &[u8], data: usize, tag: usize) -> bool {
-        iv.len() == BLOCK && data.is_multiple_of(C::BLOCK) && tag == self.tag
+        iv.len() == BLOCK && data.is_multiple_of(C::BLOCK) && tag == self.tag_len
     }
 
     fn seal(&self, messages: &mut [SealMessage<'_, Self>]) {
@@ -158,7 +158,7 @@ impl<C: Cipher, H: Hash> Aead for EtmWork<C, H> {
         self.authenticate(messages.iter().zip(&mut computed.0).map(|(message, computed)| MacInput {
             start: &message.work.start,
             parts: [message.aad, message.iv, message.data.input()],
-            tag: &mut computed[..message.work.tag],
+            tag: &mut computed[..message.work.tag_len],
         }));
         computed.compare(messages);
         // Messages with a wrong tag are not decrypted.

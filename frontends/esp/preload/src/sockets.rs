@@ -1,6 +1,6 @@
 //! The descriptors that lead to the server, and the state that outlives a connection: port, groups, unanswered requests.
 //!
-//! The table has up to [`MOST`] rows; one more socket fails with EMFILE. A program has one to three such sockets, so a check of any other
+//! The table has up to [`MAX_SOCKETS`] rows; one more socket fails with EMFILE. A program has one to three such sockets, so a check of any other
 //! descriptor costs one to three loads. A descriptor number alone proves nothing: programs close descriptors in ways that this
 //! library does not see, and numbers are reused. So a row is valid only while its descriptor is a socket with the row's inode
 //! number. Two sockets that exist at the same time never have the same inode number. Rows of closed sockets are reused. `close` and `dup2`
@@ -16,7 +16,7 @@ use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 /// Maximum number of sockets at a time.
-const MOST: usize = 64;
+const MAX_SOCKETS: usize = 64;
 /// Maximum number of unanswered requests that a socket remembers.
 pub(crate) const MAX_UNANSWERED: usize = 32;
 
@@ -41,7 +41,7 @@ pub(crate) struct Socket {
     unanswered: [AtomicU64; MAX_UNANSWERED],
 }
 
-static SOCKETS: [Socket; MOST] = [const { Socket::new() }; MOST];
+static SOCKETS: [Socket; MAX_SOCKETS] = [const { Socket::new() }; MAX_SOCKETS];
 /// Rows from here on have never been used.
 static USED: AtomicUsize = AtomicUsize::new(0);
 

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use gantry_abi_xfrm::{Family, Prefix, Selector};
 
-use super::{BEHIND, FIRST, LAST, NEXTHOP, PASS, TABLE, TABLES};
+use super::{AFTER_TABLES, FIRST, LAST, NEXTHOP, PASS, TABLE, TABLES};
 use crate::netlink::{ACK, Message, attribute};
 
 // linux/rtnetlink.h, linux/fib_rules.h, linux/nexthop.h
@@ -115,7 +115,7 @@ pub(super) fn is_local_route(body: &[u8]) -> bool {
 pub(super) fn is_our_rule(body: &[u8], priorities: impl Fn(u32) -> bool) -> bool {
     let is_one = match body.get(7) {
         Some(&TO_TABLE) => number(body, FRA_TABLE).is_some_and(|table| TABLES.contains(&table)),
-        Some(&GOTO) => number(body, FRA_GOTO) == Some(BEHIND),
+        Some(&GOTO) => number(body, FRA_GOTO) == Some(AFTER_TABLES),
         Some(&action) => action == NOTHING,
         None => false,
     };
@@ -230,12 +230,12 @@ impl Rule {
 
     /// Builds a rule that leads past our tables.
     pub(super) fn skip(family: u8, priority: u32) -> Self {
-        Self::new(family, priority, GOTO).number(FRA_GOTO, BEHIND)
+        Self::new(family, priority, GOTO).number(FRA_GOTO, AFTER_TABLES)
     }
 
     /// Builds the rule that is the target of rules that skip our tables.
     pub(super) fn target(family: u8) -> Self {
-        Self::new(family, BEHIND, NOTHING)
+        Self::new(family, AFTER_TABLES, NOTHING)
     }
 
     /// Matches packets with this mark.

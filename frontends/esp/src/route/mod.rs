@@ -51,7 +51,7 @@ const PASS: u32 = 197;
 const SOURCES: u32 = 198;
 const TUNNEL: u32 = 199;
 /// The priority of the rule at which packets that skip our tables continue.
-const BEHIND: u32 = 200;
+const AFTER_TABLES: u32 = 200;
 /// The priority after the rules of the main and the default table.
 const LAST_RESORT: u32 = 32768;
 /// The metric of unreachable routes, behind all other routes; then the metric of routes into the TUN device.
@@ -448,7 +448,7 @@ impl Routes {
 }
 
 fn is_our_priority(priority: u32) -> bool {
-    (BACK..=BEHIND).contains(&priority) || priority == LAST_RESORT
+    (BACK..=AFTER_TABLES).contains(&priority) || priority == LAST_RESORT
 }
 
 /// Returns the destinations of a family's routes to this host.

@@ -36,8 +36,8 @@ impl ExchangeKeys {
         let algorithm = wrapped.algorithm()?;
         let takes = algorithm.info().public_key;
         let public = || peer.raw()?.public().filter(|bytes| takes.allows(bytes.len()));
-        let may_leave_host = Pair::may_leave_host(wrapped, algorithm, Operation::Derive);
-        let Some(input) = Some(()).filter(|()| may_leave_host).and_then(|()| public()) else {
+        let may_use_device = Pair::may_use_device(wrapped, algorithm, Operation::Derive);
+        let Some(input) = Some(()).filter(|()| may_use_device).and_then(|()| public()) else {
             wrapped.count(Operation::Derive, Side::Host, pair::SIZE);
             return None;
         };

@@ -59,8 +59,8 @@ impl Pair {
 
     /// Returns true if a request may go to another device. Decides without the keys, because reading the keys takes longer than some
     /// devices save.
-    pub(crate) fn may_leave_host(wrapped: &Wrapped, algorithm: Algorithm, operation: Operation) -> bool {
-        let Some(framework) = wrapped.may_leave_host().then(|| wrapped.framework()).flatten() else { return false };
+    pub(crate) fn may_use_device(wrapped: &Wrapped, algorithm: Algorithm, operation: Operation) -> bool {
+        let Some(framework) = wrapped.may_use_device().then(|| wrapped.framework()).flatten() else { return false };
         let may_save = framework.caller_device.may_save(algorithm, operation, SizeSet::SMALLEST);
         if !may_save {
             framework.worth(algorithm, operation).new_key();
@@ -77,7 +77,7 @@ impl Pair {
         mut operands: Operands<'_>,
     ) -> Option<Outcome> {
         let (operation, length) = (operands.operation(), operands.bytes());
-        let raw = Some(()).filter(|()| Self::may_leave_host(wrapped, algorithm, operation)).and_then(|()| raw());
+        let raw = Some(()).filter(|()| Self::may_use_device(wrapped, algorithm, operation)).and_then(|()| raw());
         let outcome = raw.and_then(|raw| self.run_on_device(wrapped, algorithm, raw, &mut operands));
         let side = if outcome.is_some() { Side::Device } else { Side::Host };
         wrapped.count(operation, side, length);

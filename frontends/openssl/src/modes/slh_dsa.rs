@@ -77,7 +77,7 @@ impl SlhDsaParams {
         // A named policy decides about all sizes.
         let named = wrapped.initial_sizes().has(0);
         let needs_host = self.needs_host || self.is_seeded && operation == Operation::Sign;
-        if needs_host || !wrapped.may_leave_host() || !(named || is_worth_it(algorithm, operation)) {
+        if needs_host || !wrapped.may_use_device() || !(named || is_worth_it(algorithm, operation)) {
             return None;
         }
         let framework = wrapped.framework()?;

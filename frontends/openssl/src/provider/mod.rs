@@ -192,11 +192,11 @@ impl Provider {
 
     /// Returns true if we serve keys of a type.
     fn has_keys(&self, keys: &Row) -> bool {
-        PAIRS.iter().any(|used| ptr::eq(used.keys(), keys) && self.may_leave_host(used))
+        PAIRS.iter().any(|used| ptr::eq(used.keys(), keys) && self.may_use_device(used))
     }
 
     /// Returns true if another device than the host may serve requests of a served row.
-    fn may_leave_host(&self, row: &Row) -> bool {
+    fn may_use_device(&self, row: &Row) -> bool {
         match row.mode {
             Mode::Signature | Mode::SlhDsa => self.settings.signatures.serves(row, self.version),
             Mode::Exchange => self.settings.exchanges.serves(row, self.version),

@@ -122,14 +122,14 @@ impl Wrapped {
 
     /// Returns true if another device may serve requests of this algorithm. Returns false if the key type is served only for another
     /// operation of the same keys.
-    pub(crate) fn may_leave_host(&self) -> bool {
-        self.provider().may_leave_host(self.row)
+    pub(crate) fn may_use_device(&self) -> bool {
+        self.provider().may_use_device(self.row)
     }
 
     /// Returns true if the configuration makes operations fail. Then also puts an error on the stack.
     pub(crate) fn is_forced_to_fail(&self) -> bool {
         let provider = self.provider();
-        let is_forced = provider.settings.force_fail && self.may_leave_host() && !self.only_counted;
+        let is_forced = provider.settings.force_fail && self.may_use_device() && !self.only_counted;
         if is_forced {
             let sentence = format!("gantry: made to fail by FORCE_FAIL:{}", self.row.name);
             provider.core.raise(abi::ERR_R_OPERATION_FAIL, &sentence);

@@ -9,7 +9,7 @@ use vhost::vhost_user::message::{FrontendReq, VhostUserProtocolFeatures};
 use crate::Error;
 use crate::connection::{Connection, Enable, PROTOCOL_FEATURES};
 use crate::memory::Memory;
-use crate::parameters::{Layout, Parameters, destroy};
+use crate::parameters::{Layout, Parameters, destroy_request};
 use crate::queue::{Queue, Shape};
 use crate::request::{Format, Operands, ParameterSource, Reply, Request};
 
@@ -165,7 +165,7 @@ impl Guest {
 
     /// Opens a session: by a message, or through the control queue.
     pub fn open(&mut self, parameters: &Parameters<'_>) -> Result<Session, Error> {
-        let destroy = parameters.destroy();
+        let destroy = parameters.destroy_opcode();
         let FrontEnd::Messages(layout, _) = self.setup.front_end else {
             let reply = self.control(&Request::control(parameters.control(self.format.revision_1()), 16))?;
             let status = u32::from_le_bytes(reply.status[8..12].try_into().expect("four bytes"));
@@ -187,7 +187,7 @@ impl Guest {
     /// Closes a session. Without VHOST_USER_PROTOCOL_F_REPLY_ACK, the back end does not report an unknown session.
     pub fn close(&mut self, session: Session) -> Result<(), Error> {
         if self.control.is_some() {
-            let input = destroy(session.destroy, session.id, self.format.revision_1());
+            let input = destroy_request(session.destroy, session.id, self.format.revision_1());
             let reply = self.control(&Request::control(input, 1))?;
             return if reply.status() == 0 { Ok(()) } else { Err(Error::Refused(reply.status().into())) };
         }

@@ -103,7 +103,7 @@ impl Layout {
 
 impl Parameters<'_> {
     /// Returns VIRTIO_CRYPTO_..._CREATE_SESSION.
-    pub fn create(&self) -> u32 {
+    pub fn create_opcode(&self) -> u32 {
         match self {
             Self::Cipher(_) | Self::Chain { .. } => operation::CIPHER_CREATE_SESSION,
             Self::Hash(_) => operation::HASH_CREATE_SESSION,
@@ -114,16 +114,16 @@ impl Parameters<'_> {
     }
 
     /// Returns VIRTIO_CRYPTO_..._DESTROY_SESSION.
-    pub fn destroy(&self) -> u32 {
-        self.create() + 1
+    pub fn destroy_opcode(&self) -> u32 {
+        self.create_opcode() + 1
     }
 
     /// Builds the payload of VHOST_USER_CREATE_CRYPTO_SESSION. `None`: the layout cannot express such a session.
     pub fn message(&self, layout: Layout) -> Option<Vec<u8>> {
         let mut bytes = match layout {
             Layout::Qemu7 => 0_u64.to_le_bytes().to_vec(),
-            Layout::Qemu10 => u64::from(self.create()).to_le_bytes().to_vec(),
-            Layout::Dpdk22 => [0_u64.to_le_bytes().as_slice(), &self.create().to_le_bytes()].concat(),
+            Layout::Qemu10 => u64::from(self.create_opcode()).to_le_bytes().to_vec(),
+            Layout::Dpdk22 => [0_u64.to_le_bytes().as_slice(), &self.create_opcode().to_le_bytes()].concat(),
         };
         let total = if layout == Layout::Qemu10 { 1072 } else { 632 };
         match self {
@@ -150,7 +150,7 @@ impl Parameters<'_> {
             Self::Hash(digest) | Self::Mac(digest) => digest.algorithm,
             Self::Rsa { .. } => akcipher::RSA,
         };
-        bytes.words(&[self.create(), algorithm, 0, 0]);
+        bytes.words(&[self.create_opcode(), algorithm, 0, 0]);
         let begin = bytes.len();
         match self {
             Self::Cipher(cipher) => {
@@ -215,7 +215,7 @@ impl Parameters<'_> {
 }
 
 /// Builds the input of a control request that closes a session. `operation` is [`Parameters::destroy`].
-pub fn destroy(operation: u32, session: u64, revision_1: bool) -> Vec<u8> {
+pub fn destroy_request(operation: u32, session: u64, revision_1: bool) -> Vec<u8> {
     let mut bytes = Vec::new();
     bytes.words(&[operation, 0, 0, 0]);
     bytes.extend(session.to_le_bytes());
@@ -310,6 +310,6 @@ mod tests {
             let chain = Parameters::Chain { cipher: CIPHER, digest: MAC, hash_first: true };
             assert_eq!(chain.control(revision_1).len(), 16 + 56 + 36);
         }
-        assert_eq!((destroy(3, 1, false).len(), destroy(3, 1, true).len()), (72, 24));
+        assert_eq!((destroy_request(3, 1, false).len(), destroy_request(3, 1, true).len()), (72, 24));
     }
 }

@@ -4,7 +4,7 @@
 //! its words are at fixed distances from step K. So the bits are first transposed: a word holds one bit of all steps, and a condition is
 //! tested for all K of its group at once.
 
-use super::counterpart::{FIRST_K, GROUPS, places};
+use super::counterpart::{FIRST_K, GROUPS, k_set};
 use crate::internal::kernel::sha1::STEPS;
 use crate::internal::vector::Vector;
 
@@ -23,19 +23,19 @@ pub(super) unsafe fn candidates<V: Vector<Word = u32>>(words: &[V; STEPS]) -> [V
     let splat = |word: u32| unsafe { V::splat(word) };
     // SAFETY: guaranteed by the caller.
     let columns = unsafe { transpose(&words[FIRST_STEP..=LAST_STEP]) };
-    let mut violated = GROUPS.map(|group| splat(!group.places));
+    let mut violated = GROUPS.map(|group| splat(!group.k_set));
 
     // Arguments: the group; the two bits, each as its step relative to K and its place in the word; and the K to which the condition
     // applies. The bits are equal or differ.
     macro_rules! conditions {
         ($($group:literal: ($t:literal, $bit:literal) $equal:tt ($u:literal, $other:literal), $first:literal..=$last:literal;)*) => {
             $({
-                let places = splat(const { places($first, $last) });
+                let k_set = splat(const { k_set($first, $last) });
                 let other = shift_steps::<V, { ($u - $t) as u32 }>(columns[column($other)]);
                 let differ = columns[column($bit)].xor(other);
                 // Moves the bit of step K + t to bit K - FIRST_K.
                 let differ = rotate::<V, { ((FIRST_STEP + 64 - FIRST_K).wrapping_add_signed(-$t) % 32) as u32 }>(differ);
-                violated[$group] = violated[$group].or(places.and(conditions!(@ $equal differ)));
+                violated[$group] = violated[$group].or(k_set.and(conditions!(@ $equal differ)));
             })*
         };
         (@ == $differ:ident) => { $differ };
@@ -187,7 +187,7 @@ mod tests {
             groups.iter_mut().zip(candidates).for_each(|(group, found)| *group |= found);
             table.extend(candidates.iter().flat_map(|found| found.to_be_bytes()));
         }
-        assert_eq!(groups, GROUPS.map(|group| group.places), "each vector was a candidate");
+        assert_eq!(groups, GROUPS.map(|group| group.k_set), "each vector was a candidate");
         let mut digest = [0; 32];
         digest_many(Algorithm::Sha256, &[&table], &mut digest).unwrap();
         assert_eq!(digest[..8], [0x31, 0xd8, 0xf6, 0x72, 0xb9, 0xaf, 0x30, 0xeb]);

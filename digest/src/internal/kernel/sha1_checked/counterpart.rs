@@ -25,19 +25,19 @@ pub(super) struct Group {
     differences: &'static Differences,
     bit: u32,
     /// Bit `K - FIRST_K` is set if the group has a vector with this K.
-    pub(super) places: u32,
+    pub(super) k_set: u32,
 }
 
 /// The 32 disturbance vectors of the most probable attacks, as in sha1collisiondetection.
 pub(super) const GROUPS: [Group; 4] = [
-    Group { differences: &TYPE_1, bit: 0, places: places(43, 52) },
-    Group { differences: &TYPE_1, bit: 2, places: places(46, 51) },
-    Group { differences: &TYPE_2, bit: 0, places: places(45, 56) },
-    Group { differences: &TYPE_2, bit: 2, places: places(46, 46) | places(49, 51) },
+    Group { differences: &TYPE_1, bit: 0, k_set: k_set(43, 52) },
+    Group { differences: &TYPE_1, bit: 2, k_set: k_set(46, 51) },
+    Group { differences: &TYPE_2, bit: 0, k_set: k_set(45, 56) },
+    Group { differences: &TYPE_2, bit: 2, k_set: k_set(46, 46) | k_set(49, 51) },
 ];
 
 /// Returns the set of every K from `first` to `last`: bit `K - FIRST_K` is set for each.
-pub(super) const fn places(first: usize, last: usize) -> u32 {
+pub(super) const fn k_set(first: usize, last: usize) -> u32 {
     ((1 << (last - first + 1)) - 1) << (first - FIRST_K)
 }
 
@@ -75,8 +75,8 @@ const fn differences(disturbances: &[(usize, u32)]) -> Differences {
     let mut differences = [0; _];
     t = CORRECTIONS;
     while t < vector.len() {
-        let late = vector[t - 3] ^ vector[t - 4] ^ vector[t - 5];
-        differences[t - CORRECTIONS] = vector[t] ^ vector[t - 1].rotate_left(5) ^ vector[t - 2] ^ late.rotate_left(30);
+        let cde = vector[t - 3] ^ vector[t - 4] ^ vector[t - 5];
+        differences[t - CORRECTIONS] = vector[t] ^ vector[t - 1].rotate_left(5) ^ vector[t - 2] ^ cde.rotate_left(30);
         t += 1;
     }
     differences
@@ -90,11 +90,11 @@ impl Group {
     }
 }
 
-/// Yields every K whose bit `K - FIRST_K` is set in `places`.
-fn each_k(mut places: u32) -> impl Iterator<Item = usize> {
+/// Yields every K whose bit `K - FIRST_K` is set in `k_set`.
+fn each_k(mut k_set: u32) -> impl Iterator<Item = usize> {
     core::iter::from_fn(move || {
-        let place = places.trailing_zeros();
-        places &= places.checked_sub(1)?;
+        let place = k_set.trailing_zeros();
+        k_set &= k_set.checked_sub(1)?;
         Some(FIRST_K + place as usize)
     })
 }
@@ -209,7 +209,7 @@ mod tests {
     fn differences_are_those_of_sha1collisiondetection() {
         let mut table = Vec::new();
         for group in GROUPS {
-            table.extend(each_k(group.places).flat_map(|k| group.differences(k)).flat_map(u32::to_be_bytes));
+            table.extend(each_k(group.k_set).flat_map(|k| group.differences(k)).flat_map(u32::to_be_bytes));
         }
         let mut digest = [0; 32];
         digest_many(Algorithm::Sha256, &[&table], &mut digest).unwrap();

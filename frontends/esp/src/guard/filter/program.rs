@@ -33,11 +33,11 @@ const EXTENSIONS: [u8; 5] = [0, 43, 44, 51, 60];
 /// policies if the program would exceed the maximum length.
 pub(super) fn program(hardware: Option<[u8; 6]>, policies: &[BTreeMap<Order, SteeredPolicy>; 2]) -> Vec<Step> {
     let mut all = Vec::new();
-    skip_unless(&mut all, LOAD, MARK, EXEMPT_MARK, false);
+    pass_unless(&mut all, LOAD, MARK, EXEMPT_MARK, false);
     if let Some([a, b, c, d, e, f]) = hardware {
         // Frames with another source come from bridges and other network namespaces.
-        skip_unless(&mut all, LOAD, LINK_LAYER + 6, u32::from_be_bytes([a, b, c, d]), true);
-        skip_unless(&mut all, LOAD_HALF, LINK_LAYER + 10, u16::from_be_bytes([e, f]).into(), true);
+        pass_unless(&mut all, LOAD, LINK_LAYER + 6, u32::from_be_bytes([a, b, c, d]), true);
+        pass_unless(&mut all, LOAD_HALF, LINK_LAYER + 10, u16::from_be_bytes([e, f]).into(), true);
     }
     let families = [false, true].map(|is_v6| {
         let mut section: Vec<_> =
@@ -77,9 +77,9 @@ fn end(verdict: u32) -> Step {
     step(RETURN, 0, 0, verdict)
 }
 
-/// Lets the packet pass, which ends the program, if the loaded value differs from `value` (`is_needed` is true) or equals it (false).
-fn skip_unless(all: &mut Vec<Step>, load: u16, from: u32, value: u32, is_needed: bool) {
-    let (jt, jf) = if is_needed { (1, 0) } else { (0, 1) };
+/// Lets the packet pass, which ends the program, if the loaded value differs from `value` (`must_equal` is true) or equals it (false).
+fn pass_unless(all: &mut Vec<Step>, load: u16, from: u32, value: u32, must_equal: bool) {
+    let (jt, jf) = if must_equal { (1, 0) } else { (0, 1) };
     all.extend([step(load, 0, 0, from), step(JUMP_IF_EQUAL, jt, jf, value), end(NEXT)]);
 }
 
@@ -104,16 +104,16 @@ struct Check {
     jump: u16,
     value: u32,
     /// True if the comparison succeeds when the condition of `jump` is met, false if it succeeds when the condition is not met.
-    is_needed: bool,
+    succeeds_if_true: bool,
     /// True if a packet that fails the comparison counts as a match.
     is_sufficient: bool,
 }
 
 impl Check {
-    fn load(load: u16, from: u32, mask: Option<u32>, jump: u16, value: u32, is_needed: bool) -> Self {
+    fn load(load: u16, from: u32, mask: Option<u32>, jump: u16, value: u32, succeeds_if_true: bool) -> Self {
         let mut loads = vec![step(load, 0, 0, from)];
         loads.extend(mask.map(|mask| step(AND, 0, 0, mask)));
-        Self { loads, jump, value, is_needed, is_sufficient: false }
+        Self { loads, jump, value, succeeds_if_true, is_sufficient: false }
     }
 }
 
@@ -121,11 +121,11 @@ impl Check {
 fn finish(checks: Vec<Check>, verdict: u32) -> Vec<Step> {
     let total = checks.iter().map(|check| check.loads.len() + 1).sum::<usize>();
     let mut all = Vec::with_capacity(total + 1);
-    for Check { loads, jump, value, is_needed, is_sufficient } in checks {
+    for Check { loads, jump, value, succeeds_if_true, is_sufficient } in checks {
         all.extend(loads);
         // The verdict follows all comparisons, and the next policy follows the verdict.
         let other = (total - all.len() - 1 + usize::from(!is_sufficient)) as u8;
-        let (jt, jf) = if is_needed { (0, other) } else { (other, 0) };
+        let (jt, jf) = if succeeds_if_true { (0, other) } else { (other, 0) };
         all.push(step(jump, jt, jf, value));
     }
     all.push(end(verdict));
@@ -171,7 +171,7 @@ fn steps(policy: &SteeredPolicy) -> Option<Vec<Step>> {
             let (mask, value) = (u32::from(mask), u32::from(value & mask));
             let length = if is_v6 { step(LOAD_INDEX, 0, 0, 40) } else { step(LOAD_IPV4_LENGTH, 0, 0, NETWORK) };
             let loads = vec![length, step(load, 0, 0, NETWORK + at), step(AND, 0, 0, mask)];
-            checks.push(Check { loads, jump: JUMP_IF_EQUAL, value, is_needed: true, is_sufficient: false });
+            checks.push(Check { loads, jump: JUMP_IF_EQUAL, value, succeeds_if_true: true, is_sufficient: false });
         }
     }
     Some(finish(checks, if policy.passes { NEXT } else { DROP }))
