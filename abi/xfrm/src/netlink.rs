@@ -82,7 +82,7 @@ impl<'a> Iterator for Frames<'a> {
     }
 }
 
-/// Iterates over the attributes after a body's structure: numbers without flags, and contents.
+/// Iterates over the attributes after a body's structure. An item is the number of an attribute, without flags, and its content.
 pub(crate) fn attributes(bytes: &[u8]) -> Attributes<'_> {
     Attributes(bytes)
 }
@@ -129,8 +129,8 @@ impl Datagram {
         &self.bytes
     }
 
-    /// Returns the length in bytes. A reader of netlink has buffers of at least 4096 bytes or a page, so a dump sends a datagram
-    /// before the next message would exceed that length.
+    /// Returns the length in bytes. Readers of netlink have buffers of 4096 bytes or more, so a dump sends a datagram before the next
+    /// message would exceed 4096.
     pub fn len(&self) -> usize {
         self.bytes.len()
     }

@@ -177,7 +177,7 @@ fn logs(filter: &Filter) {
             &mut [("sha2", &mut pairs(hash_pair))],
         );
     }
-    // Each run appends as many leaves as a run above hashes nodes.
+    // The number of leaves is that of the nodes above.
     for batch in [1, 256, COUNT] {
         let mut tree = MerkleTree::new(NodeHash::Rfc6962);
         filter.row(

@@ -1,4 +1,4 @@
-//! BagIt (RFC 8493): the declaration of a bag, and its tags that manifests do not verify.
+//! BagIt (RFC 8493): the declaration of a bag, and those of its tags that no manifest verifies.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 
 use super::bag_names::{Escapes, bag_name};
 
-/// Most bytes of a tag file; real ones have a few lines.
-const MAX_TAGS: u64 = 16 << 20;
+/// Maximum length of a tag file in bytes; real ones have a few lines.
+const MAX_TAG_FILE: u64 = 16 << 20;
 const MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// A folder with a `bagit.txt`.
@@ -87,8 +87,8 @@ impl Bag {
             let entry = || {
                 let (address, rest) = word(line)?;
                 let (length, name) = word(rest)?;
-                let known = length == b"-" || length.iter().all(u8::is_ascii_digit);
-                let name = bag_name(name, self.escapes()).filter(|name| name.starts_with(b"data/") && known)?;
+                let is_length = length == b"-" || length.iter().all(u8::is_ascii_digit);
+                let name = bag_name(name, self.escapes()).filter(|name| name.starts_with(b"data/") && is_length)?;
                 Some((name.into_owned(), String::from_utf8_lossy(address).into_owned()))
             };
             match entry() {
@@ -115,7 +115,7 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
         return Err(io::Error::other("not a regular file"));
     }
     let mut bytes = Vec::new();
-    File::open(path)?.take(MAX_TAGS).read_to_end(&mut bytes)?;
+    File::open(path)?.take(MAX_TAG_FILE).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 

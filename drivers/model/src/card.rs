@@ -48,7 +48,7 @@ pub(crate) struct Card {
 }
 
 /// The key of a request in the ring: the number of its queue, the time at which the request is ready, and the number of the
-/// request. In this order, each queue finds the requests that are ready first.
+/// request. The order of these keys puts the request of a queue that is ready first in front.
 type EntryKey = (u64, u64, u64);
 
 struct State {
@@ -117,7 +117,7 @@ impl Card {
         }
     }
 
-    /// Runs a request in the software of a modelled board: the calling thread spends the time.
+    /// Runs a request as software on a modelled board does: it takes the time of the calling thread.
     pub(crate) fn direct(
         &self,
         rate: &Rate,

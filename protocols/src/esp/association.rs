@@ -47,7 +47,7 @@ pub enum ParameterError {
     /// A key has a wrong length, or the suite takes no extended sequence numbers.
     #[error("the suite takes {0}")]
     Keys(&'static str),
-    /// The system cannot tell every child process from its parent, and both would use the same numbers
+    /// The kernel does not show every fork: a child process could then send packets with the same numbers as its parent
     /// ([`Process::certain`](gantry_core::Process::certain)).
     #[error("a forked child could reuse packet numbers undetected; Linux 4.14 or later is needed")]
     UndetectedFork,
@@ -77,14 +77,14 @@ impl Association {
         self
     }
 
-    /// Sets how far a packet may lag behind the highest number received. Some implementations take at least 32.
+    /// Sets how far a packet may lag behind the highest number received. Some other implementations refuse fewer than 32 packets.
     #[must_use]
     pub fn window(mut self, packets: u32) -> Self {
         self.window = packets;
         self
     }
 
-    /// Sets the last number used, to continue after an earlier end with the same keys: the next packet has the next number. An inbound
+    /// Sets the last number used, to continue an earlier association with the same keys: the next packet has the next number. An inbound
     /// end takes this number as the highest received, and refuses all packets up to this number.
     #[must_use]
     pub fn last_number(mut self, number: u64) -> Self {
