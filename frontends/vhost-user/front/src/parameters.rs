@@ -214,7 +214,7 @@ impl Parameters<'_> {
     }
 }
 
-/// Builds the input of a control request that closes a session. `operation` is [`Parameters::destroy`].
+/// Builds the input of a control request that closes a session. `operation` is [`Parameters::destroy_opcode`].
 pub fn destroy_request(operation: u32, session: u64, revision_1: bool) -> Vec<u8> {
     let mut bytes = Vec::new();
     bytes.words(&[operation, 0, 0, 0]);
