@@ -10,8 +10,8 @@ fn main() {
     let variable = |name| env::var(name).unwrap_or_default();
     let is_native = variable("TARGET") == variable("HOST") && variable("CARGO_CFG_TARGET_ENV") == "gnu";
     // A compiler without the archive prints its bare name.
-    let asked = Command::new("cc").arg("-print-file-name=libgcc_eh.a").output();
-    let is_there = asked.is_ok_and(|said| Path::new(String::from_utf8_lossy(&said.stdout).trim()).is_absolute());
+    let search = Command::new("cc").arg("-print-file-name=libgcc_eh.a").output();
+    let is_there = search.is_ok_and(|output| Path::new(String::from_utf8_lossy(&output.stdout).trim()).is_absolute());
     if is_native && is_there {
         println!("cargo::rustc-link-lib=static:-bundle=gcc_eh");
     }
@@ -22,8 +22,8 @@ fn main() {
 
 /// Returns the version of the C library with which the program is linked and run.
 fn glibc() -> Option<(u32, u32)> {
-    let said = Command::new("getconf").arg("GNU_LIBC_VERSION").output().ok()?;
-    let said = String::from_utf8(said.stdout).ok()?;
-    let (major, minor) = said.trim().strip_prefix("glibc ")?.split_once('.')?;
+    let output = Command::new("getconf").arg("GNU_LIBC_VERSION").output().ok()?;
+    let output = String::from_utf8(output.stdout).ok()?;
+    let (major, minor) = output.trim().strip_prefix("glibc ")?.split_once('.')?;
     Some((major.parse().ok()?, minor.parse().ok()?))
 }

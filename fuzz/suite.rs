@@ -24,7 +24,7 @@ fn main() -> ExitCode {
 
 /// Runs the suite on a device, as far as it gets in this time with at least one case of each check, and returns the number of problems.
 fn suite(gantry: &Gantry, device: &str) -> usize {
-    let options = Options { time: Some(Duration::from_secs(20)), ..Options::sampled("software") };
+    let options = Options { time_limit: Some(Duration::from_secs(20)), ..Options::sampled("software") };
     let report = gantry_conformance::run(gantry, device, &options, &mut |_| ());
     let problems = report.expect("the framework has both devices").problems();
     println!("-- suite {device}: {} problems", problems.len());

@@ -72,7 +72,7 @@ impl Row {
 }
 
 /// Formats a range: `16`, `64|2400`, `7-13`, `0-`; `-` if the algorithm has no such value.
-fn short(sizes: Sizes) -> String {
+fn format_sizes(sizes: Sizes) -> String {
     match sizes {
         Sizes { min: 0, max: Some(0), .. } => "-".to_owned(),
         Sizes { min, max: Some(max), .. } if min == max => min.to_string(),
@@ -83,22 +83,22 @@ fn short(sizes: Sizes) -> String {
 
 fn table(rows: &[Row]) -> String {
     let header = ["NAME", "KIND", "KEY", "IV", "BLOCK", "TAG", "DEVICES", "SOURCE", "ALIASES"];
-    let mut table = Table::new(&header, &[2, 3, 4, 5]).spare(&[8, 7, 4, 5, 1, 3]);
+    let mut table = Table::new(&header, &[2, 3, 4, 5]).with_optional_columns(&[8, 7, 4, 5, 1, 3]);
     for row in rows {
-        let key = match short(row.mac_key).as_str() {
-            "-" => short(row.key),
-            mac_key => format!("{}+{mac_key}", short(row.key)),
+        let key = match format_sizes(row.mac_key).as_str() {
+            "-" => format_sizes(row.key),
+            mac_key => format!("{}+{mac_key}", format_sizes(row.key)),
         };
         let kernel = row.kernel.filter(|name| *name != row.name && !row.aliases.contains(name));
         let aliases: Vec<&str> = row.aliases.iter().copied().chain(kernel).collect();
         let devices = if row.devices.is_empty() { "none".to_owned() } else { row.devices.join(" ") };
-        table.row([
+        table.add_row([
             row.name.to_owned(),
             row.kind.to_owned(),
             key,
-            short(row.iv),
+            format_sizes(row.iv),
             row.block.to_string(),
-            short(row.tag),
+            format_sizes(row.tag),
             devices,
             row.source.to_owned(),
             aliases.join(" "),

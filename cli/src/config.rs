@@ -35,7 +35,7 @@ fn show(settings: &Settings, json: bool, output: &mut Output) -> Result<(), Fail
     // Opening also checks the names of devices.
     gantry_runtime::open(config)?;
     if json {
-        let row = |shown: gantry_runtime::Shown| {
+        let row = |shown: gantry_runtime::ShownSetting| {
             let (origin, from, line) = match shown.origin {
                 Origin::Default => ("default", None, None),
                 Origin::File { path, line } => ("file", Some(path.display().to_string()), Some(line)),
@@ -48,7 +48,7 @@ fn show(settings: &Settings, json: bool, output: &mut Output) -> Result<(), Fail
     }
     let mut table = Table::new(&["KEY", "VALUE", "ORIGIN"], &[]);
     for shown in shown {
-        table.row([shown.key, shown.value, shown.origin.to_string()]);
+        table.add_row([shown.key, shown.value, shown.origin.to_string()]);
     }
     output.write(&table.render())
 }

@@ -80,23 +80,23 @@ fn device_row(device: &RegisteredDevice, admit: bool) -> DeviceRow<'_> {
 }
 
 fn capability_row(device: &RegisteredDevice, capability: &Capability, admit: bool) -> CapabilityRow {
-    let Capability { algorithm, operations, lanes, ring, max_bytes, break_even, .. } = capability.clone();
-    let Capability { direct, in_place, streaming, deterministic, .. } = *capability;
+    let Capability { algorithm, operations, lanes, max_in_flight, max_bytes, break_even, .. } = capability.clone();
+    let Capability { synchronous, in_place, streaming, deterministic, .. } = *capability;
     let limit = |limit: usize| (limit != usize::MAX).then_some(limit);
-    let verdict = admit.then(|| device.admit(algorithm));
+    let admission = admit.then(|| device.admit(algorithm));
     CapabilityRow {
         algorithm: algorithm.name(),
         operations: operations.iter().map(|operation| operation.name()).collect(),
         lanes,
         break_even: limit(break_even),
-        direct,
+        direct: synchronous,
         in_place,
         streaming,
         deterministic,
-        ring: limit(ring),
+        ring: limit(max_in_flight),
         max_bytes: limit(max_bytes),
-        admitted: verdict.as_ref().map(Result::is_ok),
-        refused: verdict.and_then(Result::err).map(|error| error.to_string()),
+        admitted: admission.as_ref().map(Result::is_ok),
+        refused: admission.and_then(Result::err).map(|error| error.to_string()),
     }
 }
 
@@ -113,7 +113,8 @@ fn lanes(device: &RegisteredDevice) -> usize {
 }
 
 fn list(gantry: &Gantry) -> String {
-    let mut table = Table::new(&["NAME", "CLASS", "STATE", "LANES", "ALGORITHMS", "DESCRIPTION"], &[3, 4]).spare(&[1]);
+    let mut table = Table::new(&["NAME", "CLASS", "STATE", "LANES", "ALGORITHMS", "DESCRIPTION"], &[3, 4])
+        .with_optional_columns(&[1]);
     for device in gantry.devices() {
         let (state, reason) = state(device);
         let [lanes, algorithms] = match reason {
@@ -122,7 +123,7 @@ fn list(gantry: &Gantry) -> String {
         };
         let description = device.details().map(|info| info.description.clone()).or(reason).unwrap_or_default();
         let state = if state == "quarantined" { paint(state, Colour::Red) } else { state.to_owned() };
-        table.row([device.name().into(), device.class().name().into(), state, lanes, algorithms, description]);
+        table.add_row([device.name().into(), device.class().name().into(), state, lanes, algorithms, description]);
     }
     table.render()
 }
@@ -152,12 +153,12 @@ fn detail(device: &RegisteredDevice) -> String {
     }
     let header =
         ["ALGORITHM", "OPERATIONS", "LANES", "FROM", "DIRECT", "IN PLACE", "STREAMS", "RING", "LIMIT", "STATE"];
-    let mut table = Table::new(&header, &[2, 3, 7, 8]).spare(&[7, 8, 5, 6, 4, 1]);
+    let mut table = Table::new(&header, &[2, 3, 7, 8]).with_optional_columns(&[7, 8, 5, 6, 4, 1]);
     for capability in device.capabilities() {
         let row = capability_row(device, capability, true);
         let yes = |flag: bool| if flag { "yes" } else { "no" }.to_owned();
         let limit = |limit: Option<usize>| limit.map_or_else(|| "-".to_owned(), |limit| limit.to_string());
-        table.row([
+        table.add_row([
             row.algorithm.to_owned(),
             row.operations.join(" "),
             row.lanes.to_string(),

@@ -22,17 +22,18 @@ use crate::units::bytes;
 pub(crate) fn run(args: &Esp, settings: &Settings, output: &mut Output) -> Result<(), Failure> {
     match &args.command {
         EspCommand::Serve(args) => serve(args, settings),
-        EspCommand::Status { json, folder } => show(&folder.folder, *json, output),
+        EspCommand::Status { json, folder } => show_status(&folder.folder, *json, output),
         EspCommand::Exec { folder, command } => exec(&folder.folder, command),
         EspCommand::Clear => {
-            let count = gantry_esp::clear().map_err(|error| Failure::at("routes, rules and tables", &error))?;
-            let left = match count {
+            let count =
+                gantry_esp::clear_leftovers().map_err(|error| Failure::at("routes, rules and tables", &error))?;
+            let summary = match count {
                 0 => "no data path left routes, rules or tables behind".to_owned(),
                 count => {
                     format!("{count} routes, rules and tables removed: packets pass as they would without a data path")
                 }
             };
-            output.write(&format!("{left}\n"))
+            output.write(&format!("{summary}\n"))
         }
     }
 }
@@ -43,12 +44,12 @@ fn serve(args: &EspServe, settings: &Settings) -> Result<(), Failure> {
         mtu: args.mtu,
         port: args.port,
         queues: args.queues.into(),
-        protect: args.protect.clone(),
+        protected: args.protect.clone(),
         folder: args.folder.folder.clone(),
     };
-    let server = Server::new(settings.open()?, options).map_err(|failed| Failure::Failed(advice(&failed)))?;
+    let server = Server::new(settings.open()?, options).map_err(|error| Failure::Failed(describe_failure(&error)))?;
     print_message(&format!("serving ESP by {}; daemons find it at {}", server.device(), server.path().display()));
-    for sentence in server.unguarded() {
+    for sentence in server.missing_guards() {
         print_message(&sentence);
     }
     // Fails if no service manager waits for this message.
@@ -58,24 +59,24 @@ fn serve(args: &EspServe, settings: &Settings) -> Result<(), Failure> {
 }
 
 /// Describes a failure, with advice if the cause is known.
-fn advice(failed: &gantry_esp::ServerError) -> String {
-    let advice = match failed.error.raw_os_error() {
+fn describe_failure(failure: &gantry_esp::ServerError) -> String {
+    let advice = match failure.error.raw_os_error() {
         Some(libc::EPERM | libc::EACCES) => ": this needs CAP_NET_ADMIN, and write access to the folder",
-        Some(libc::ENOENT | libc::ENODEV) if failed.what.contains("tun") => ": modprobe tun",
+        Some(libc::ENOENT | libc::ENODEV) if failure.what.contains("tun") => ": modprobe tun",
         Some(libc::EBUSY) => ": another program has a device of this name",
-        Some(libc::EADDRINUSE) if failed.what.contains("port") => {
+        Some(libc::EADDRINUSE) if failure.what.contains("port") => {
             ": it is in use by a daemon that was not started by `gantry esp exec` or that runs as another user"
         }
         _ => "",
     };
-    format!("{failed}{advice}")
+    format!("{failure}{advice}")
 }
 
 /// Replaces this process by a program that uses the data path in place of the kernel's ESP.
 fn exec(folder: &Path, command: &[OsString]) -> Result<(), Failure> {
-    let library = library().ok_or_else(|| {
+    let library = find_library().ok_or_else(|| {
         Failure::Failed(format!(
-            "there is no {LIBRARY} beside gantry or in lib/gantry of its prefix; `make install` installs it"
+            "there is no {LIBRARY_NAME} beside gantry or in lib/gantry of its prefix; `make install` installs it"
         ))
     })?;
     let mut preload = variable("LD_PRELOAD").filter(|others| !others.is_empty()).map_or_else(OsString::new, |others| {
@@ -92,17 +93,21 @@ fn exec(folder: &Path, command: &[OsString]) -> Result<(), Failure> {
     Err(Failure::Status(code))
 }
 
-const LIBRARY: &str = "libgantry_xfrm.so";
+const LIBRARY_NAME: &str = "libgantry_xfrm.so";
 
 /// Finds the preload library: beside the program, where cargo puts it, or where `make install` and packages put it.
-fn library() -> Option<PathBuf> {
+fn find_library() -> Option<PathBuf> {
     let program = env::current_exe().ok()?;
     let folder = program.parent()?;
-    let places = [folder.join(LIBRARY), folder.join("../lib/gantry").join(LIBRARY), folder.join("deps").join(LIBRARY)];
-    places.into_iter().find(|place| place.is_file()).and_then(|place| place.canonicalize().ok())
+    let candidates = [
+        folder.join(LIBRARY_NAME),
+        folder.join("../lib/gantry").join(LIBRARY_NAME),
+        folder.join("deps").join(LIBRARY_NAME),
+    ];
+    candidates.into_iter().find(|path| path.is_file()).and_then(|path| path.canonicalize().ok())
 }
 
-fn show(folder: &Path, json: bool, output: &mut Output) -> Result<(), Failure> {
+fn show_status(folder: &Path, json: bool, output: &mut Output) -> Result<(), Failure> {
     let path = folder.join("status");
     let (_, bytes) = status::ask(&path).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
@@ -112,11 +117,11 @@ fn show(folder: &Path, json: bool, output: &mut Output) -> Result<(), Failure> {
     })?;
     let report: Value =
         serde_json::from_slice(&bytes).map_err(|error| Failure::Failed(format!("{}: {error}", path.display())))?;
-    if json { output.json(&report) } else { output.write(&view(&report)) }
+    if json { output.json(&report) } else { output.write(&format_report(&report)) }
 }
 
 /// Formats a report as text.
-fn view(report: &Value) -> String {
+fn format_report(report: &Value) -> String {
     let number = |value: &Value| value.as_u64().unwrap_or(0);
     let text = |value: &Value| value.as_str().unwrap_or("").to_owned();
     let counters = &report["counters"];
@@ -158,7 +163,7 @@ fn view(report: &Value) -> String {
     let mut devices = Table::new(&["DEVICE", "ALGORITHM", "OPERATION", "REQUESTS", "BYTES"], &[3, 4]);
     for row in report["devices"].as_array().into_iter().flatten().filter(|row| number(&row["requests"]) > 0) {
         let cells = ["device", "algorithm", "operation"].map(|name| text(&row[name]));
-        devices.row(cells.into_iter().chain([number(&row["requests"]).to_string(), bytes(number(&row["bytes"]))]));
+        devices.add_row(cells.into_iter().chain([number(&row["requests"]).to_string(), bytes(number(&row["bytes"]))]));
     }
     let _ = write!(out, "\n{}", devices.render());
     if let Some(all) = report["sas"].as_array() {
@@ -167,7 +172,7 @@ fn view(report: &Value) -> String {
             let cells = ["direction", "spi", "peer", "algorithm"].map(|name| text(&sa[name]));
             let refused = number(&sa["replayed"]) + number(&sa["forged"]);
             let numbers = [number(&sa["packets"]).to_string(), bytes(number(&sa["bytes"])), refused.to_string()];
-            sas.row(cells.into_iter().chain(numbers));
+            sas.add_row(cells.into_iter().chain(numbers));
         }
         let _ = write!(out, "\n{}", sas.render());
     }

@@ -33,7 +33,7 @@ pub(crate) fn end_by(signal: Signal) -> nix::Result<()> {
 }
 
 /// Makes [`is_interrupted`] return true after the first signal, and ends the process at the second. Call this before other threads start.
-pub(crate) fn watch() -> Result<(), Failure> {
+pub(crate) fn watch_signals() -> Result<(), Failure> {
     let handler = |signal: Signal| {
         if RECEIVED.swap(signal as i32, Ordering::Relaxed) != 0 {
             let _ = end_by(signal);
@@ -50,7 +50,7 @@ pub(crate) fn is_interrupted() -> bool {
 }
 
 /// Ends a command after its output. If a signal has arrived, dies by it, so that shells stop as well.
-pub(crate) fn end() -> Result<(), Failure> {
+pub(crate) fn end_command() -> Result<(), Failure> {
     match Signal::try_from(RECEIVED.load(Ordering::Relaxed)) {
         Err(_) => Ok(()),
         Ok(signal) => {

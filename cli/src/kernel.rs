@@ -15,8 +15,8 @@ use crate::output::{Failure, Output};
 use crate::table::Table;
 
 pub(crate) fn run(args: &Kernel, output: &mut Output) -> Result<(), Failure> {
-    let view = View::of_this_machine(args.algorithm.as_deref())?;
-    if args.json { output.json(&view) } else { output.write(&view.text()) }
+    let report = KernelReport::of_this_machine(args.algorithm.as_deref())?;
+    if args.json { output.json(&report) } else { output.write(&report.text()) }
 }
 
 /// CPU instructions that replace an engine.
@@ -48,7 +48,7 @@ const INSTRUCTIONS: &[Instructions] = &[
 ];
 
 #[derive(Serialize)]
-struct View {
+struct KernelReport {
     /// A summary of the other fields in at most five lines.
     verdict: Vec<String>,
     kernel: String,
@@ -95,7 +95,7 @@ struct DriverRow {
     computes: String,
 }
 
-impl View {
+impl KernelReport {
     fn of_this_machine(only: Option<&str>) -> Result<Self, Failure> {
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
         let af_alg = [("hash", "sha256"), ("skcipher", "cbc(aes)"), ("aead", "gcm(aes)"), ("rng", "stdrng")]
@@ -104,18 +104,18 @@ impl View {
         let catalogue = Catalogue::read()
             .map_err(|error| Failure::Failed(format!("/proc/crypto: {error}; this kernel has no crypto drivers")))?;
         let reaches = |entry: &Entry| entry.socket_type().is_some_and(|kind| try_bind(kind, &entry.driver).is_ok());
-        let mut view = Self::new(&catalogue, only, &read("/proc/cpuinfo"), &reaches);
-        read("/proc/sys/kernel/osrelease").trim().clone_into(&mut view.kernel);
-        view.dev_crypto = Path::new("/dev/crypto").exists();
-        view.af_alg = af_alg.into_iter().collect();
-        if view.algorithms.is_empty() {
+        let mut report = Self::new(&catalogue, only, &read("/proc/cpuinfo"), &reaches);
+        read("/proc/sys/kernel/osrelease").trim().clone_into(&mut report.kernel);
+        report.dev_crypto = Path::new("/dev/crypto").exists();
+        report.af_alg = af_alg.into_iter().collect();
+        if report.algorithms.is_empty() {
             let name = only.unwrap_or("anything");
             return Err(Failure::Failed(format!(
                 "the kernel has no driver for {name} now; it may load one on request"
             )));
         }
-        view.verdict = verdict::lines(&view);
-        Ok(view)
+        report.verdict = verdict::lines(&report);
+        Ok(report)
     }
 
     /// Creates the view. `reaches` returns true if AF_ALG offers a driver to programs.
@@ -124,7 +124,7 @@ impl View {
         let mut names: Vec<&Entry> = catalogue
             .entries
             .iter()
-            .filter(|entry| catalogue.engine(entry) != Engine::None && wanted(&entry.name, only))
+            .filter(|entry| catalogue.engine(entry) != Engine::None && is_wanted(&entry.name, only))
             .collect();
         names.sort_unstable_by(|a, b| (a.socket_type().is_none(), &a.name).cmp(&(b.socket_type().is_none(), &b.name)));
         names.dedup_by(|a, b| a.name == b.name);
@@ -138,14 +138,14 @@ impl View {
                 .filter(|(_, engine)| *engine != Engine::None)
                 .collect();
             drivers.sort_by_key(|(entry, _)| std::cmp::Reverse(entry.priority));
-            for (place, (entry, engine)) in drivers.iter().enumerate() {
+            for (index, (entry, engine)) in drivers.iter().enumerate() {
                 let Engine::Module(module) = engine else { continue };
                 let is_supported = Algorithm::ALL.iter().any(|algorithm| algorithm.info().kernel == entry.name);
                 engines.entry(module.clone()).or_default().push(EngineAlgorithm {
                     name: entry.name.clone(),
                     driver: entry.driver.clone(),
-                    preferred: place == 0,
-                    instructions: same_work(name, &instructions),
+                    preferred: index == 0,
+                    instructions: matching_instruction(name, &instructions),
                     device: (is_supported && reaches(entry)).then(|| format!("afalg:{module}")),
                 });
             }
@@ -155,7 +155,7 @@ impl View {
                 module: entry.module.clone(),
                 priority: entry.priority,
                 asynchronous: entry.asynchronous,
-                computes: computes(engine),
+                computes: computing_part(engine),
             });
             algorithms.push(Row { name: name.clone(), af_alg, drivers: drivers.collect() });
         }
@@ -181,21 +181,27 @@ impl View {
     fn table(&self) -> String {
         let mut table = Table::new(&["ALGORITHM", "DRIVER", "PRIORITY", "COMPUTES", "PROGRAMS REACH IT BY"], &[2]);
         for row in &self.algorithms {
-            let reach = self.reach(row);
-            for (place, driver) in row.drivers.iter().enumerate() {
-                let (name, reach) = if place == 0 { (row.name.as_str(), reach) } else { ("", "") };
+            let access_path = self.access_path(row);
+            for (index, driver) in row.drivers.iter().enumerate() {
+                let (name, access_path) = if index == 0 { (row.name.as_str(), access_path) } else { ("", "") };
                 let computes = match driver.computes.as_str() {
                     "cpu" => "on the CPU".to_owned(),
                     "both" => "partly in an engine".to_owned(),
                     module => format!("in the engine of {module}"),
                 };
-                table.row([name.into(), driver.driver.clone(), driver.priority.to_string(), computes, reach.into()]);
+                table.add_row([
+                    name.into(),
+                    driver.driver.clone(),
+                    driver.priority.to_string(),
+                    computes,
+                    access_path.into(),
+                ]);
             }
         }
         table.render()
     }
 
-    fn reach(&self, row: &Row) -> &'static str {
+    fn access_path(&self, row: &Row) -> &'static str {
         match row.af_alg {
             Some(kind) if self.af_alg.get(kind).is_some_and(Option::is_some) => "AF_ALG, which does not work here",
             Some(_) if self.dev_crypto => "AF_ALG, /dev/crypto",
@@ -223,7 +229,7 @@ impl EngineAlgorithm {
     }
 }
 
-fn wanted(name: &str, only: Option<&str>) -> bool {
+fn is_wanted(name: &str, only: Option<&str>) -> bool {
     only.is_none_or(|only| {
         // Accept Gantry's names and the kernel's.
         let algorithms = Algorithm::matching(only).unwrap_or_default();
@@ -231,7 +237,7 @@ fn wanted(name: &str, only: Option<&str>) -> bool {
     })
 }
 
-fn computes(engine: &Engine) -> String {
+fn computing_part(engine: &Engine) -> String {
     match engine {
         Engine::Cpu | Engine::None => "cpu".to_owned(),
         Engine::Mixed => "both".to_owned(),
@@ -251,7 +257,7 @@ fn instructions(cpuinfo: &str) -> Vec<&'static str> {
     found
 }
 
-fn same_work(name: &str, instructions: &[&'static str]) -> Option<&'static str> {
+fn matching_instruction(name: &str, instructions: &[&'static str]) -> Option<&'static str> {
     let row = INSTRUCTIONS.iter().find(|row| name.contains(row.part))?;
     row.flags.iter().find(|flag| instructions.contains(flag)).copied()
 }
@@ -270,7 +276,7 @@ mod tests {
         )
     }
 
-    fn view(only: Option<&str>, flags: &str) -> View {
+    fn report(only: Option<&str>, flags: &str) -> KernelReport {
         let crypto = [
             entry("cbc(aes)", "virtio_crypto_aes_cbc", "virtio_crypto", 150, "skcipher", "a"),
             entry("__cbc(aes)", "__cbc-aes-aesni", "aesni_intel", 400, "skcipher", "i"),
@@ -278,20 +284,23 @@ mod tests {
             entry("rsa", "virtio-crypto-rsa", "virtio_crypto", 150, "akcipher", "a"),
             entry("md5", "md5-generic", "kernel", 0, "shash", ""),
         ];
-        View::new(&Catalogue::parse(&crypto.concat(), ""), only, &format!("processor : 0\nflags : {flags}\n"), &|_| {
-            true
-        })
+        KernelReport::new(
+            &Catalogue::parse(&crypto.concat(), ""),
+            only,
+            &format!("processor : 0\nflags : {flags}\n"),
+            &|_| true,
+        )
     }
 
     #[test]
     fn drivers_are_sorted_by_priority_and_engines_are_recognised() {
-        let view = view(None, "fpu");
-        let names: Vec<&str> = view.algorithms.iter().map(|row| row.name.as_str()).collect();
+        let report = report(None, "fpu");
+        let names: Vec<&str> = report.algorithms.iter().map(|row| row.name.as_str()).collect();
         assert_eq!(names, ["cbc(aes)", "md5", "rsa"], "algorithms for programs first; no internal ones");
         let drivers: Vec<(&str, &str)> =
-            view.algorithms[0].drivers.iter().map(|row| (row.driver.as_str(), row.computes.as_str())).collect();
+            report.algorithms[0].drivers.iter().map(|row| (row.driver.as_str(), row.computes.as_str())).collect();
         assert_eq!(drivers, [("cbc-aes-aesni", "cpu"), ("virtio_crypto_aes_cbc", "virtio_crypto")]);
-        let engine = &view.engines["virtio_crypto"];
+        let engine = &report.engines["virtio_crypto"];
         assert!(engine[0].device.as_deref() == Some("afalg:virtio_crypto") && !engine[0].preferred);
         assert_eq!(engine[1].device, None, "Gantry does not have rsa");
     }
@@ -299,22 +308,22 @@ mod tests {
     #[test]
     fn instructions_of_the_cpu_are_weighed_against_an_engine() {
         assert!(
-            view(None, "fpu").text().contains("cbc(aes): not preferred by the kernel; this CPU has no instructions")
+            report(None, "fpu").text().contains("cbc(aes): not preferred by the kernel; this CPU has no instructions")
         );
-        let text = view(None, "fpu aes sha_ni").text();
+        let text = report(None, "fpu aes sha_ni").text();
         assert!(text.contains("this CPU has instructions for it (aes)"), "{text}");
         assert!(text.contains("rsa: for the kernel only"), "{text}");
-        assert_eq!(view(None, "aes vaes").engines["virtio_crypto"][0].instructions, Some("vaes"));
+        assert_eq!(report(None, "aes vaes").engines["virtio_crypto"][0].instructions, Some("vaes"));
         assert!(instructions("").is_empty());
     }
 
     #[test]
     fn finds_an_algorithm_by_its_kernel_name_or_gantrys() {
         for name in ["cbc(aes)", "aes-128-cbc"] {
-            let view = view(Some(name), "");
-            assert_eq!(view.algorithms.len(), 1, "{name}");
-            assert_eq!(view.algorithms[0].name, "cbc(aes)");
+            let report = report(Some(name), "");
+            assert_eq!(report.algorithms.len(), 1, "{name}");
+            assert_eq!(report.algorithms[0].name, "cbc(aes)");
         }
-        assert!(view(Some("sha3-256"), "").algorithms.is_empty());
+        assert!(report(Some("sha3-256"), "").algorithms.is_empty());
     }
 }

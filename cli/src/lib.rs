@@ -7,7 +7,7 @@
 //! | `args/` | the command line; `sum/` the command line of `gantry sum`, in the style of getopt |
 //! | `output.rs`, `table.rs`, `units.rs`, `plot/` | messages and exit statuses, tables, formatted numbers, drawings |
 //! | `manual.rs` | manual pages and completions |
-//! | `speed/` | `load.rs` requests and buffers, `flight.rs` queues, `measure.rs` timing, `openssl.rs` comparison, `report.rs` results |
+//! | `speed/` | `load.rs` requests and buffers, `queue_load.rs` queues, `measure.rs` timing, `openssl.rs` comparison, `report.rs` results |
 //! | `sum/` | `walk.rs` finds files, `engine/` hashes, `printer.rs` prints, `recognise.rs` parses lists, `check.rs` and `audit/` verify |
 //! | `crypt/` | `stream.rs` ciphers in pieces, `message.rs` AEADs as one message |
 //! | `verity/`, `torrent/` | hash trees, and pieces of torrents |
@@ -84,7 +84,7 @@ use output::Output;
 /// Counts the memory that parsers take, for tests.
 #[cfg(test)]
 #[global_allocator]
-static MEMORY: gantry_lab::memory::Counting = gantry_lab::memory::Counting;
+static MEMORY: gantry_lab::memory::CountingAllocator = gantry_lab::memory::CountingAllocator;
 
 /// Runs the command.
 pub fn main() -> ExitCode {
@@ -100,7 +100,7 @@ pub fn main() -> ExitCode {
     io::sys::restore_sigpipe();
     let cli = match args::parse(arguments) {
         Ok(cli) => cli,
-        Err(error) => return clap_said(&error),
+        Err(error) => return print_clap_message(&error),
     };
     let mut output = Output::new();
     let settings = cli.settings;
@@ -120,7 +120,7 @@ pub fn main() -> ExitCode {
         Command::Verity(args) => verity::run(&args, &settings, &mut output),
         Command::Torrent(args) => torrent::run(&args, &settings, &mut output),
         #[cfg(feature = "programs")]
-        Command::Programs(command) => programs(&command, &settings, &mut output),
+        Command::Programs(command) => run_program_command(&command, &settings, &mut output),
         Command::Config(args) => config::run(&args, &settings, &mut output),
         Command::Completions(args) => manual::completions(args.shell, &mut output),
         Command::Manual(args) => manual::write(&args, &mut output),
@@ -132,7 +132,7 @@ pub fn main() -> ExitCode {
 }
 
 #[cfg(feature = "programs")]
-fn programs(command: &Programs, settings: &Settings, output: &mut Output) -> Result<(), Failure> {
+fn run_program_command(command: &Programs, settings: &Settings, output: &mut Output) -> Result<(), Failure> {
     match command {
         Programs::Esp(args) => esp::run(args, settings, output),
         Programs::Devcrypto(args) => devcrypto::run(args, settings),
@@ -146,7 +146,7 @@ fn programs(command: &Programs, settings: &Settings, output: &mut Output) -> Res
 }
 
 /// Prints a message of clap. Help and versions go to stdout and are a success; mistakes go to stderr and are a failure.
-fn clap_said(error: &clap::Error) -> ExitCode {
+fn print_clap_message(error: &clap::Error) -> ExitCode {
     let text = error.render();
     if error.use_stderr() {
         // If stderr cannot be written, the exit code still shows the mistake.

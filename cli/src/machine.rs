@@ -19,7 +19,7 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    pub(crate) fn here(gantry: &Gantry) -> Self {
+    pub(crate) fn of_this_machine(gantry: &Gantry) -> Self {
         let build = if cfg!(debug_assertions) { " debug" } else { "" };
         let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         Self {

@@ -9,15 +9,15 @@ use clap_mangen::roff::{Roff, bold, italic, roman};
 use gantry_core::Algorithm;
 use gantry_runtime::KEYS;
 
-use crate::args::sum::{Front, Row, rows};
-use crate::args::{Manual, completed, documented};
+use crate::args::sum::{FrontEnd, OptionRow, rows};
+use crate::args::{Manual, completion_command, documented_command};
 use crate::output::{Failure, Output};
 use crate::sum::TOOLS;
 
 /// Folder of the command's pages, below PREFIX.
-const PAGES: &str = "share/man/man1";
+const PAGES_FOLDER: &str = "share/man/man1";
 /// Folder of the pages of the *sum tools. `man` finds it if the folder of the tools precedes that of coreutils in PATH.
-const PAGES_OF_TOOLS: &str = "lib/gantry/share/man/man1";
+const TOOL_PAGES_FOLDER: &str = "lib/gantry/share/man/man1";
 const COMPLETIONS: [(Shell, &str); 3] = [
     (Shell::Bash, "share/bash-completion/completions/gantry"),
     (Shell::Zsh, "share/zsh/site-functions/_gantry"),
@@ -30,12 +30,12 @@ pub(crate) fn completions(shell: Shell, output: &mut Output) -> Result<(), Failu
 
 /// Writes all files below a folder that stands for PREFIX.
 pub(crate) fn write(args: &Manual, _output: &mut Output) -> Result<(), Failure> {
-    let mut root = documented().disable_help_subcommand(true);
+    let mut root = documented_command().disable_help_subcommand(true);
     root.build();
-    let mut files = vec![("share/man/man5/gantry.toml.5".to_owned(), page_of_the_file())];
+    let mut files = vec![("share/man/man5/gantry.toml.5".to_owned(), config_page())];
     add_pages(&root, &mut files);
     for (name, algorithm) in TOOLS {
-        files.push((format!("{PAGES_OF_TOOLS}/{name}.1"), page_of_a_tool(name, algorithm)));
+        files.push((format!("{TOOL_PAGES_FOLDER}/{name}.1"), tool_page(name, algorithm)));
     }
     files.extend(COMPLETIONS.map(|(shell, path)| (path.to_owned(), completion(shell))));
     for (path, content) in files {
@@ -52,14 +52,14 @@ fn write_file(path: &Path, content: &[u8]) -> std::io::Result<()> {
 
 fn completion(shell: Shell) -> Vec<u8> {
     let mut script = Vec::new();
-    generate(shell, &mut completed(), "gantry", &mut script);
+    generate(shell, &mut completion_command(), "gantry", &mut script);
     script
 }
 
 /// Adds a page for a command and for each of its subcommands.
 fn add_pages(command: &clap::Command, files: &mut Vec<(String, Vec<u8>)>) {
     let name = command.get_display_name().unwrap_or(command.get_name());
-    files.push((format!("{PAGES}/{name}.1"), page(name, command)));
+    files.push((format!("{PAGES_FOLDER}/{name}.1"), page(name, command)));
     for sub in command.get_subcommands().filter(|sub| !sub.is_hide_set()) {
         add_pages(sub, files);
     }
@@ -95,7 +95,7 @@ fn page(name: &str, command: &clap::Command) -> Vec<u8> {
 }
 
 /// Formats gantry.toml(5) from the table of keys.
-fn page_of_the_file() -> Vec<u8> {
+fn config_page() -> Vec<u8> {
     let mut page = Roff::new();
     page.control("SH", ["NAME"]).text([roman("gantry.toml - configuration of Gantry")]);
     page.control("SH", ["DESCRIPTION"]);
@@ -123,7 +123,7 @@ fn page_of_the_file() -> Vec<u8> {
 }
 
 /// Formats the page of sha256sum or another tool from the table of options.
-fn page_of_a_tool(name: &str, algorithm: Algorithm) -> Vec<u8> {
+fn tool_page(name: &str, algorithm: Algorithm) -> Vec<u8> {
     let bits = 8 * algorithm.info().tag.max;
     let mut page = Roff::new();
     page.control("SH", ["NAME"]).text([roman(format!("{name} - print or verify {bits}-bit digests of files"))]);
@@ -133,7 +133,7 @@ fn page_of_a_tool(name: &str, algorithm: Algorithm) -> Vec<u8> {
         "{name} of Gantry replaces {name} of GNU coreutils 9.1: the same options, output, messages and exit status. It reads \
          many files at once. With no FILE, or when FILE is -, it reads standard input."
     ))]);
-    let (checking, general): (Vec<&Row>, Vec<_>) = rows(Front::Coreutils).partition(|row| row.checking);
+    let (checking, general): (Vec<&OptionRow>, Vec<_>) = rows(FrontEnd::Coreutils).partition(|row| row.only_with_check);
     for (heading, rows) in [("OPTIONS", general), ("OPTIONS WITH --check", checking)] {
         page.control("SH", [heading]);
         for row in rows {
@@ -141,7 +141,7 @@ fn page_of_a_tool(name: &str, algorithm: Algorithm) -> Vec<u8> {
             if let Some(letter) = row.short {
                 names.splice(0..0, [bold(format!("-{letter}")), roman(", ")]);
             }
-            page.control("TP", []).text(names).text([roman(row.help(Front::Coreutils))]);
+            page.control("TP", []).text(names).text([roman(row.help(FrontEnd::Coreutils))]);
         }
     }
     page.control("SH", ["EXIT STATUS"]);

@@ -19,7 +19,7 @@ pub(crate) fn run(args: &Openssl, output: &mut Output) -> Result<(), Failure> {
 }
 
 /// Lists the paths where the module may be.
-pub(crate) fn folders() -> String {
+pub(crate) fn candidate_list() -> String {
     candidates().iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")
 }
 
@@ -37,12 +37,12 @@ fn candidates() -> Vec<PathBuf> {
 }
 
 /// Returns the path of the module.
-pub(crate) fn module() -> Option<PathBuf> {
+pub(crate) fn find_module() -> Option<PathBuf> {
     candidates().into_iter().find_map(|path| path.canonicalize().ok())
 }
 
 /// Returns the release of the installed OpenSSL, major and minor.
-fn release() -> Option<(u32, u32)> {
+fn installed_release() -> Option<(u32, u32)> {
     let output = program("openssl").ok()?.arg("version").output().ok()?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let mut numbers = text.strip_prefix("OpenSSL ")?.split('.').map_while(|number| number.parse().ok());

@@ -53,17 +53,17 @@ pub(crate) fn json(value: &impl serde::Serialize) -> Result<String, Failure> {
 }
 
 /// Checks early that `file` is writable, before minutes of measurements.
-pub(crate) fn must_be_writable(file: &Path) -> Result<(), Failure> {
+pub(crate) fn check_writable(file: &Path) -> Result<(), Failure> {
     let opened = File::options().write(true).create(true).truncate(false).open(file);
     opened.map(drop).map_err(|error| Failure::at(file.display(), &error))
 }
 
-const BAR: &str = "[{bar:30}] {pos}/{len} {wide_msg}";
+const BAR_TEMPLATE: &str = "[{bar:30}] {pos}/{len} {wide_msg}";
 
 /// Returns a progress bar on stderr, which is hidden if stderr is not a terminal.
 pub(crate) fn progress_bar(steps: u64) -> ProgressBar {
     // A test checks the constant template.
-    let style = ProgressStyle::with_template(BAR).unwrap_or_else(|_| ProgressStyle::default_bar());
+    let style = ProgressStyle::with_template(BAR_TEMPLATE).unwrap_or_else(|_| ProgressStyle::default_bar());
     ProgressBar::new(steps).with_style(style.progress_chars("=> "))
 }
 
@@ -71,6 +71,6 @@ pub(crate) fn progress_bar(steps: u64) -> ProgressBar {
 mod tests {
     #[test]
     fn the_template_of_the_bar_is_valid() {
-        assert!(indicatif::ProgressStyle::with_template(super::BAR).is_ok());
+        assert!(indicatif::ProgressStyle::with_template(super::BAR_TEMPLATE).is_ok());
     }
 }

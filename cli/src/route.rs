@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::args::{self, Route, Settings};
 use crate::output::{Failure, Output, print_message};
-use crate::speed::fits;
+use crate::speed::accepts_size;
 use crate::table::Table;
 use crate::units::duration;
 
@@ -22,13 +22,13 @@ struct Answer {
     batch: usize,
     policy: &'static str,
     /// The parts of the batch in the order of submission.
-    routes: Vec<Part>,
+    routes: Vec<BatchPart>,
     devices: Vec<Estimate>,
 }
 
 /// Requests with the same route.
 #[derive(Serialize)]
-struct Part {
+struct BatchPart {
     device: String,
     requests: usize,
     reason: &'static str,
@@ -55,7 +55,7 @@ pub(crate) fn run(args: &Route, settings: &Settings, output: &mut Output) -> Res
     }
     let several = algorithms.len() > 1;
     for algorithm in algorithms {
-        if !fits(algorithm, bytes) {
+        if !accepts_size(algorithm, bytes) {
             if several {
                 print_message(&format!("{algorithm} takes no data of {bytes} bytes and is left out"));
                 continue;
@@ -99,7 +99,7 @@ fn answer(gantry: &Gantry, algorithm: Algorithm, operation: Operation, args: &Ro
             .ok_or_else(|| Failure::Failed(format!("no device can {operation} {bytes} bytes with {algorithm}")))?;
         let requests = route.requests.clamp(1, left);
         let device = gantry.devices()[route.device].name().to_owned();
-        routes.push(Part { device, requests, reason: route.reason.code() });
+        routes.push(BatchPart { device, requests, reason: route.reason.code() });
         left -= requests;
     }
     let estimate = |device: &&gantry_core::RegisteredDevice| {
@@ -124,8 +124,8 @@ impl Answer {
     fn text(&self) -> String {
         let Self { algorithm, operation, bytes, batch, policy, routes, devices } = self;
         let mut parts = Table::new(&["REQUESTS", "DEVICE", "REASON"], &[0]);
-        for Part { device, requests, reason } in routes {
-            parts.row([requests.to_string(), device.clone(), (*reason).to_owned()]);
+        for BatchPart { device, requests, reason } in routes {
+            parts.add_row([requests.to_string(), device.clone(), (*reason).to_owned()]);
         }
         let all = format!("TIME FOR {batch}");
         let mut estimates = Table::new(&["DEVICE", &all, "OF THE THREAD", "MB/s", "MEASURED"], &[1, 2, 3]);
@@ -135,7 +135,7 @@ impl Answer {
             let rate = rate.map_or_else(|| "-".to_owned(), |rate| format!("{rate:.1}"));
             let measured = measurements.zip(*age_s).map(|(times, age)| format!("{times} times, {}", ago(age)));
             let measured = measured.unwrap_or_else(|| "-".to_owned());
-            estimates.row([device.clone(), time(wall_ns), time(cpu_ns), rate, measured]);
+            estimates.add_row([device.clone(), time(wall_ns), time(cpu_ns), rate, measured]);
         }
         let (parts, estimates) = (parts.render(), estimates.render());
         format!("{algorithm} {operation}, {bytes} bytes, {batch} in flight, policy {policy}\n\n{parts}\n{estimates}")

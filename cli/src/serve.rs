@@ -33,14 +33,14 @@ pub(crate) fn serve(
     let stats = config.stats().clone();
     let gantry = gantry_runtime::open(config.clone())?;
     if let Some(hangup) = hangup {
-        look_again_at(hangup, gantry.clone(), config);
+        rescan_on(hangup, gantry.clone(), config);
     }
     let device =
         devcrypto.map(|(name, limits)| device(&gantry, name, limits).map(|device| (name, device))).transpose()?;
     // The server's threads run until the process ends.
     let server = gantry_vhost_user::Server::new(gantry).map_err(|error| Failure::at("threads", &error))?;
     for guest in guests {
-        let numbers = gantry_runtime::stats::guest(&stats, &guest.socket.guest(), &Counters::NAMES);
+        let numbers = gantry_runtime::stats::guest_counters(&stats, &guest.socket.guest_name(), &Counters::NAMES);
         // Without shared memory, count privately.
         let counters = numbers.map_or_else(Counters::default, Counters::in_memory);
         server
@@ -51,7 +51,7 @@ pub(crate) fn serve(
         print_message(&format!("serving /dev/{name}"));
     }
     for guest in guests {
-        print_message(&format!("serving {} at {}", guest.socket.guest(), guest.socket.path.display()));
+        print_message(&format!("serving {} at {}", guest.socket.guest_name(), guest.socket.path.display()));
     }
     // Fails if no service manager waits for this message.
     let _ = ready();
@@ -82,7 +82,7 @@ fn hangup() -> Option<SigSet> {
 }
 
 /// Looks for new devices at every SIGHUP.
-fn look_again_at(hangup: SigSet, gantry: Gantry, config: Config) {
+fn rescan_on(hangup: SigSet, gantry: Gantry, config: Config) {
     let watch = move || {
         while hangup.wait().is_ok() {
             match gantry_runtime::rescan(&gantry, &config) {

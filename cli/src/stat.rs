@@ -11,13 +11,13 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use gantry_core::stats::{Histogram, Stage};
 use gantry_runtime::StatsChoice;
-use gantry_runtime::stats::{Live, Process, Published, Report, Row, Times, live, published};
+use gantry_runtime::stats::{LivePage, Process, PublishedFile, Report, Row, Times, live_pages, published_files};
 
 use crate::args::{Settings, Stat};
 use crate::output::{Failure, Output, print_message};
 use crate::program::program;
 use crate::table::Table;
-use crate::temporary::{exit_like, watch};
+use crate::temporary::{exit_like, run_with_statistics};
 use crate::units::{bytes, duration, share, tenths, user};
 
 pub(crate) fn run(args: &Stat, settings: &Settings, output: &mut Output) -> Result<(), Failure> {
@@ -42,7 +42,7 @@ fn run_command(args: &Stat, settings: &Settings, name: &OsString, arguments: &[O
     let variables = variables(settings)?;
     let mut command = program(name)?;
     command.args(arguments).envs(variables);
-    let (status, received) = watch(&mut command)?;
+    let (status, received) = run_with_statistics(&mut command)?;
     let mut reports: Vec<Report> = received.pages.iter().filter_map(|page| page.read().ok()).collect();
     reports.retain(|report| !report.rows.is_empty());
     let report = merge(&reports);
@@ -107,22 +107,22 @@ pub(crate) fn read_page(pid: u32) -> Result<Report, Failure> {
 fn read_folder(folder: &Path, pid: u32) -> Result<Report, Failure> {
     let mut files = list_published(folder)?;
     files.retain(|file| file.pid == pid);
-    if files.iter().any(|file| file.alive) {
-        files.retain(|file| file.alive);
+    if files.iter().any(|file| file.is_alive) {
+        files.retain(|file| file.is_alive);
     }
     let report = merge(&reports(&files));
     if report.processes.is_empty() {
         return Err(Failure::Failed(format!("process {pid} has written no statistics to {}", folder.display())));
     }
-    if files.iter().all(|file| !file.alive) {
+    if files.iter().all(|file| !file.is_alive) {
         print_message(&format!("process {pid} has ended; these are the last numbers that it wrote"));
     }
     Ok(report)
 }
 
 /// Returns the pages of all processes that the caller may read.
-fn pages() -> Result<Vec<Live>, Failure> {
-    live().map_err(|error| Failure::at("/proc", &error))
+fn pages() -> Result<Vec<LivePage>, Failure> {
+    live_pages().map_err(|error| Failure::at("/proc", &error))
 }
 
 fn list(args: &Stat, settings: &Settings, output: &mut Output) -> Result<(), Failure> {
@@ -131,9 +131,9 @@ fn list(args: &Stat, settings: &Settings, output: &mut Output) -> Result<(), Fai
     let mut all = Vec::new();
     if let StatsChoice::Folder(folder) = settings.config()?.stats() {
         let mut files = list_published(folder)?;
-        files.retain(|file| file.alive);
+        files.retain(|file| file.is_alive);
         for report in reports(&files) {
-            report.processes.iter().for_each(|process| table.row(line(process, 1, "-".to_owned(), &report)));
+            report.processes.iter().for_each(|process| table.add_row(line(process, 1, "-".to_owned(), &report)));
             all.push(report);
         }
     } else {
@@ -141,7 +141,7 @@ fn list(args: &Stat, settings: &Settings, output: &mut Output) -> Result<(), Fai
             // Skip a family whose processes have just ended.
             let Ok(report) = page.read() else { continue };
             let line = |process| line(process, page.pids.len(), user(page.uid), &report);
-            report.processes.iter().for_each(|process| table.row(line(process)));
+            report.processes.iter().for_each(|process| table.add_row(line(process)));
             all.push(report);
         }
     }
@@ -164,13 +164,13 @@ fn line(process: &Process, processes: usize, user: String, report: &Report) -> [
     ]
 }
 
-fn list_published(folder: &Path) -> Result<Vec<Published>, Failure> {
-    published(folder).map_err(|error| Failure::at(folder.display(), &error))
+fn list_published(folder: &Path) -> Result<Vec<PublishedFile>, Failure> {
+    published_files(folder).map_err(|error| Failure::at(folder.display(), &error))
 }
 
 /// Reads the files. Reports unreadable ones, and continues with the others.
-fn reports(files: &[Published]) -> Vec<Report> {
-    let report = |file: &Published| match file.read() {
+fn reports(files: &[PublishedFile]) -> Vec<Report> {
+    let report = |file: &PublishedFile| match file.read() {
         Ok(report) => Some(report),
         // The process has just ended.
         Err(error) if error.kind() == io::ErrorKind::NotFound => None,
@@ -212,13 +212,13 @@ fn render(report: &Report) -> String {
         &[3, 4, 5, 6, 7, 8],
     );
     let mut events = Table::new(&["DEVICE", "ALGORITHM", "OPERATION", "EVENT", "TIMES"], &[4]);
-    let mut happened = false;
+    let mut has_events = false;
     for row in &report.rows {
         let device = row.device.clone().unwrap_or_else(|| "-".to_owned());
         let site = [device, row.algorithm.clone(), row.operation.clone()];
         for (event, times) in &row.events {
-            events.row(site.clone().into_iter().chain([event.clone(), times.to_string()]));
-            happened = true;
+            events.add_row(site.clone().into_iter().chain([event.clone(), times.to_string()]));
+            has_events = true;
         }
         if row.requests == 0 {
             continue;
@@ -228,7 +228,7 @@ fn render(report: &Report) -> String {
         let time = |of: fn(&Times) -> u64| invoke.map_or_else(|| "-".to_owned(), |times| duration(of(times) as f64));
         let reasons: Vec<String> =
             row.reasons.iter().map(|(reason, requests)| format!("{reason} {requests}")).collect();
-        work.row(site.into_iter().chain([
+        work.add_row(site.into_iter().chain([
             row.requests.to_string(),
             share(row.requests, all),
             bytes(row.bytes),
@@ -239,7 +239,7 @@ fn render(report: &Report) -> String {
         ]));
     }
     let mut text = work.render() + "\n" + &stages(report).render();
-    if happened {
+    if has_events {
         text += "\n";
         text += &events.render();
     }
@@ -257,9 +257,9 @@ fn guests(report: &Report) -> Table {
     for guest in &report.guests {
         let number = |name: &str| guest.numbers.get(name).copied().unwrap_or(0);
         let plain = |name: &str| number(name).to_string();
-        let (requests, burst_sum) = (number("requests"), number("company"));
+        let (requests, burst_sum) = (number("requests"), number("burst_sum"));
         let batch = if requests == 0 { "-".to_owned() } else { tenths(burst_sum, requests) };
-        table.row([
+        table.add_row([
             guest.name.clone(),
             plain("connections"),
             plain("sessions"),
@@ -290,7 +290,7 @@ fn stages(report: &Report) -> Table {
             if let Some(sum) = sums.get(&(device, stage)).filter(|sum| sum.requests() > 0) {
                 let Times { mean_ns, p50_ns, p90_ns, p99_ns, p999_ns, max_ns, .. } = Times::from(sum);
                 let times = [mean_ns, p50_ns, p90_ns, p99_ns, p999_ns, max_ns].map(|time| duration(time as f64));
-                table.row([device.to_owned(), stage.to_owned()].into_iter().chain(times));
+                table.add_row([device.to_owned(), stage.to_owned()].into_iter().chain(times));
             }
         }
     }

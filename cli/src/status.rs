@@ -11,21 +11,21 @@ use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, get
 use nix::sys::time::{TimeVal, TimeValLike as _};
 
 /// Longest time for the whole answer. The data path allows a viewer the same time to read.
-const TIMEOUT: Duration = Duration::from_secs(2);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 /// Most bytes of a report. For root it lists each SA and policy, of which there may be 65,536 (frontends/esp/src/table).
 const MAX_REPORT: u64 = 64 << 20;
 
 /// Returns the PID of the process behind a socket, and its report.
 pub(crate) fn ask(path: &Path) -> io::Result<(i32, Vec<u8>)> {
-    let until = Instant::now() + TIMEOUT;
+    let deadline = Instant::now() + ANSWER_TIMEOUT;
     let fd = socket(AddressFamily::Unix, SockType::Stream, SockFlag::SOCK_CLOEXEC, None)?;
     // The timeout for sending is also the timeout for connecting (socket(7)).
-    setsockopt(&fd, SendTimeout, &TimeVal::milliseconds(TIMEOUT.as_millis() as i64))?;
+    setsockopt(&fd, SendTimeout, &TimeVal::milliseconds(ANSWER_TIMEOUT.as_millis() as i64))?;
     connect(fd.as_raw_fd(), &UnixAddr::new(path)?)?;
     let process = getsockopt(&fd, PeerCredentials)?.pid();
     let (mut stream, mut bytes, mut piece) = (UnixStream::from(fd).take(MAX_REPORT + 1), Vec::new(), vec![0; 64 << 10]);
     loop {
-        let left = until.saturating_duration_since(Instant::now());
+        let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
             return Err(io::ErrorKind::TimedOut.into());
         }

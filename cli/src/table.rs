@@ -6,63 +6,65 @@ use crate::terminal;
 /// and the last column is folded.
 pub(crate) struct Table {
     rows: Vec<Vec<String>>,
-    right: Vec<usize>,
-    spare: Vec<usize>,
+    right_aligned: Vec<usize>,
+    optional: Vec<usize>,
 }
 
 /// Blanks between two cells.
-const GAP: usize = 2;
+const COLUMN_GAP: usize = 2;
 /// Minimum width of a folded column.
-const NARROWEST: usize = 16;
+const MIN_FOLDED_WIDTH: usize = 16;
 
 impl Table {
-    /// Creates a table; `right` has the indices of the columns that are aligned to the right, as numbers are.
-    pub(crate) fn new(header: &[&str], right: &[usize]) -> Self {
+    /// Creates a table; `right_aligned` has the indices of the columns that are aligned to the right, as numbers are.
+    pub(crate) fn new(header: &[&str], right_aligned: &[usize]) -> Self {
         let rows = vec![header.iter().map(|&cell| cell.to_owned()).collect()];
-        Self { rows, right: right.to_vec(), spare: Vec::new() }
+        Self { rows, right_aligned: right_aligned.to_vec(), optional: Vec::new() }
     }
 
     /// Sets the columns that may be left out, in this order.
-    pub(crate) fn spare(mut self, columns: &[usize]) -> Self {
-        self.spare = columns.to_vec();
+    pub(crate) fn with_optional_columns(mut self, columns: &[usize]) -> Self {
+        self.optional = columns.to_vec();
         self
     }
 
-    pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
+    pub(crate) fn add_row(&mut self, cells: impl IntoIterator<Item = String>) {
         self.rows.push(cells.into_iter().collect());
     }
 
     pub(crate) fn render(&self) -> String {
-        self.fit(terminal::width())
+        self.render_within(terminal::width())
     }
 
-    fn fit(&self, room: Option<usize>) -> String {
+    fn render_within(&self, max_width: Option<usize>) -> String {
         let mut widths = self.widths();
-        let room = room.unwrap_or(usize::MAX);
-        let kept = keep(&widths, &self.spare, room);
+        let max_width = max_width.unwrap_or(usize::MAX);
+        let kept = fitting_columns(&widths, &self.optional, max_width);
         let last = widths.len().saturating_sub(1);
         let folded =
             kept.contains(&last) && self.rows.iter().any(|row| row.get(last).is_some_and(|cell| cell.contains(' ')));
         if folded {
-            let others: usize = kept.iter().filter(|column| **column != last).map(|column| widths[*column] + GAP).sum();
-            widths[last] = widths[last].min(room.saturating_sub(others).max(NARROWEST));
+            let others: usize =
+                kept.iter().filter(|column| **column != last).map(|column| widths[*column] + COLUMN_GAP).sum();
+            widths[last] = widths[last].min(max_width.saturating_sub(others).max(MIN_FOLDED_WIDTH));
         }
         let of_kept =
             |row: &[String]| kept.iter().map(|column| row.get(*column).cloned().unwrap_or_default()).collect();
-        let right: Vec<usize> = (0..kept.len()).filter(|place| self.right.contains(&kept[*place])).collect();
+        let right_aligned: Vec<usize> =
+            (0..kept.len()).filter(|index| self.right_aligned.contains(&kept[*index])).collect();
         let kept_widths: Vec<usize> = kept.iter().map(|column| widths[*column]).collect();
         let mut text = String::new();
         for row in &self.rows {
             let mut cells: Vec<String> = of_kept(row);
             let rest = if folded { fold(cells.last_mut(), widths[last]) } else { Vec::new() };
-            text += &line(&cells, &kept_widths, &right);
+            text += &format_line(&cells, &kept_widths, &right_aligned);
             for part in rest {
                 cells.fill(String::new());
                 cells[kept.len() - 1] = part;
-                text += &line(&cells, &kept_widths, &right);
+                text += &format_line(&cells, &kept_widths, &right_aligned);
             }
         }
-        text + &left_out(
+        text + &omission_note(
             self.rows[0].iter().enumerate().filter(|(column, _)| !kept.contains(column)).map(|(_, name)| &**name),
         )
     }
@@ -77,11 +79,11 @@ impl Table {
 }
 
 /// Returns the columns that fit, leaving out as few spare ones as possible.
-pub(crate) fn keep(widths: &[usize], spare: &[usize], room: usize) -> Vec<usize> {
+pub(crate) fn fitting_columns(widths: &[usize], optional: &[usize], max_width: usize) -> Vec<usize> {
     let mut kept: Vec<usize> = (0..widths.len()).collect();
-    for column in spare {
-        let total: usize = kept.iter().map(|column| widths[*column] + GAP).sum();
-        if total <= room.saturating_add(GAP) {
+    for column in optional {
+        let total: usize = kept.iter().map(|column| widths[*column] + COLUMN_GAP).sum();
+        if total <= max_width.saturating_add(COLUMN_GAP) {
             break;
         }
         kept.retain(|kept| kept != column);
@@ -90,7 +92,7 @@ pub(crate) fn keep(widths: &[usize], spare: &[usize], room: usize) -> Vec<usize>
 }
 
 /// Returns a line that names the omitted columns, empty if there are none.
-pub(crate) fn left_out<'n>(names: impl Iterator<Item = &'n str>) -> String {
+pub(crate) fn omission_note<'n>(names: impl Iterator<Item = &'n str>) -> String {
     let names: Vec<&str> = names.filter(|name| !name.is_empty()).collect();
     if names.is_empty() { String::new() } else { format!("(no room for {})\n", names.join(", ")) }
 }
@@ -104,11 +106,11 @@ fn fold(cell: Option<&mut String>, width: usize) -> Vec<String> {
 }
 
 /// Formats one line of a table.
-pub(crate) fn line(cells: &[String], widths: &[usize], right: &[usize]) -> String {
+pub(crate) fn format_line(cells: &[String], widths: &[usize], right_aligned: &[usize]) -> String {
     let mut line = String::new();
     for (column, cell) in cells.iter().enumerate() {
         let padding = " ".repeat(widths[column].saturating_sub(terminal::columns(cell)));
-        if right.contains(&column) {
+        if right_aligned.contains(&column) {
             line += &padding;
             line += cell;
         } else {
@@ -129,25 +131,25 @@ mod tests {
     #[test]
     fn columns_are_as_wide_as_their_widest_cell() {
         let mut table = Table::new(&["NAME", "N", "WHAT"], &[1]);
-        table.row(["é".into(), "100".into(), "more".into()]);
-        assert_eq!(table.fit(None), "NAME    N  WHAT\né     100  more\n");
+        table.add_row(["é".into(), "100".into(), "more".into()]);
+        assert_eq!(table.render_within(None), "NAME    N  WHAT\né     100  more\n");
     }
 
     #[test]
     fn a_narrow_terminal_shows_fewer_columns_and_says_so() {
-        let mut table = Table::new(&["NAME", "KIND", "N"], &[2]).spare(&[1]);
-        table.row(["sha256".into(), "digest".into(), "7".into()]);
-        assert_eq!(table.fit(Some(17)), table.fit(None));
-        assert_eq!(table.fit(Some(16)), "NAME    N\nsha256  7\n(no room for KIND)\n");
-        assert_eq!(table.fit(Some(1)), table.fit(Some(16)), "other columns stay");
+        let mut table = Table::new(&["NAME", "KIND", "N"], &[2]).with_optional_columns(&[1]);
+        table.add_row(["sha256".into(), "digest".into(), "7".into()]);
+        assert_eq!(table.render_within(Some(17)), table.render_within(None));
+        assert_eq!(table.render_within(Some(16)), "NAME    N\nsha256  7\n(no room for KIND)\n");
+        assert_eq!(table.render_within(Some(1)), table.render_within(Some(16)), "other columns stay");
     }
 
     #[test]
     fn text_in_the_last_column_is_folded() {
         let mut table = Table::new(&["N", "WHAT"], &[]);
-        table.row(["1".into(), "one two three four five".into()]);
-        table.row(["2".into(), "short".into()]);
-        assert_eq!(table.fit(Some(20)), "N  WHAT\n1  one two three\n   four five\n2  short\n");
-        assert_eq!(table.fit(None).lines().count(), 3);
+        table.add_row(["1".into(), "one two three four five".into()]);
+        table.add_row(["2".into(), "short".into()]);
+        assert_eq!(table.render_within(Some(20)), "N  WHAT\n1  one two three\n   four five\n2  short\n");
+        assert_eq!(table.render_within(None).lines().count(), 3);
     }
 }

@@ -26,18 +26,19 @@ use crate::output::{Failure, print_message};
 pub(crate) struct Folder(PathBuf);
 
 /// State for the signal thread.
-static STATE: Mutex<State> = Mutex::new(State { watched: false, folders: Vec::new(), command: None, ended: None });
+static STATE: Mutex<State> =
+    Mutex::new(State { handles_signals: false, folders: Vec::new(), command: None, command_end: None });
 
 struct State {
-    watched: bool,
+    handles_signals: bool,
     folders: Vec<PathBuf>,
     command: Option<Pid>,
     /// The time at which the last command ended.
-    ended: Option<Instant>,
+    command_end: Option<Instant>,
 }
 
 /// Longest delay between the end of a command by a signal and the handling of that signal in this process, on a busy machine.
-const LATE: Duration = Duration::from_secs(1);
+const MAX_SIGNAL_DELAY: Duration = Duration::from_secs(1);
 
 fn state() -> MutexGuard<'static, State> {
     STATE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -46,11 +47,11 @@ fn state() -> MutexGuard<'static, State> {
 impl Folder {
     pub(crate) fn new() -> Result<Self, Failure> {
         let mut state = state();
-        if !state.watched {
+        if !state.handles_signals {
             let ends = [Signal::SIGTERM, Signal::SIGHUP, Signal::SIGINT, Signal::SIGQUIT];
             interrupt::handle_signals(&ends, handle_signal)
                 .map_err(|error| Failure::at("a thread for signals", &error))?;
-            state.watched = true;
+            state.handles_signals = true;
         }
         // Writing to a closed pipe becomes an error, and the pending signal ends the process when the last folder is gone.
         let _ = SigSet::from(Signal::SIGPIPE).thread_block();
@@ -87,7 +88,7 @@ impl Folder {
         while ended() == Err(Errno::EINTR) {}
         {
             let mut state = state();
-            (state.command, state.ended) = (None, Some(Instant::now()));
+            (state.command, state.command_end) = (None, Some(Instant::now()));
         }
         child.wait().map_err(|error| Failure::at(program.display(), &error))
     }
@@ -105,12 +106,12 @@ impl Drop for Folder {
 }
 
 /// Runs a command, and collects the statistics of it and its children.
-pub(crate) fn watch(command: &mut Command) -> Result<(ExitStatus, ReceivedPages), Failure> {
+pub(crate) fn run_with_statistics(command: &mut Command) -> Result<(ExitStatus, ReceivedPages), Failure> {
     let folder = Folder::new()?;
     let failed = |error| Failure::at(folder.path().display(), &error);
-    let taking = PageReceiver::begin(folder.path()).map_err(failed)?;
-    let status = folder.run(command.env(VARIABLE, taking.path()))?;
-    Ok((status, taking.end().map_err(failed)?))
+    let receiver = PageReceiver::begin(folder.path()).map_err(failed)?;
+    let status = folder.run(command.env(VARIABLE, receiver.path()))?;
+    Ok((status, receiver.end().map_err(failed)?))
 }
 
 /// Turns the status of the command into a result, with exit codes as in shells.
@@ -125,7 +126,8 @@ fn handle_signal(signal: Signal) {
         // The terminal has sent the signal to the command, too, and this process ends when the command ends.
         (Some(_), Signal::SIGINT | Signal::SIGQUIT) => {}
         // The command has probably ended by this signal.
-        (None, Signal::SIGINT | Signal::SIGQUIT) if state.ended.is_some_and(|ended| ended.elapsed() < LATE) => {}
+        (None, Signal::SIGINT | Signal::SIGQUIT)
+            if state.command_end.is_some_and(|ended| ended.elapsed() < MAX_SIGNAL_DELAY) => {}
         // Fails if the command has just ended.
         (Some(command), signal) => drop(kill(command, signal)),
         (None, signal) => {

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::Command;
 
 use gantry::{Folder, command, status_and_stderr, text};
-use gantry_lab::memory::many;
+use gantry_lab::memory::concat_parts;
 
 /// Prepares `gantry` under this OpenSSL configuration.
 fn with_configuration(configuration: &Path, arguments: &[&str]) -> Command {
@@ -63,7 +63,7 @@ fn run_with_memory(mebibytes: usize, folder: &Folder, arguments: &str) -> (Optio
 #[test]
 fn memory_for_a_manifest_is_bounded_by_its_size() {
     let folder = Folder::new("manifest");
-    let lines = many(100_000, |file| format!("{file:032x}  f{file}\n"));
+    let lines = concat_parts(100_000, |file| format!("{file:032x}  f{file}\n"));
     folder.write("list", &lines);
     folder.write("dir/other", "");
     let most = 8 * lines.len().div_ceil(1 << 20) + 24;

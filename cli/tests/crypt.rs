@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::thread;
 
-use gantry::{Folder, command, fed, signal, text};
+use gantry::{Folder, command, run_with_input, signal, text};
 
 /// `gantry crypt` with key files, which are open on the descriptors from 3 on.
 struct Crypt<'a> {
@@ -41,17 +41,17 @@ impl Crypt<'_> {
     }
 
     fn run(&self, arguments: &[&str], input: &[u8]) -> Output {
-        fed(self.command(arguments), input)
+        run_with_input(self.command(arguments), input)
     }
 
-    fn good(&self, arguments: &[&str], input: &[u8]) -> Vec<u8> {
+    fn run_ok(&self, arguments: &[&str], input: &[u8]) -> Vec<u8> {
         let output = self.run(arguments, input);
         assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
         output.stdout
     }
 
     /// Returns exit code and message; nothing may be on stdout.
-    fn bad(&self, arguments: &[&str], input: &[u8]) -> (i32, String) {
+    fn run_refused(&self, arguments: &[&str], input: &[u8]) -> (i32, String) {
         gantry::status_and_stderr(&self.run(arguments, input))
     }
 }
@@ -59,7 +59,7 @@ impl Crypt<'_> {
 fn openssl(arguments: &[&str], input: &[u8]) -> Vec<u8> {
     let mut command = Command::new("openssl");
     command.arg("enc").args(arguments);
-    let output = fed(command, input);
+    let output = run_with_input(command, input);
     assert!(output.status.success(), "openssl enc {arguments:?}: {}", text(&output.stderr));
     output.stdout
 }
@@ -73,7 +73,7 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 /// Pseudorandom bytes.
-fn noise(length: usize) -> Vec<u8> {
+fn pseudorandom_bytes(length: usize) -> Vec<u8> {
     let mut state = 1_u64;
     let next = || {
         state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
@@ -94,14 +94,14 @@ const PIECE: usize = 256 << 10;
 #[test]
 fn ciphers_of_openssl_enc_give_the_same_output() {
     let folder = Folder::new("crypt-openssl");
-    let all = noise(3 * PIECE);
+    let all = pseudorandom_bytes(3 * PIECE);
     let ciphers: Vec<(String, usize)> = ["cbc", "ecb", "ctr", "cfb", "ofb"]
         .iter()
         .flat_map(|mode| [128, 192, 256].map(|bits| (format!("aes-{bits}-{mode}"), bits / 8)))
         .chain([("des-ede3-cbc".to_owned(), 24), ("chacha20".to_owned(), 32)])
         .collect();
     for (cipher, key_length) in &ciphers {
-        let key = noise(*key_length);
+        let key = pseudorandom_bytes(*key_length);
         let crypt = Crypt { folder: &folder, keys: &[&key] };
         let (key, iv) = (hex(&key), if cipher.starts_with("des") { &IV[..16] } else { IV });
         let mut theirs = vec![format!("-{cipher}"), "-K".to_owned(), key];
@@ -113,11 +113,11 @@ fn ciphers_of_openssl_enc_give_the_same_output() {
         let theirs: Vec<&str> = theirs.iter().map(String::as_str).collect();
         for length in [0, 1, 15, 16, 17, PIECE - 1, PIECE, PIECE + 1, 2 * PIECE + 16] {
             let plain = &all[..length];
-            let sealed = crypt.good(&[&["-e"], &ours[..]].concat(), plain);
+            let sealed = crypt.run_ok(&[&["-e"], &ours[..]].concat(), plain);
             assert!(sealed == openssl(&[&["-e"], &theirs[..]].concat(), plain), "{cipher}, {length} bytes");
-            assert!(crypt.good(&[&["-d"], &ours[..]].concat(), &sealed) == plain, "{cipher}, {length} bytes, back");
+            assert!(crypt.run_ok(&[&["-d"], &ours[..]].concat(), &sealed) == plain, "{cipher}, {length} bytes, back");
             if length % 16 == 0 {
-                let sealed = crypt.good(&[&["-e", "--no-padding"], &ours[..]].concat(), plain);
+                let sealed = crypt.run_ok(&[&["-e", "--no-padding"], &ours[..]].concat(), plain);
                 let same = openssl(&[&["-e", "-nopad"], &theirs[..]].concat(), plain);
                 assert!(sealed == same && sealed.len() == length, "{cipher}, {length} bytes, no padding");
             }
@@ -134,18 +134,18 @@ fn aeads_append_the_tag_to_the_ciphertext() {
     let plain = b"Ladies and Gentlemen of the class of '99: If I could offer you only one tip for the future, sunscreen would be it.";
     let arguments =
         ["chacha20-poly1305", "--key-fd=3", "--iv=070000004041424344454647", "--aad=50515253c0c1c2c3c4c5c6c7"];
-    let sealed = crypt.good(&[&["-e"], &arguments[..]].concat(), plain);
+    let sealed = crypt.run_ok(&[&["-e"], &arguments[..]].concat(), plain);
     assert_eq!(hex(&sealed[..8]), "d31a8d34648e60db");
     assert_eq!(hex(&sealed[plain.len()..]), "1ae10b594f09e26a7e902ecbd0600691");
-    assert_eq!(crypt.good(&[&["-d"], &arguments[..]].concat(), &sealed), plain);
+    assert_eq!(crypt.run_ok(&[&["-d"], &arguments[..]].concat(), &sealed), plain);
     assert_eq!(leftovers(folder.path()), [""; 0]);
 }
 
 #[test]
 fn messages_of_any_size_are_sealed_and_opened_from_files_and_pipes() {
     let folder = Folder::new("crypt-sizes");
-    let (key, mac_key) = (noise(32), noise(20));
-    let xts = noise(64);
+    let (key, mac_key) = (pseudorandom_bytes(32), pseudorandom_bytes(20));
+    let xts = pseudorandom_bytes(64);
     let cases: [(&[&str], &[&[u8]]); 6] = [
         (&["gcm(aes)", "--iv=000102030405060708090a0b", "--aad=ff"], &[&key]),
         (&["aes-256-gcm", "--iv=000102030405060708090a0b", "--tag-bytes=12"], &[&key]),
@@ -157,19 +157,19 @@ fn messages_of_any_size_are_sealed_and_opened_from_files_and_pipes() {
     for (arguments, keys) in cases {
         let crypt = Crypt { folder: &folder, keys };
         for length in [16, 17, 4096, 100_000, 3 << 20] {
-            let plain = noise(length);
+            let plain = pseudorandom_bytes(length);
             fs::write(folder.path().join("plain"), &plain).unwrap();
             let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
             let (from, to) = (path("plain"), path("sealed"));
-            crypt.good(&[&["-e", "--key-fd=3", "-i", &from, "-o", &to], arguments].concat(), b"");
+            crypt.run_ok(&[&["-e", "--key-fd=3", "-i", &from, "-o", &to], arguments].concat(), b"");
             let sealed = fs::read(&to).unwrap();
             assert_ne!(sealed[..16], plain[..16]);
             assert!(
-                crypt.good(&[&["-e", "--key-fd=3"], arguments].concat(), &plain) == sealed,
+                crypt.run_ok(&[&["-e", "--key-fd=3"], arguments].concat(), &plain) == sealed,
                 "{arguments:?} {length}"
             );
             assert!(
-                crypt.good(&[&["-d", "--key-fd=3"], arguments].concat(), &sealed) == plain,
+                crypt.run_ok(&[&["-d", "--key-fd=3"], arguments].concat(), &sealed) == plain,
                 "{arguments:?} {length}"
             );
         }
@@ -182,11 +182,11 @@ fn messages_of_any_size_are_sealed_and_opened_from_files_and_pipes() {
 #[test]
 fn a_forged_message_is_not_written() {
     let folder = Folder::new("crypt-forged");
-    let key = noise(32);
+    let key = pseudorandom_bytes(32);
     let crypt = Crypt { folder: &folder, keys: &[&key] };
     let nonce = "--iv=000102030405060708090a0b";
     let seal = ["aes-256-gcm", "--key-fd=3", nonce];
-    let sealed = crypt.good(&[&["-e"], &seal[..]].concat(), &noise(1 << 20));
+    let sealed = crypt.run_ok(&[&["-e"], &seal[..]].concat(), &pseudorandom_bytes(1 << 20));
     let out = folder.path().join("plain");
     let out_name = out.to_str().unwrap();
     let mut changed = sealed.clone();
@@ -194,26 +194,26 @@ fn a_forged_message_is_not_written() {
     let mut tag = sealed.clone();
     *tag.last_mut().unwrap() ^= 1;
     for forged in [&changed[..], &tag, &sealed[..sealed.len() - 1], &sealed[1..]] {
-        let (code, message) = crypt.bad(&[&["-d"], &seal[..]].concat(), forged);
+        let (code, message) = crypt.run_refused(&[&["-d"], &seal[..]].concat(), forged);
         assert!(code == 1 && message.starts_with("gantry: standard input: not authentic"), "{code} {message}");
         fs::write(&out, "the old content").unwrap();
-        let (code, _) = crypt.bad(&[&["-d", "-o", out_name], &seal[..]].concat(), forged);
+        let (code, _) = crypt.run_refused(&[&["-d", "-o", out_name], &seal[..]].concat(), forged);
         assert_eq!((code, fs::read(&out).unwrap().as_slice()), (1, &b"the old content"[..]));
     }
     fs::remove_file(&out).unwrap();
-    let (code, message) = crypt.bad(&[&["-d", "-o", out_name], &seal[..]].concat(), &sealed[..15]);
+    let (code, message) = crypt.run_refused(&[&["-d", "-o", out_name], &seal[..]].concat(), &sealed[..15]);
     assert!(code == 1 && message.contains("shorter than its tag of 16 bytes"), "{message}");
     let other = ["aes-256-gcm", "--key-fd=3", nonce, "--aad=00"];
-    assert_eq!(crypt.bad(&[&["-d"], &other[..]].concat(), &sealed).0, 1);
+    assert_eq!(crypt.run_refused(&[&["-d"], &other[..]].concat(), &sealed).0, 1);
     assert_eq!(leftovers(folder.path()), [""; 0]);
 }
 
 #[test]
 fn plaintext_is_not_on_disk_before_its_tag_is_verified() {
     let folder = Folder::new("crypt-disk");
-    let key = noise(32);
+    let key = pseudorandom_bytes(32);
     let crypt = Crypt { folder: &folder, keys: &[&key] };
-    let message = noise(1 << 20);
+    let message = pseudorandom_bytes(1 << 20);
     let out = folder.path().join("plain");
     // Run the command with a limit of 0 bytes for files (ulimit(1p)).
     let without_files = |arguments: &[&str], input: &[u8]| {
@@ -222,7 +222,7 @@ fn plaintext_is_not_on_disk_before_its_tag_is_verified() {
         let inner: Vec<_> = command.get_args().map(std::ffi::OsStr::to_os_string).collect();
         let mut shell = Command::new("sh");
         shell.arg("-c").arg(format!("trap '' XFSZ; ulimit -f 0; {}", inner[1].to_str().unwrap())).args(&inner[2..]);
-        fed(shell, input)
+        run_with_input(shell, input)
     };
     let output = without_files(&["-e"], &message);
     assert!(output.status.success(), "{}", text(&output.stderr));
@@ -239,12 +239,12 @@ fn plaintext_is_not_on_disk_before_its_tag_is_verified() {
 #[test]
 fn the_result_gets_its_name_when_it_is_complete() {
     let folder = Folder::new("crypt-name");
-    let key = noise(16);
+    let key = pseudorandom_bytes(16);
     let crypt = Crypt { folder: &folder, keys: &[&key] };
     let (new, old, link) = (folder.path().join("new"), folder.path().join("old"), folder.path().join("link"));
     for algorithm in [&["aes-128-ctr", "--iv", IV][..], &["aes-128-gcm", "--iv=000102030405060708090a0b"]] {
         let _ = fs::remove_file(&new);
-        crypt.good(&[&["-e", "--key-fd=3", "-o", new.to_str().unwrap()], algorithm].concat(), b"data");
+        crypt.run_ok(&[&["-e", "--key-fd=3", "-o", new.to_str().unwrap()], algorithm].concat(), b"data");
         assert_eq!(fs::metadata(&new).unwrap().mode() & 0o777, 0o600);
         // A replaced file keeps its mode; a link stays a link; input and output may be the same file.
         fs::write(&old, b"data").unwrap();
@@ -252,7 +252,7 @@ fn the_result_gets_its_name_when_it_is_complete() {
         let _ = fs::remove_file(&link);
         std::os::unix::fs::symlink(&old, &link).unwrap();
         let name = link.to_str().unwrap();
-        crypt.good(&[&["-e", "--key-fd=3", "-i", name, "-o", name], algorithm].concat(), b"");
+        crypt.run_ok(&[&["-e", "--key-fd=3", "-i", name, "-o", name], algorithm].concat(), b"");
         assert_eq!(fs::read(&old).unwrap(), fs::read(&new).unwrap());
         assert_eq!(fs::metadata(&old).unwrap().mode() & 0o777, 0o640);
         assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
@@ -265,7 +265,7 @@ fn the_result_gets_its_name_when_it_is_complete() {
 #[test]
 fn an_interrupted_command_leaves_nothing() {
     let folder = Folder::new("crypt-interrupt");
-    let key = noise(16);
+    let key = pseudorandom_bytes(16);
     let crypt = Crypt { folder: &folder, keys: &[&key] };
     let out = folder.path().join("out");
     for algorithm in [&["aes-128-cbc", "--iv", IV][..], &["aes-128-gcm", "--iv=000102030405060708090a0b"]] {
@@ -273,7 +273,7 @@ fn an_interrupted_command_leaves_nothing() {
         let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
         let mut stdin = child.stdin.take().unwrap();
         // This is more than a pipe holds, so the command is running afterwards.
-        stdin.write_all(&noise(1 << 20)).unwrap();
+        stdin.write_all(&pseudorandom_bytes(1 << 20)).unwrap();
         // SIGINT would be ignored if a script runs the tests in the background.
         signal("TERM", child.id());
         assert_eq!(child.wait().unwrap().signal(), Some(15));
@@ -284,14 +284,14 @@ fn an_interrupted_command_leaves_nothing() {
 #[test]
 fn a_pipe_gets_its_bytes_before_the_input_ends() {
     let folder = Folder::new("crypt-pipe");
-    let key = noise(16);
+    let key = pseudorandom_bytes(16);
     let crypt = Crypt { folder: &folder, keys: &[&key] };
     let mut command = crypt.command(&["-e", "aes-128-ctr", "--key-fd=3", "--iv", IV]);
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let (mut stdin, mut stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
     // Send two pieces, so that the first is not the last.
     let feeder = thread::spawn(move || {
-        stdin.write_all(&noise(2 * PIECE)).unwrap();
+        stdin.write_all(&pseudorandom_bytes(2 * PIECE)).unwrap();
         stdin
     });
     let mut first = vec![0; PIECE];
@@ -304,7 +304,7 @@ fn a_pipe_gets_its_bytes_before_the_input_ends() {
 #[test]
 fn a_stream_needs_constant_memory_and_a_message_that_is_too_long_is_refused() {
     let folder = Folder::new("crypt-memory");
-    let key = noise(16);
+    let key = pseudorandom_bytes(16);
     let crypt = Crypt { folder: &folder, keys: &[&key] };
     let big = folder.path().join("big");
     File::create(&big).unwrap().set_len(256 << 20).unwrap();
@@ -333,19 +333,20 @@ fn a_stream_needs_constant_memory_and_a_message_that_is_too_long_is_refused() {
 #[test]
 fn full_disks_are_reported() {
     let folder = Folder::new("crypt-full");
-    let key = noise(16);
+    let key = pseudorandom_bytes(16);
     let crypt = Crypt { folder: &folder, keys: &[&key] };
     for algorithm in [&["aes-128-ctr", "--iv", IV][..], &["aes-128-gcm", "--iv=000102030405060708090a0b"]] {
         let mut command = crypt.command(&[&["-e", "--key-fd=3"], algorithm].concat());
         command.stdin(Stdio::null()).stdout(File::options().write(true).open("/dev/full").unwrap());
         let plain = folder.path().join("plain");
-        fs::write(&plain, noise(100)).unwrap();
+        fs::write(&plain, pseudorandom_bytes(100)).unwrap();
         let output = command.stdin(File::open(&plain).unwrap()).output().unwrap();
         assert_eq!(output.status.code(), Some(1));
         assert_eq!(text(&output.stderr), "gantry: standard output: No space left on device\n");
 
         let to = ["-o", "/dev/full"];
-        let (code, message) = crypt.bad(&[&["-e", "--key-fd=3"], algorithm, &to].concat(), &noise(100));
+        let (code, message) =
+            crypt.run_refused(&[&["-e", "--key-fd=3"], algorithm, &to].concat(), &pseudorandom_bytes(100));
         assert_eq!((code, message.as_str()), (1, "gantry: /dev/full: No space left on device\n"));
         // A limit on file sizes acts like a full disk.
         let limited = folder.path().join("limited");
@@ -353,7 +354,7 @@ fn full_disks_are_reported() {
         let inner: Vec<_> = command.get_args().map(std::ffi::OsStr::to_os_string).collect();
         let mut shell = Command::new("sh");
         shell.arg("-c").arg(format!("trap '' XFSZ; ulimit -f 8; {}", inner[1].to_str().unwrap())).args(&inner[2..]);
-        let output = fed(shell, &noise(1 << 20));
+        let output = run_with_input(shell, &pseudorandom_bytes(1 << 20));
         assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
         assert!(text(&output.stderr).contains("File too large"), "{}", text(&output.stderr));
         assert!(!limited.exists());
@@ -370,7 +371,7 @@ fn a_key_on_the_command_line_is_not_repeated() {
     for given in
         [&["--key", key][..], &[&format!("--key={key}")], &["--key-fd", key], &["--key-fd=3", "--mac-key", key]]
     {
-        let (code, printed) = crypt.bad(&[&["-e", "aes-128-cbc", "--iv", IV], given].concat(), b"");
+        let (code, printed) = crypt.run_refused(&[&["-e", "aes-128-cbc", "--iv", IV], given].concat(), b"");
         assert!(
             code == 2 && printed.contains("-fd takes the number of a descriptor, not a key"),
             "{given:?}: {printed}"
@@ -382,7 +383,7 @@ fn a_key_on_the_command_line_is_not_repeated() {
 #[test]
 fn mistakes_are_reported_before_anything_is_written() {
     let folder = Folder::new("crypt-mistakes");
-    let key = noise(16);
+    let key = pseudorandom_bytes(16);
     let crypt = Crypt { folder: &folder, keys: &[&key, b""] };
     let cbc = ["aes-128-cbc", "--key-fd=3"];
     for (arguments, code, message) in [
@@ -430,12 +431,12 @@ fn mistakes_are_reported_before_anything_is_written() {
             "15 bytes, and aes-128-cbc takes whole blocks",
         ),
     ] {
-        let (real, printed) = crypt.bad(arguments, &noise(15));
+        let (real, printed) = crypt.run_refused(arguments, &pseudorandom_bytes(15));
         assert!(real == code && printed.contains(message), "{arguments:?}: {real} {printed}");
     }
-    let (code, printed) = crypt.bad(&[&["-d", "--iv", IV], &cbc[..]].concat(), &noise(16));
+    let (code, printed) = crypt.run_refused(&[&["-d", "--iv", IV], &cbc[..]].concat(), &pseudorandom_bytes(16));
     assert!(code == 1 && printed.contains("the padding is wrong"), "{printed}");
-    let (code, printed) = crypt.bad(&[&["-d", "--iv", IV], &cbc[..]].concat(), b"");
+    let (code, printed) = crypt.run_refused(&[&["-d", "--iv", IV], &cbc[..]].concat(), b"");
     assert!(
         code == 1 && printed.contains("0 bytes, and aes-128-cbc takes whole blocks of 16, at least one"),
         "{printed}"

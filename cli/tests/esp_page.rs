@@ -5,7 +5,7 @@ mod gantry;
 
 use std::path::Path;
 
-use book::{Example, Special, blocks, commands, compare};
+use book::{Directive, Example, blocks, commands, compare};
 
 /// The reason in the comment above the blocks that this test runs.
 const MARK: &str = "cli/tests/esp_page.rs";
@@ -25,9 +25,9 @@ fn the_tunnel_of_the_book_comes_up_and_lets_nothing_out() {
     if let Some((_, missing)) = needed.into_iter().find(|(path, _)| !Path::new(path).exists()) {
         return gantry_lab::skip(missing);
     }
-    let is_ours = |special: &Special| matches!(special, Special::NotRun(reason) if reason == MARK);
+    let is_ours = |directive: &Directive| matches!(directive, Directive::NotRun(reason) if reason == MARK);
     let blocks = blocks("esp.md");
-    let examples: Vec<Example> = blocks.iter().filter(|block| is_ours(&block.special)).flat_map(commands).collect();
+    let examples: Vec<Example> = blocks.iter().filter(|block| is_ours(&block.directive)).flat_map(commands).collect();
     assert!(examples.len() > 40, "{} commands", examples.len());
     let vary = |example: Example| Example { numbers_vary: true, ..example };
     let found = compare("esp.md", &examples.into_iter().map(vary).collect::<Vec<_>>());

@@ -20,11 +20,13 @@ use std::fs;
 use std::io::Write as _;
 use std::process::Command;
 
-use book::{Block, Difference, Example, Machine, Special, agrees, blocks, book, commands, compare, pages};
+use book::{
+    Block, Difference, Directive, Example, PageSandbox, blocks, book, commands, compare, output_matches, pages,
+};
 use gantry::text;
 
 /// Writes the program's output into a page, with `GANTRY_DECLARE=1`.
-fn declare(page: &str, found: &[Difference]) {
+fn rewrite_page(page: &str, found: &[Difference]) {
     let path = book().join(page);
     let mut lines: Vec<String> = fs::read_to_string(&path).unwrap().lines().map(str::to_owned).collect();
     for (first, count, new) in found.iter().rev().filter_map(|difference| difference.should_be.clone()) {
@@ -37,8 +39,8 @@ fn declare(page: &str, found: &[Difference]) {
 fn differences(page: &str) -> Vec<Difference> {
     let (mut examples, mut left_out) = (Vec::new(), Vec::new());
     for block in blocks(page).iter().filter(|block| block.language == "console") {
-        match &block.special {
-            Special::NotRun(reason) => left_out.push((block.line, commands(block).len(), reason.clone())),
+        match &block.directive {
+            Directive::NotRun(reason) => left_out.push((block.line, commands(block).len(), reason.clone())),
             _ => examples.extend(commands(block)),
         }
     }
@@ -53,16 +55,16 @@ fn differences(page: &str) -> Vec<Difference> {
 }
 
 /// Programs that pages need and machines may lack.
-const NEEDED: &[(&str, &str)] = &[("guide-tls.md", "openssl"), ("monitoring.md", "curl")];
+const REQUIRED_PROGRAMS: &[(&str, &str)] = &[("guide-tls.md", "openssl"), ("monitoring.md", "curl")];
 
-fn follows(page: &str) {
-    let needed = NEEDED.iter().filter(|(of, _)| *of == page).map(|&(_, program)| program);
+fn check_page(page: &str) {
+    let needed = REQUIRED_PROGRAMS.iter().filter(|(of, _)| *of == page).map(|&(_, program)| program);
     if let Some(missing) = needed.into_iter().find(|program| Command::new(program).arg("--version").output().is_err()) {
         return gantry_lab::skip(missing);
     }
     let found = differences(page);
     if std::env::var_os("GANTRY_DECLARE").is_some() {
-        declare(page, &found);
+        rewrite_page(page, &found);
     }
     let messages: Vec<&str> = found.iter().map(|difference| &*difference.message).collect();
     assert!(messages.is_empty(), "{}", messages.join("\n"));
@@ -73,7 +75,7 @@ macro_rules! pages {
         const RUN: &[&str] = &[$($page),+];
         $(#[test]
         fn $test() {
-            follows($page);
+            check_page($page);
         })+
     };
 }
@@ -97,7 +99,7 @@ pages! {
 fn every_page_with_commands_is_run() {
     for page in pages() {
         let blocks = blocks(&page);
-        let runs = |block: &&Block| block.language == "console" && !matches!(block.special, Special::NotRun(_));
+        let runs = |block: &&Block| block.language == "console" && !matches!(block.directive, Directive::NotRun(_));
         assert!(
             RUN.contains(&&*page) || blocks.iter().find(runs).is_none(),
             "{page} has commands, and no test runs them"
@@ -125,10 +127,10 @@ fn every_page_with_commands_is_run() {
 }
 
 /// Commands that are not in every build.
-const ELSEWHERE: &[&str] = &["advise"];
+const OPTIONAL_COMMANDS: &[&str] = &["advise"];
 
 /// Returns the first name or option of a command that the program's help does not have.
-fn unknown(command: &str) -> Option<String> {
+fn unknown_word(command: &str) -> Option<String> {
     let words = command.split_whitespace().skip_while(|word| word.rsplit('/').next() != Some("gantry")).skip(1);
     let words: Vec<&str> =
         words.take_while(|word| !["--", "|", "||", "&", "&&", ";", ">", "#"].contains(word)).collect();
@@ -145,7 +147,7 @@ fn unknown(command: &str) -> Option<String> {
             names.push(name);
         }
     }
-    if names.is_empty() || ELSEWHERE.contains(&names[0]) {
+    if names.is_empty() || OPTIONAL_COMMANDS.contains(&names[0]) {
         return None;
     }
     let output = help(&names);
@@ -159,18 +161,24 @@ fn unknown(command: &str) -> Option<String> {
 #[test]
 fn commands_that_are_not_run_have_known_names_and_options() {
     for page in pages() {
-        for block in blocks(&page).iter().filter(|block| matches!(block.special, Special::NotRun(_))) {
+        for block in blocks(&page).iter().filter(|block| matches!(block.directive, Directive::NotRun(_))) {
             for example in commands(block) {
-                assert_eq!(unknown(&example.command), None, "docs/src/{page}:{}", example.line);
+                assert_eq!(unknown_word(&example.command), None, "docs/src/{page}:{}", example.line);
             }
         }
     }
     assert_eq!(
-        unknown("sudo gantry openssl config --sistem").as_deref(),
+        unknown_word("sudo gantry openssl config --sistem").as_deref(),
         Some("--sistem of: sudo gantry openssl config --sistem")
     );
-    assert_eq!(unknown("gantry openssl conf --system").as_deref(), Some("openssl of: gantry openssl conf --system"));
-    assert_eq!(unknown("gantry --devices null=on chek").as_deref(), Some("chek of: gantry --devices null=on chek"));
+    assert_eq!(
+        unknown_word("gantry openssl conf --system").as_deref(),
+        Some("openssl of: gantry openssl conf --system")
+    );
+    assert_eq!(
+        unknown_word("gantry --devices null=on chek").as_deref(),
+        Some("chek of: gantry --devices null=on chek")
+    );
 }
 
 #[test]
@@ -224,7 +232,7 @@ fn a_wrong_command_or_output_is_found() {
         status,
         numbers_vary: false,
     };
-    let machine = Machine::new("wrong.md");
+    let machine = PageSandbox::new("wrong.md");
     machine.run(&[
         example("gantry devices >/dev/null", &[], 0),
         example("gantry device", &[], 0),
@@ -235,7 +243,7 @@ fn a_wrong_command_or_output_is_found() {
     assert_eq!(machine.result_of(2), None);
 
     let agree = |expected: &[&str], lines: &[&str], vary| {
-        agrees(&expected.iter().map(|&line| line.to_owned()).collect::<Vec<_>>(), lines, vary)
+        output_matches(&expected.iter().map(|&line| line.to_owned()).collect::<Vec<_>>(), lines, vary)
     };
     assert!(agree(&["a", "...", "z"], &["a", "b", "c", "z"], false));
     assert!(!agree(&["a", "..."], &["b", "c"], false));

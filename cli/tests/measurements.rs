@@ -87,21 +87,21 @@ fn a_family_is_measured_completely_and_commas_separate_names() {
 }
 
 /// Asks the command to end. A shell that runs the tests in the background would ignore SIGINT.
-fn end(child: &Child) {
+fn terminate(child: &Child) {
     signal("TERM", child.id());
 }
 
-const SLOW: [&str; 10] =
+const SLOW_MEASUREMENT: [&str; 10] =
     ["speed", "sha256", "--device", "software", "--bytes", "64", "--batch", "1,2,4,8", "--seconds", "2"];
 
 #[test]
 fn an_interrupted_command_prints_the_row_in_progress() {
-    let mut child = command(&SLOW).arg("--csv").stdout(Stdio::piped()).spawn().unwrap();
+    let mut child = command(&SLOW_MEASUREMENT).arg("--csv").stdout(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
     assert!(lines.next().unwrap().starts_with("algorithm,") && lines.next().unwrap().starts_with("sha256,"));
     // The next row is in progress by then, and takes two seconds.
     thread::sleep(Duration::from_millis(300));
-    end(&child);
+    terminate(&child);
     let rows: Vec<String> = lines.collect();
     assert!(!rows.is_empty() && rows.len() < 3, "the interrupted row, and perhaps an earlier one: {rows:?}");
     assert_eq!(child.wait().unwrap().signal(), Some(libc::SIGTERM));
@@ -111,7 +111,8 @@ fn an_interrupted_command_prints_the_row_in_progress() {
 fn json_and_drawings_are_complete_after_an_interruption() {
     let folder = Folder::new("early");
     let file = folder.path().join("early.svg").display().to_string();
-    let mut child = command(&SLOW).args(["--json", "--plot", &file]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut child =
+        command(&SLOW_MEASUREMENT).args(["--json", "--plot", &file]).stdout(Stdio::piped()).spawn().unwrap();
     let status = format!("/proc/{}/status", child.id());
     let blocked = || {
         let status = fs::read_to_string(&status).unwrap();
@@ -122,7 +123,7 @@ fn json_and_drawings_are_complete_after_an_interruption() {
         thread::sleep(Duration::from_millis(5));
     }
     thread::sleep(Duration::from_millis(500));
-    end(&child);
+    terminate(&child);
     let mut message = String::new();
     child.stdout.take().unwrap().read_to_string(&mut message).unwrap();
     assert_eq!(child.wait().unwrap().signal(), Some(libc::SIGTERM));

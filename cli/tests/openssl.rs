@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::Command;
 
 use gantry::{run, status_and_stderr, text};
-use installed::{Installed, earlier, is_installed, row};
+use installed::{Installed, earlier_lines, is_installed, row};
 use nix::unistd::Uid;
 use rustix::fs::{XattrFlags, getxattr, setxattr};
 
@@ -62,7 +62,7 @@ fn a_configuration_that_could_not_be_measured_says_so() {
 #[test]
 fn a_configuration_that_is_a_link_stays_one() {
     let installed = Installed::new("link");
-    let file = installed.write("file.cnf", &format!("# theirs\n{}", earlier()));
+    let file = installed.write("file.cnf", &format!("# theirs\n{}", earlier_lines()));
     let link = installed.0.join("link.cnf");
     std::os::unix::fs::symlink("file.cnf", &link).unwrap();
     let config = ["openssl", "config", "--file", link.to_str().unwrap()];
@@ -93,7 +93,7 @@ fn a_configuration_keeps_its_owner_and_attributes() {
         ("system.posix_acl_access", [&2_u32.to_le_bytes()[..], &list].concat()),
     ];
     let installed = Installed::new("owner");
-    let file = installed.write("openssl.cnf", &earlier());
+    let file = installed.write("openssl.cnf", &earlier_lines());
     chown(&file, Some(1234), Some(5678)).unwrap();
     let supported: Vec<_> =
         attributes.iter().filter(|(name, value)| setxattr(&file, *name, value, XattrFlags::empty()).is_ok()).collect();
@@ -120,7 +120,7 @@ fn a_configuration_keeps_its_owner_and_attributes() {
 #[test]
 fn links_beside_a_configuration_are_not_followed() {
     let installed = Installed::new("links");
-    let file = installed.write("openssl.cnf", &earlier());
+    let file = installed.write("openssl.cnf", &earlier_lines());
     let old = installed.write("theirs", "theirs\n");
     let links = ["openssl.cnf.gantry-new", "openssl.cnf.before-gantry"].map(|name| installed.0.join(name));
     let config = ["openssl", "config", "--file", file.to_str().unwrap()];
@@ -130,7 +130,7 @@ fn links_beside_a_configuration_are_not_followed() {
         let refused = installed.command(Path::new("/dev/null"), &config).output().unwrap();
         let error = format!("gantry: {}: File exists\n", links[1].display());
         assert_eq!(status_and_stderr(&refused), (1, error));
-        assert_eq!(fs::read_to_string(&file).unwrap(), earlier());
+        assert_eq!(fs::read_to_string(&file).unwrap(), earlier_lines());
         fs::remove_file(&links[1]).unwrap();
     }
     installed.says(Path::new("/dev/null"), &config);
@@ -145,7 +145,7 @@ fn a_configuration_of_root_leads_to_a_module_of_root() {
         return gantry_lab::skip("root");
     }
     let installed = Installed::new("module");
-    let file = installed.write("openssl.cnf", &earlier());
+    let file = installed.write("openssl.cnf", &earlier_lines());
     let (module, built) = (installed.module(), installed.0.join("built"));
     fs::rename(&module, &built).unwrap();
     fs::copy(&built, &module).unwrap();
@@ -153,7 +153,7 @@ fn a_configuration_of_root_leads_to_a_module_of_root() {
     let config = ["openssl", "config", "--file", file.to_str().unwrap()];
     let (code, error) = status_and_stderr(&installed.command(Path::new("/dev/null"), &config).output().unwrap());
     assert!(code == 1 && error.contains("gantry.so does not belong to root, "), "{code} {error}");
-    assert_eq!(fs::read_to_string(&file).unwrap(), earlier());
+    assert_eq!(fs::read_to_string(&file).unwrap(), earlier_lines());
     chown(&file, Some(1234), None).unwrap();
     installed.says(Path::new("/dev/null"), &config);
 }
@@ -168,14 +168,14 @@ fn a_read_only_configuration_is_not_replaced() {
         return;
     }
     let installed = Installed::new("read-only");
-    let file = installed.write("openssl.cnf", &earlier());
+    let file = installed.write("openssl.cnf", &earlier_lines());
     chown(&installed.0, Some(65534), Some(65534)).unwrap();
     let mut config = Command::new("setpriv");
     config.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]).arg(installed.0.join("bin/gantry"));
     config.args(["openssl", "config", "--file"]).arg(&file).current_dir("/");
     let error = format!("gantry: {}: Permission denied\n", file.display());
     assert_eq!(status_and_stderr(&config.output().unwrap()), (1, error));
-    assert_eq!(fs::read_to_string(&file).unwrap(), earlier());
+    assert_eq!(fs::read_to_string(&file).unwrap(), earlier_lines());
     assert!(!installed.0.join("openssl.cnf.before-gantry").exists());
 }
 

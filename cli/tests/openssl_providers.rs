@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use gantry::{status_and_stderr, text};
-use installed::{EVERYTHING, Installed, earlier};
+use installed::{EVERYTHING, Installed, earlier_lines};
 
 /// Property queries of programs, in addition to the default properties of the configuration.
 const QUERIES: [&str; 7] =
@@ -262,7 +262,7 @@ fn each_algorithm_keeps_its_provider(installed: &Installed, release: &Release) {
     for (name, row, becomes) in table() {
         let text = fill(&row);
         let before = release.answers(&installed.write("before.cnf", &text));
-        let file = installed.write("openssl.cnf", &(text.clone() + &earlier()));
+        let file = installed.write("openssl.cnf", &(text.clone() + &earlier_lines()));
         let config = |options: &[&str]| {
             let (code, message) = config(installed, &file, options);
             (code, message, fs::read_to_string(&file).unwrap())
@@ -273,7 +273,7 @@ fn each_algorithm_keeps_its_provider(installed: &Installed, release: &Release) {
                 if code != 1 || !message.contains(error) {
                     let _ = writeln!(wrong, "{name}: ends with {code}: {message}");
                 }
-                if new != text.clone() + &earlier() {
+                if new != text.clone() + &earlier_lines() {
                     let _ =
                         writeln!(wrong, "{name}: changed; now: {:?}", differences(&before, &release.answers(&file)));
                 }

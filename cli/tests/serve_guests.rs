@@ -14,7 +14,7 @@ use gantry::{Folder, command, stdout};
 use gantry_abi_virtio_crypto::constants::{cipher, operation};
 use gantry_lab::wait_until;
 use gantry_runtime::Config;
-use gantry_vhost_user_front::load::Load;
+use gantry_vhost_user_front::load::LoadGenerator;
 use gantry_vhost_user_front::parameters::{Cipher, Layout, Parameters};
 use gantry_vhost_user_front::request::{Operands, ParameterSource, Request};
 use gantry_vhost_user_front::{Guest, Setup};
@@ -38,7 +38,7 @@ gantry_lab::in_guest! {
         let peace = run_all_clients(&folder);
         // Only these two guests have requests in flight, eight each, so larger bursts are shared.
         for name in ["vm1", "vm2"] {
-            let [requests, burst_sum] = ["requests", "company"].map(|number| server.number(name, number));
+            let [requests, burst_sum] = ["requests", "burst_sum"].map(|number| server.number(name, number));
             assert!(burst_sum > IN_FLIGHT as u64 * requests, "{name}: {burst_sum} for {requests}");
         }
         let stop = AtomicBool::new(false);
@@ -196,13 +196,13 @@ fn encrypt_as_program() -> u64 {
 /// Encrypts as a guest with several requests in flight. The total number of requests is the same as the program's.
 fn encrypt_as_guest(path: &Path) -> u64 {
     let reference = session(&[]);
-    let mut guest = Guest::connect(path, &Setup { patience: Duration::from_mins(1), ..Setup::qemu() }).unwrap();
+    let mut guest = Guest::connect(path, &Setup { answer_timeout: Duration::from_mins(1), ..Setup::qemu() }).unwrap();
     let encrypt = Cipher { algorithm: cipher::AES_CBC, key: &KEY, encrypt: true };
     let by = ParameterSource::Session(guest.open(&Parameters::Cipher(encrypt)).unwrap().id);
     for round in 0..ROUNDS {
         let answers: Vec<_> = (0..IN_FLIGHT).map(|at| known_answer(&reference, round, at)).collect();
         let request = |(data, _): &(Vec<u8>, Vec<u8>)| {
-            guest.format().request(operation::CIPHER_ENCRYPT, by, &Operands::Cipher { iv: &IV, data })
+            guest.format().build_request(operation::CIPHER_ENCRYPT, by, &Operands::Cipher { iv: &IV, data })
         };
         let requests: Vec<Request> = answers.iter().map(request).collect();
         for (reply, (_, sealed)) in guest.run_all(0, &requests).unwrap().iter().zip(&answers) {
@@ -215,14 +215,14 @@ fn encrypt_as_guest(path: &Path) -> u64 {
 /// Acts as a guest that floods its device with requests for unknown sessions, breaks its ring, and restarts.
 fn attack(path: &Path, stop: &AtomicBool) {
     while !stop.load(Ordering::Relaxed) {
-        let lies = Load::new(path, Layout::Qemu10, 1024, 64).and_then(Load::with_unknown_sessions);
+        let lies = LoadGenerator::new(path, Layout::Qemu10, 1024, 64).and_then(LoadGenerator::with_unknown_sessions);
         let done = lies.and_then(|mut lies| lies.run(Duration::from_millis(200))).unwrap();
         assert_eq!(done.refused, done.requests);
         let mut guest = Guest::connect(path, &Setup::qemu()).unwrap();
         // An index beyond the ring's descriptors.
-        guest.queues[0].ring.offer(60_000).unwrap();
+        guest.queues[0].ring.offer_head(60_000).unwrap();
         guest.queues[0].ring.publish().unwrap();
-        assert_eq!(guest.queues[0].ring.wait(Duration::from_millis(100)).unwrap(), None);
+        assert_eq!(guest.queues[0].ring.wait_for_used(Duration::from_millis(100)).unwrap(), None);
     }
 }
 

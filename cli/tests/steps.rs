@@ -6,10 +6,10 @@ use std::path::Path;
 use std::process::Command;
 
 use gantry::{Folder, command, text};
-use gantry_lab::memory::many;
+use gantry_lab::memory::concat_parts;
 
 /// Returns the number of instructions of a command, even if the command fails. `None` without valgrind.
-fn instructions(arguments: &[&str], folder: &Path) -> Option<u64> {
+fn count_instructions(arguments: &[&str], folder: &Path) -> Option<u64> {
     let program = command(arguments);
     let mut valgrind = Command::new("valgrind");
     valgrind.args(["--tool=cachegrind", "--cache-sim=no", "--cachegrind-out-file=/dev/null"]);
@@ -34,7 +34,7 @@ fn assert_grows_as_its_input(name: &str, least: usize, arguments: &[&str], make:
     let folder = Folder::new(name);
     let count = |size| {
         make(&folder, size);
-        instructions(arguments, folder.path())
+        count_instructions(arguments, folder.path())
     };
     let Some(counts) = [least, 2 * least, 4 * least].into_iter().map(count).collect::<Option<Vec<_>>>() else {
         return gantry_lab::skip("valgrind");
@@ -51,7 +51,7 @@ fn many_layers_of_a_torrent_take_linear_work() {
         let file = |file: usize| format!("5:{file:05}d0:d6:lengthi32768e11:pieces root{}ee", root(file));
         let layer = |file: usize| format!("{}64:{}", root(file), "x".repeat(64));
         let info = "e12:meta versioni2e4:name1:n12:piece lengthi16384ee12:piece layersd";
-        let [files, layers] = [many(size, file), many(size, layer)];
+        let [files, layers] = [concat_parts(size, file), concat_parts(size, layer)];
         folder.write("torrent", &format!("d4:infod9:file treed{files}{info}{layers}ee"));
     });
 }
@@ -61,14 +61,14 @@ const ADVISE: [&str; 3] = ["advise", "--", "true"];
 #[test]
 fn many_lines_of_a_configuration_take_linear_work() {
     assert_grows_as_its_input("steps-lines", 2000, &ADVISE, |folder, size| {
-        folder.write("openssl.cnf", &many(size, |line| format!("{line} = x\n")));
+        folder.write("openssl.cnf", &concat_parts(size, |line| format!("{line} = x\n")));
     });
 }
 
 #[test]
 fn many_providers_of_a_configuration_take_linear_work() {
     assert_grows_as_its_input("steps-providers", 500, &ADVISE, |folder, size| {
-        let lines = many(size, |line| format!("{line}.default = list\n"));
+        let lines = concat_parts(size, |line| format!("{line}.default = list\n"));
         let gantry = "gantry = ours\n[ours]\nactivate = 1\n";
         let begin = "openssl_conf = init\n[init]\nproviders = list\n[list]\n";
         folder.write("openssl.cnf", &format!("{begin}{lines}{gantry}"));
@@ -93,7 +93,7 @@ fn many_rows_of_statistics_take_linear_work() {
                 format!("{{{site},{numbers}}},")
             };
             let process = r#"{"pid":4194305,"program":"x","started":1,"written":1}"#;
-            let rows = many(size, row);
+            let rows = concat_parts(size, row);
             let text = format!(r#"{{"processes":[{process}],"rows":[{}]}}"#, rows.trim_end_matches(','));
             folder.write(if file == "a" { "4194305.1.1.json" } else { "4194305.1.2.json" }, &text);
         }
@@ -108,7 +108,7 @@ const SHA256: &str = "3f79bb7b435b05321651daefd374cdc681dc06faa65e374e38337b88ca
 fn many_files_that_may_have_moved_take_linear_work() {
     assert_grows_as_its_input("steps-audit", 750, &["sum", "audit", "list", "dir"], |folder, size| {
         (0..size).for_each(|file| drop(folder.write(&format!("dir/new{file}"), "e")));
-        let lines = many(size, |file| format!("1,{file:032x},{SHA256},./old{file}\n"));
+        let lines = concat_parts(size, |file| format!("1,{file:032x},{SHA256},./old{file}\n"));
         folder.write("list", &format!("%%%% HASHDEEP-1.0\n%%%% size,md5,sha256,filename\n{lines}"));
     });
 }

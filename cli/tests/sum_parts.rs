@@ -5,7 +5,7 @@ mod gantry;
 use std::fs;
 use std::process::Command;
 
-use gantry::{Folder, command, failure, fed, run, stdout, text};
+use gantry::{Folder, command, failure, run, run_with_input, stdout, text};
 
 const HASHLIB: &str = "\
 import base64, hashlib, sys
@@ -68,7 +68,7 @@ fn values_of_parts_follow_the_rule_and_their_size_is_found() {
 
 /// Returns the output of `gantry sum`, which reads `content` from a pipe and must succeed.
 fn of_pipe(arguments: &[&str], content: &[u8]) -> String {
-    let output = fed(command(&[&["sum"], arguments, &["-"]].concat()), content);
+    let output = run_with_input(command(&[&["sum"], arguments, &["-"]].concat()), content);
     assert!(output.status.success(), "{arguments:?}: {}", text(&output.stdout));
     text(&output.stdout)
 }
@@ -159,10 +159,10 @@ fn pipes_are_read_once_for_all_part_sizes() {
     let path = file(&folder, 20_000_003);
     let value = stdout(&["sum", "--parts", "10000002", &path]);
     let (value, _) = value.split_once(' ').unwrap();
-    let output = fed(command(&["sum", "--etag", value, "-"]), &fs::read(&path).unwrap());
+    let output = run_with_input(command(&["sum", "--etag", value, "-"]), &fs::read(&path).unwrap());
     let words = "-: no part size that was tried fits; possible are 10000002 to 20000002 bytes\n";
     assert_eq!((output.status.code(), text(&output.stdout)), (Some(1), words.to_owned()));
-    let output = fed(command(&["sum", "--etag", value, "-"]), b"");
+    let output = run_with_input(command(&["sum", "--etag", value, "-"]), b"");
     assert_eq!((output.status.code(), text(&output.stdout)), (Some(1), "-: FAILED\n".to_owned()));
 }
 

@@ -8,38 +8,38 @@ use crate::case::{Answer, Case, CaseError, Placement, run, run_batch};
 use crate::generate;
 use crate::report::Tally;
 use crate::rng::Rng;
-use crate::{Random, Suite, is_slow, reduced};
+use crate::{Random, Suite, is_slow, request_count};
 
 /// Checks batch sizes from 1 to 100.
 pub(crate) fn check(suite: &Suite<'_>, tally: &mut Tally) {
-    let most = reduced(suite.algorithm, 100);
-    for count in (1..most).step_by(suite.step).chain([most]) {
-        if !tally.has_time() {
+    let max_count = request_count(suite.algorithm, 100);
+    for count in (1..max_count).step_by(suite.step).chain([max_count]) {
+        if !tally.begin_step() {
             continue;
         }
-        let mut rng = Rng::of(suite.seed, suite.algorithm, 1000 + count);
+        let mut rng = Rng::for_purpose(suite.seed, suite.algorithm, 1000 + count);
         check_batch(suite, &mut rng, count as usize, tally);
     }
 }
 
 /// Runs rounds of one request or one batch, each with its own seed, up to the given number or the time limit.
-pub(crate) fn random(suite: &Suite<'_>, tally: &mut Tally) {
+pub(crate) fn check_random(suite: &Suite<'_>, tally: &mut Tally) {
     let start = Instant::now();
-    let most = reduced(suite.algorithm, if is_slow(suite.algorithm) { 8 } else { 100 }) as usize;
+    let max_count = request_count(suite.algorithm, if is_slow(suite.algorithm) { 8 } else { 100 }) as usize;
     for round in 0.. {
         match suite.random {
-            _ if round > 0 && tally.is_late() => break,
-            _ if tally.is_timed() => {}
-            Random::Rounds(rounds) if round >= reduced(suite.algorithm, rounds) => break,
+            _ if round > 0 && tally.is_past_deadline() => break,
+            _ if tally.has_deadline() => {}
+            Random::Rounds(rounds) if round >= request_count(suite.algorithm, rounds) => break,
             Random::Time(time) if round > 0 && start.elapsed() >= time => break,
             _ => {}
         }
         tally.seed = suite.seed.wrapping_add(round);
-        let mut rng = Rng::of(tally.seed, suite.algorithm, 0);
+        let mut rng = Rng::for_purpose(tally.seed, suite.algorithm, 0);
         if rng.below(3) == 0 {
             check_single(suite, &mut rng, tally);
         } else {
-            let count = 1 + rng.below(most);
+            let count = 1 + rng.below(max_count);
             check_batch(suite, &mut rng, count, tally);
         }
         if !suite.subject.is_ready() {
@@ -50,20 +50,20 @@ pub(crate) fn random(suite: &Suite<'_>, tally: &mut Tally) {
 
 fn check_batch(suite: &Suite<'_>, rng: &mut Rng, count: usize, tally: &mut Tally) {
     let Some((params, operation)) = draw_params(suite, rng, tally) else { return };
-    let one_way = if rng.below(3) == 0 { direction(operation) } else { Direction::Both };
-    let lengths: Vec<usize> = (0..count).map(|_| generate::bytes(rng)).collect();
+    let session_direction = if rng.below(3) == 0 { direction_of(operation) } else { Direction::Both };
+    let lengths: Vec<usize> = (0..count).map(|_| generate::data_length(rng)).collect();
     let result = make_cases(suite, rng, &params, operation, &lengths).and_then(|cases| {
-        let session = suite.subject.session(params.clone().with_direction(one_way))?;
+        let session = suite.subject.session(params.clone().with_direction(session_direction))?;
         let placed: Vec<(&Case, Placement)> = cases.iter().map(|(case, _)| (case, suite.placement(rng))).collect();
         let answers = run_batch(&session, &placed)?;
         Ok((cases, answers))
     });
     match result {
-        Err(error) => tally.judge(Err(error), || format!("{operation}, a batch of {count}, {params:?}")),
+        Err(error) => tally.record(Err(error), || format!("{operation}, a batch of {count}, {params:?}")),
         Ok((cases, answers)) => {
             for (index, ((case, expected), answer)) in cases.iter().zip(answers).enumerate() {
                 let bytes = case.input.len();
-                tally.judge(suite.compare(&params, case, answer, expected), || {
+                tally.record(suite.compare(&params, case, answer, expected), || {
                     format!("{operation}, request {index} of {count}, {bytes} bytes, {params:?}")
                 });
             }
@@ -73,13 +73,13 @@ fn check_batch(suite: &Suite<'_>, rng: &mut Rng, count: usize, tally: &mut Tally
 
 fn check_single(suite: &Suite<'_>, rng: &mut Rng, tally: &mut Tally) {
     let Some((params, operation)) = draw_params(suite, rng, tally) else { return };
-    let bytes = generate::bytes(rng);
+    let bytes = generate::data_length(rng);
     let result = make_cases(suite, rng, &params, operation, &[bytes]).and_then(|cases| {
         let session = suite.subject.session(params.clone())?;
         let (case, expected) = &cases[0];
         suite.compare(&params, case, run(&session, case, suite.placement(rng)), expected)
     });
-    tally.judge(result, || format!("{operation}, {bytes} bytes by itself, {params:?}"));
+    tally.record(result, || format!("{operation}, {bytes} bytes by itself, {params:?}"));
 }
 
 /// Draws random parameters, and an operation that the device offers.
@@ -133,7 +133,7 @@ pub(crate) fn make_cases(
             _ => (Case { operation, tag: output, ..sealed }, Vec::new()),
         };
         if rng.below(4) == 0 {
-            generate::damage(rng, &mut case.tag);
+            generate::flip_bit(rng, &mut case.tag);
             return Ok((case, Answer::Refused(Outcome::BadTag)));
         }
         Ok((case, Answer::Done { output: opened, tag: Vec::new() }))
@@ -146,7 +146,7 @@ fn unprotect_case(rng: &mut Rng, mut packet: Vec<u8>, made: &Case, params: &Sess
     let start = params.algorithm().info().payload_start();
     let output = [&made.input[start..start + made.room], &made.aad].concat();
     if rng.below(4) == 0 {
-        generate::damage(rng, &mut packet[8..]);
+        generate::flip_bit(rng, &mut packet[8..]);
         return (Case::unprotect(&made.iv, packet), Answer::Refused(Outcome::BadTag));
     }
     (Case::unprotect(&made.iv, packet), Answer::Done { output, tag: Vec::new() })
@@ -180,7 +180,7 @@ fn decompress_case(rng: &mut Rng, mut compressed: Vec<u8>, data: Vec<u8>) -> (Ca
     }
 }
 
-fn direction(operation: Operation) -> Direction {
+fn direction_of(operation: Operation) -> Direction {
     match operation {
         Operation::Encrypt | Operation::Seal | Operation::Sign | Operation::Protect => Direction::Encrypt,
         Operation::Decrypt | Operation::Open | Operation::Unprotect => Direction::Decrypt,

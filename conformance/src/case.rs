@@ -3,7 +3,7 @@
 use gantry_core::driver::{Fields, Operands};
 use gantry_core::{AlgorithmInfo, Error, Kind, Operation, Outcome, Request, Session, SessionParams};
 
-use crate::guard::Guarded;
+use crate::guard::GuardedBuffer;
 
 /// The reason why a case did not give the required answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -126,12 +126,12 @@ impl Placement {
 /// A case in memory, ready to be run once.
 pub(crate) struct PlacedCase<'c> {
     case: &'c Case,
-    iv: Guarded,
-    aad: Guarded,
+    iv: GuardedBuffer,
+    aad: GuardedBuffer,
     /// `None` when the input lies in `output`.
-    input: Option<Guarded>,
-    output: Guarded,
-    tag: Guarded,
+    input: Option<GuardedBuffer>,
+    output: GuardedBuffer,
+    tag: GuardedBuffer,
     /// Length of the result of compression or encipherment; for packets, the bytes of the payload.
     written: usize,
     /// The next header of a packet.
@@ -145,22 +145,22 @@ impl<'c> PlacedCase<'c> {
         let (info, tag_len) = (session.algorithm().info(), session.tag_len());
         let Placement { in_place, offset } = placement;
         let row = case.operation.info();
-        let takes_place = row.in_place && (in_place || row.kind == Kind::Packet);
-        let (input, output) = if takes_place {
-            (None, Guarded::new(&case.input, offset))
+        let runs_in_place = row.in_place && (in_place || row.kind == Kind::Packet);
+        let (input, output) = if runs_in_place {
+            (None, GuardedBuffer::new(&case.input, offset))
         } else {
             let length = match row.output {
                 _ if row.kind == Kind::Compression => case.room,
                 length => info.length(length, case.input.len(), tag_len),
             };
-            (Some(Guarded::new(&case.input, offset)), Guarded::poisoned(length, 3 * offset % 64))
+            (Some(GuardedBuffer::new(&case.input, offset)), GuardedBuffer::poisoned(length, 3 * offset % 64))
         };
         let tag = if row.kind != Kind::Packet && row.writes_tag() {
-            Guarded::poisoned(info.length(row.tag, 0, tag_len), 5 * offset % 64)
+            GuardedBuffer::poisoned(info.length(row.tag, 0, tag_len), 5 * offset % 64)
         } else {
-            Guarded::new(&case.tag, 5 * offset % 64)
+            GuardedBuffer::new(&case.tag, 5 * offset % 64)
         };
-        let (iv, aad) = (Guarded::new(&case.iv, 7 * offset % 64), Guarded::new(&case.aad, 9 * offset % 64));
+        let (iv, aad) = (GuardedBuffer::new(&case.iv, 7 * offset % 64), GuardedBuffer::new(&case.aad, 9 * offset % 64));
         let (written, next_header) = match case.operation {
             Operation::Protect => (case.room, case.aad[0]),
             _ => (0, 0),
@@ -176,13 +176,13 @@ impl<'c> PlacedCase<'c> {
             _ => self.tag.bytes_mut(),
         };
         let (iv, aad, output) = (self.iv.bytes(), self.aad.bytes(), self.output.bytes_mut());
-        let input = self.input.as_ref().map(Guarded::bytes);
+        let input = self.input.as_ref().map(GuardedBuffer::bytes);
         Operands::from_fields(operation, Fields { iv, aad, input, output, tag, written: &mut self.written })
     }
 
     /// Returns the answer of a packet: the packet, or the payload and its next header.
     fn packet(&self, outcome: Outcome) -> Result<Answer, String> {
-        let (packet, (start, tag)) = (self.output.bytes(), self.layout);
+        let (packet, (start, tag_len)) = (self.output.bytes(), self.layout);
         let output = match (outcome, self.case.operation) {
             (Outcome::Done, Operation::Protect) => packet.to_vec(),
             (Outcome::Done, _) => {
@@ -190,10 +190,10 @@ impl<'c> PlacedCase<'c> {
                 [payload, &[self.next_header]].concat()
             }
             _ => {
-                let data = packet.get(start..packet.len().saturating_sub(tag)).unwrap_or_default();
-                let nothing = packet == self.case.input || data.iter().all(|byte| *byte == 0);
+                let data = packet.get(start..packet.len().saturating_sub(tag_len)).unwrap_or_default();
+                let hides_plaintext = packet == self.case.input || data.iter().all(|byte| *byte == 0);
                 let leaks = || format!("{outcome}, but the packet has plaintext");
-                return if nothing { Ok(Answer::Refused(outcome)) } else { Err(leaks()) };
+                return if hides_plaintext { Ok(Answer::Refused(outcome)) } else { Err(leaks()) };
             }
         };
         Ok(Answer::Done { output, tag: Vec::new() })
@@ -202,16 +202,16 @@ impl<'c> PlacedCase<'c> {
     /// Returns the answer to the request, or the damage to the memory around it.
     pub(crate) fn answer(&self, outcome: Outcome) -> Result<Answer, String> {
         let buffers = [Some(&self.iv), Some(&self.aad), self.input.as_ref(), Some(&self.output), Some(&self.tag)];
-        if !buffers.into_iter().flatten().all(Guarded::is_intact) {
+        if !buffers.into_iter().flatten().all(GuardedBuffer::is_intact) {
             return Err("bytes outside the buffers were changed".to_owned());
         }
         let row = self.case.operation.info();
-        let tag_is_read = !row.writes_tag();
+        let is_tag_read = !row.writes_tag();
         let read_only = [
             (Some(&self.iv), &self.case.iv),
             (Some(&self.aad), &self.case.aad),
             (self.input.as_ref(), &self.case.input),
-            (tag_is_read.then_some(&self.tag), &self.case.tag),
+            (is_tag_read.then_some(&self.tag), &self.case.tag),
         ];
         if read_only.into_iter().any(|(buffer, before)| buffer.is_some_and(|buffer| buffer.bytes() != before)) {
             return Err("an input was changed".to_owned());
@@ -230,16 +230,16 @@ impl<'c> PlacedCase<'c> {
             return Ok(Answer::Done { output: message.to_vec(), tag: Vec::new() });
         }
         if outcome == Outcome::Done {
-            let tag = if tag_is_read { Vec::new() } else { self.tag.bytes().to_vec() };
+            let tag = if is_tag_read { Vec::new() } else { self.tag.bytes().to_vec() };
             return Ok(Answer::Done { output: self.output.bytes().to_vec(), tag });
         }
-        let as_it_was = match self.input {
+        let is_unchanged = match self.input {
             Some(_) => self.output.is_untouched(),
             None => self.output.bytes() == self.case.input,
         };
-        let zeroed = matches!(outcome, Outcome::BadTag | Outcome::BadKey | Outcome::Malformed)
+        let is_zeroed = matches!(outcome, Outcome::BadTag | Outcome::BadKey | Outcome::Malformed)
             && self.output.bytes().iter().all(|&byte| byte == 0);
-        if as_it_was || zeroed {
+        if is_unchanged || is_zeroed {
             Ok(Answer::Refused(outcome))
         } else {
             Err(format!("{outcome}, but the output was filled"))
@@ -252,7 +252,8 @@ pub(crate) fn compare(got: Result<Answer, CaseError>, expected: &Answer) -> Resu
     let what = match (got?, expected) {
         (got, expected) if got == *expected => return Ok(()),
         (Answer::Done { output, tag }, Answer::Done { output: expected_output, tag: expected_tag }) => {
-            difference("the output", &output, expected_output).or_else(|| difference("the tag", &tag, expected_tag))
+            describe_difference("the output", &output, expected_output)
+                .or_else(|| describe_difference("the tag", &tag, expected_tag))
         }
         (Answer::Done { .. }, Answer::Refused(_)) => Some("it was accepted".to_owned()),
         (Answer::Refused(outcome), _) => Some(format!("it was refused: {outcome}")),
@@ -261,7 +262,7 @@ pub(crate) fn compare(got: Result<Answer, CaseError>, expected: &Answer) -> Resu
 }
 
 /// Describes the first difference of two byte strings.
-pub(crate) fn difference(name: &str, got: &[u8], expected: &[u8]) -> Option<String> {
+pub(crate) fn describe_difference(name: &str, got: &[u8], expected: &[u8]) -> Option<String> {
     if got.len() != expected.len() {
         return Some(format!("{name} has {} bytes, not {}", got.len(), expected.len()));
     }

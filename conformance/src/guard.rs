@@ -1,15 +1,15 @@
 //! Memory that detects writes outside of its buffer.
 
 /// Bytes on each side that must not change: more than the widest register or cache line.
-const GUARD: usize = 128;
+const GUARD_BYTES: usize = 128;
 
 /// Bytes after which the poison repeats.
-const PERIOD: usize = 256;
+const POISON_PERIOD: usize = 256;
 
 /// Content of memory that was not written yet. A byte is never zero, and differs from its neighbours. The two periods allow reading one
 /// period from any offset.
-const POISON: [u8; 2 * PERIOD] = {
-    let mut bytes = [0; 2 * PERIOD];
+const POISON: [u8; 2 * POISON_PERIOD] = {
+    let mut bytes = [0; 2 * POISON_PERIOD];
     let mut index = 0;
     while index < bytes.len() {
         bytes[index] = (index as u8).wrapping_mul(29) | 0x80;
@@ -20,13 +20,13 @@ const POISON: [u8; 2 * PERIOD] = {
 
 /// A buffer between guard bytes, at a chosen distance from an aligned address.
 #[derive(Debug)]
-pub(crate) struct Guarded {
+pub(crate) struct GuardedBuffer {
     memory: Vec<u8>,
     start: usize,
     length: usize,
 }
 
-impl Guarded {
+impl GuardedBuffer {
     /// Makes a buffer with these contents, `offset` bytes after an address that is a multiple of 64.
     pub(crate) fn new(contents: &[u8], offset: usize) -> Self {
         let mut guarded = Self::poisoned(contents.len(), offset);
@@ -36,8 +36,8 @@ impl Guarded {
 
     /// Makes a buffer of `length` bytes that were not written yet.
     pub(crate) fn poisoned(length: usize, offset: usize) -> Self {
-        let memory = POISON[..PERIOD].repeat((2 * GUARD + 64 + offset + length).div_ceil(PERIOD));
-        let start = GUARD + memory[GUARD..].as_ptr().align_offset(64) % 64 + offset;
+        let memory = POISON[..POISON_PERIOD].repeat((2 * GUARD_BYTES + 64 + offset + length).div_ceil(POISON_PERIOD));
+        let start = GUARD_BYTES + memory[GUARD_BYTES..].as_ptr().align_offset(64) % 64 + offset;
         Self { memory, start, length }
     }
 
@@ -61,9 +61,9 @@ impl Guarded {
     }
 
     fn is_poison(&self, from: usize, to: usize) -> bool {
-        (from..to).step_by(PERIOD).all(|at| {
-            let end = to.min(at + PERIOD);
-            self.memory[at..end] == POISON[at % PERIOD..][..end - at]
+        (from..to).step_by(POISON_PERIOD).all(|at| {
+            let end = to.min(at + POISON_PERIOD);
+            self.memory[at..end] == POISON[at % POISON_PERIOD..][..end - at]
         })
     }
 }
@@ -75,7 +75,7 @@ mod tests {
     #[test]
     fn buffers_have_the_requested_offset() {
         for offset in 0..70 {
-            let guarded = Guarded::new(&[1, 2, 3], offset);
+            let guarded = GuardedBuffer::new(&[1, 2, 3], offset);
             assert_eq!(guarded.bytes(), [1, 2, 3]);
             assert_eq!(guarded.bytes().as_ptr() as usize % 64, offset % 64);
             assert!(guarded.is_intact());
@@ -85,12 +85,12 @@ mod tests {
     #[test]
     fn detects_a_write_before_and_after_the_buffer() {
         for at in [-1, 3_isize] {
-            let mut guarded = Guarded::poisoned(3, 5);
+            let mut guarded = GuardedBuffer::poisoned(3, 5);
             let at = guarded.start.wrapping_add_signed(at);
             guarded.memory[at] ^= 1;
             assert!(!guarded.is_intact() && guarded.is_untouched());
         }
-        let mut guarded = Guarded::poisoned(3, 5);
+        let mut guarded = GuardedBuffer::poisoned(3, 5);
         guarded.bytes_mut()[2] = 0;
         assert!(guarded.is_intact() && !guarded.is_untouched());
     }

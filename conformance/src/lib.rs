@@ -16,16 +16,14 @@
 //!
 //! | file | content |
 //! |---|---|
-//! | `answers.rs`, `streams.rs`, `batches.rs`, `tags.rs`, `threads.rs` | the checks, one module each |
+//! | `known_answers.rs`, `streams.rs`, `batches.rs`, `tags.rs`, `threads.rs` | the checks, one module each |
 //! | `vector.rs`, `vectors.rs`, `text.rs`, `build.rs` | vectors, their format, and how the build compresses them |
-//! | `more.rs` | further vectors, Wycheproof's among them, from the crate `gantry-vectors` or from a file |
+//! | `packed.rs` | further vectors, Wycheproof's among them, from the crate `gantry-vectors` or from a file |
 //! | `report.rs` | the results |
 //! | `declared/` | the declared capabilities of each device |
 
 #![forbid(unsafe_code)]
 
-/// The check with vectors.
-mod answers;
 /// Batches of every size, and random requests, against the reference.
 mod batches;
 /// One request as plain data, and its answer.
@@ -34,8 +32,10 @@ mod case;
 mod generate;
 /// Memory that detects writes outside of its buffer.
 mod guard;
+/// The check with vectors.
+mod known_answers;
 /// Further vectors.
-mod more;
+mod packed;
 /// The results of the suite.
 mod report;
 /// Reproducible random numbers.
@@ -62,9 +62,9 @@ use gantry_core::driver::Capability;
 use gantry_core::{Algorithm, Error, Gantry, Operation, SessionParams};
 
 use case::{Answer, Case, CaseError, Placement, compare};
-pub use more::{Vectors, VectorsError};
+pub use packed::{Vectors, VectorsError};
 use report::Tally;
-pub use report::{Check, Mismatch, NO_TIME, Report, Row};
+pub use report::{Check, CheckResult, Mismatch, Report, SKIPPED_FOR_TIME};
 use rng::Rng;
 use subject::{Oracle, Subject};
 use vector::Vector;
@@ -86,7 +86,7 @@ pub struct Options {
     pub step: usize,
     /// Time limit of the whole run, including random cross-checks. Each check runs as many cases as there is time for, and at least one
     /// (for the small sets of SLH-DSA, known answers alone). `None` runs all cases.
-    pub time: Option<Duration>,
+    pub time_limit: Option<Duration>,
     /// Known answers in addition to the suite's own.
     pub vectors: Vectors,
 }
@@ -116,7 +116,7 @@ impl Options {
 impl Default for Options {
     fn default() -> Self {
         let (algorithms, random, vectors) = (Vec::new(), Random::Rounds(20), Vectors::default());
-        Self { algorithms, reference: None, seed: 1, random, step: 1, time: None, vectors }
+        Self { algorithms, reference: None, seed: 1, random, step: 1, time_limit: None, vectors }
     }
 }
 
@@ -147,14 +147,14 @@ pub fn run(gantry: &Gantry, device: &str, options: &Options, progress: &mut dyn 
     let algorithms: Vec<Algorithm> = capabilities.iter().map(|capability| capability.algorithm).collect();
     // An algorithm that signs digests gets digests of the messages.
     let digest = |algorithm, message: &[u8]| {
-        let mut digest = vec![0; Algorithm::info(algorithm).default_tag()];
+        let mut digest = vec![0; Algorithm::info(algorithm).default_tag_length()];
         let session = reference.as_ref().unwrap_or(&subject).session(SessionParams::new(algorithm, &[])).ok()?;
         session.digest(message, &mut digest).ok().map(|()| digest)
     };
     let vectors = vectors::load(&algorithms, &digest, &options.vectors);
 
     let total = capabilities.len() * Check::ALL.len();
-    let end = options.time.map(|time| Instant::now() + time);
+    let end = options.time_limit.map(|limit| Instant::now() + limit);
     let mut rows = Vec::with_capacity(total);
     let mut order: Vec<&Capability> = capabilities.iter().collect();
     if end.is_some() {
@@ -178,7 +178,7 @@ pub fn run(gantry: &Gantry, device: &str, options: &Options, progress: &mut dyn 
             // A check's remaining time goes to the checks after it.
             let now = Instant::now();
             let part = |end: Instant| now + end.saturating_duration_since(now) / (total - rows.len()) as u32;
-            let row = suite.row(check, end.map(part));
+            let row = suite.run_check(check, end.map(part));
             rows.push(row);
         }
     }
@@ -192,7 +192,7 @@ pub(crate) fn is_slow(algorithm: Algorithm) -> bool {
 
 /// Returns the number of requests of a step: `default`, or less for SLH-DSA, where a signature takes up to a second and fills a CPU's lanes
 /// alone. The small parameter sets run the same code as the fast sets.
-pub(crate) fn reduced(algorithm: Algorithm, default: u64) -> u64 {
+pub(crate) fn request_count(algorithm: Algorithm, default: u64) -> u64 {
     match algorithm {
         _ if is_small_slh_dsa(algorithm) => default.min(1),
         _ if algorithm.is_slh_dsa() => default.min(3),
@@ -240,29 +240,30 @@ pub(crate) struct Suite<'a> {
 }
 
 impl Suite<'_> {
-    fn row(&self, check: Check, until: Option<Instant>) -> Row {
-        let mut tally = Tally::new(self.algorithm, check, self.seed, until);
+    fn run_check(&self, check: Check, deadline: Option<Instant>) -> CheckResult {
+        let mut tally = Tally::new(self.algorithm, check, self.seed, deadline);
         // One case of each check of all small sets of SLH-DSA would take half a minute.
-        if until.is_some() && is_small_slh_dsa(self.algorithm) && !matches!(check, Check::Start | Check::Vectors) {
-            tally.skip(NO_TIME);
+        if deadline.is_some() && is_small_slh_dsa(self.algorithm) && !matches!(check, Check::Start | Check::Vectors) {
+            tally.skip(SKIPPED_FOR_TIME);
         } else if self.subject.is_ready() {
             match check {
                 Check::Start => {
                     let admitted = self.subject.device().admit(self.algorithm);
-                    tally
-                        .judge(admitted.map_err(|why| CaseError::Wrong(why.to_string())), || "not admitted".to_owned());
+                    tally.record(admitted.map_err(|why| CaseError::Wrong(why.to_string())), || {
+                        "not admitted".to_owned()
+                    });
                 }
-                Check::Vectors => answers::check(self, &mut tally),
+                Check::Vectors => known_answers::check(self, &mut tally),
                 Check::Streams => streams::check(self, &mut tally),
                 Check::Batches => batches::check(self, &mut tally),
                 Check::Tags => tags::check(self, &mut tally),
                 Check::Threads => threads::check(self, &mut tally),
-                Check::Random => batches::random(self, &mut tally),
+                Check::Random => batches::check_random(self, &mut tally),
             }
         } else {
             // The check that caused the fault has reported it. The device serves no further requests.
             let error = CaseError::Wrong(format!("{:?}", self.subject.device().state()));
-            tally.judge(Err(error), || "the device is not ready".to_owned());
+            tally.record(Err(error), || "the device is not ready".to_owned());
         }
         tally.finish()
     }
@@ -297,8 +298,8 @@ impl Suite<'_> {
                 )
             }
             Ok(Answer::Done { output, .. }) if case.operation == Operation::Protect => {
-                let (start, exact) = (self.algorithm.info().payload_start(), self.algorithm.info().iv.max == 8);
-                if exact {
+                let (start, is_exact) = (self.algorithm.info().payload_start(), self.algorithm.info().iv.max == 8);
+                if is_exact {
                     compare(Ok(Answer::Done { output: output.clone(), tag: Vec::new() }), expected)?;
                 }
                 let inverse = Case::unprotect(&case.iv, output);

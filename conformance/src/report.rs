@@ -55,7 +55,7 @@ impl fmt::Display for Check {
 
 /// The result of one check of one algorithm.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Row {
+pub struct CheckResult {
     /// The algorithm.
     pub algorithm: Algorithm,
     /// The check.
@@ -75,7 +75,7 @@ pub struct Row {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mismatch {
     /// The case and its answer, for people.
-    pub what: String,
+    pub description: String,
     /// The [`Options::seed`](crate::Options::seed) that repeats a random case.
     pub seed: u64,
 }
@@ -88,7 +88,7 @@ pub struct Report {
     /// Its capabilities for the algorithms that were checked.
     pub capabilities: Vec<Capability>,
     /// The rows, in the order in which they ran.
-    pub rows: Vec<Row>,
+    pub rows: Vec<CheckResult>,
 }
 
 impl Report {
@@ -104,10 +104,12 @@ impl Report {
             problems.push(format!("{}: serves none of the algorithms", self.device));
         }
         for row in &self.rows {
-            let Row { algorithm, check, .. } = row;
+            let CheckResult { algorithm, check, .. } = row;
             for mismatch in &row.mismatches {
-                problems
-                    .push(format!("{} {algorithm} {check}: {} (seed {})", self.device, mismatch.what, mismatch.seed));
+                problems.push(format!(
+                    "{} {algorithm} {check}: {} (seed {})",
+                    self.device, mismatch.description, mismatch.seed
+                ));
             }
             let may_be_idle = match check {
                 // Some algorithms have no streams, and a single random round may ask for an operation that the device does not have.
@@ -117,7 +119,7 @@ impl Report {
                 Check::Start | Check::Vectors | Check::Batches | Check::Threads => false,
             };
             // A case that takes seconds is not started in a run with a time limit.
-            let had_no_time = row.skipped.len() == 1 && row.skipped.contains_key(NO_TIME);
+            let had_no_time = row.skipped.len() == 1 && row.skipped.contains_key(SKIPPED_FOR_TIME);
             if row.mismatches.is_empty() && row.passed == 0 && !may_be_idle && !had_no_time {
                 problems.push(format!("{} {algorithm} {check}: nothing was run", self.device));
             }
@@ -131,11 +133,11 @@ impl Report {
         let mut lines =
             vec![format!("# Capabilities of {}, and the parts of the suite that do not apply to it.", self.device)];
         for capability in &self.capabilities {
-            let Capability { algorithm, operations, direct, in_place, streaming, .. } = capability;
+            let Capability { algorithm, operations, synchronous, in_place, streaming, .. } = capability;
             let rows = || self.rows.iter().filter(|row| row.algorithm == *algorithm);
             let vectors: u64 = rows().filter(|row| row.check == Check::Vectors).map(|row| row.passed).sum();
             let mut offers: Vec<&str> = operations.iter().map(|operation| operation.name()).collect();
-            let modes = [(direct, "direct"), (in_place, "in place"), (streaming, "streams")];
+            let modes = [(synchronous, "direct"), (in_place, "in place"), (streaming, "streams")];
             offers.extend(modes.iter().filter(|(is_set, _)| **is_set).map(|(_, name)| *name));
             lines.push(format!("{algorithm}: {}; {vectors} vectors", offers.join(", ")));
             for row in rows() {
@@ -147,13 +149,13 @@ impl Report {
 }
 
 /// The reason of cases that the time limit left out.
-pub const NO_TIME: &str = "there was no time for it";
+pub const SKIPPED_FOR_TIME: &str = "there was no time for it";
 
 /// A row while its check runs.
 pub(crate) struct Tally {
-    pub(crate) row: Row,
+    pub(crate) result: CheckResult,
     /// The deadline of the check.
-    until: Option<Instant>,
+    deadline: Option<Instant>,
     /// The number of mismatches beyond the reported ones.
     unreported: u64,
     /// The seed of random cases.
@@ -164,52 +166,53 @@ pub(crate) struct Tally {
 const MAX_MISMATCHES: usize = 5;
 
 impl Tally {
-    pub(crate) fn new(algorithm: Algorithm, check: Check, seed: u64, until: Option<Instant>) -> Self {
-        let row = Row { algorithm, check, passed: 0, steps: 0, skipped: BTreeMap::new(), mismatches: Vec::new() };
-        Self { row, until, unreported: 0, seed }
+    pub(crate) fn new(algorithm: Algorithm, check: Check, seed: u64, deadline: Option<Instant>) -> Self {
+        let result =
+            CheckResult { algorithm, check, passed: 0, steps: 0, skipped: BTreeMap::new(), mismatches: Vec::new() };
+        Self { result, deadline, unreported: 0, seed }
     }
 
     /// Returns whether the run has a time limit.
-    pub(crate) fn is_timed(&self) -> bool {
-        self.until.is_some()
+    pub(crate) fn has_deadline(&self) -> bool {
+        self.deadline.is_some()
     }
 
     /// Returns whether to run the next step, and counts it. The first step always runs.
-    pub(crate) fn has_time(&mut self) -> bool {
-        let stop = self.row.passed > 0 && self.is_late();
+    pub(crate) fn begin_step(&mut self) -> bool {
+        let stop = self.result.passed > 0 && self.is_past_deadline();
         if stop {
-            self.skip(NO_TIME);
+            self.skip(SKIPPED_FOR_TIME);
         } else {
-            self.row.steps += 1;
+            self.result.steps += 1;
         }
         !stop
     }
 
-    pub(crate) fn is_late(&self) -> bool {
-        self.until.is_some_and(|until| Instant::now() >= until)
+    pub(crate) fn is_past_deadline(&self) -> bool {
+        self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
     }
 
     pub(crate) fn skip(&mut self, reason: impl Into<String>) {
-        *self.row.skipped.entry(reason.into()).or_default() += 1;
+        *self.result.skipped.entry(reason.into()).or_default() += 1;
     }
 
     /// Counts a case. Calls `what` only if the case failed.
-    pub(crate) fn judge(&mut self, result: Result<(), CaseError>, what: impl FnOnce() -> String) {
+    pub(crate) fn record(&mut self, result: Result<(), CaseError>, what: impl FnOnce() -> String) {
         match result {
-            Ok(()) => self.row.passed += 1,
+            Ok(()) => self.result.passed += 1,
             Err(CaseError::Unsupported(reason) | CaseError::Misuse(reason)) => self.skip(reason),
-            Err(CaseError::Wrong(problem)) if self.row.mismatches.len() < MAX_MISMATCHES => {
-                let what = format!("{}: {problem}", what());
-                self.row.mismatches.push(Mismatch { what, seed: self.seed });
+            Err(CaseError::Wrong(problem)) if self.result.mismatches.len() < MAX_MISMATCHES => {
+                let description = format!("{}: {problem}", what());
+                self.result.mismatches.push(Mismatch { description, seed: self.seed });
             }
             Err(CaseError::Wrong(_)) => self.unreported += 1,
         }
     }
 
-    pub(crate) fn finish(mut self) -> Row {
-        if let (Some(last), true) = (self.row.mismatches.last_mut(), self.unreported > 0) {
-            last.what = format!("{} (and {} more)", last.what, self.unreported);
+    pub(crate) fn finish(mut self) -> CheckResult {
+        if let (Some(last), true) = (self.result.mismatches.last_mut(), self.unreported > 0) {
+            last.description = format!("{} (and {} more)", last.description, self.unreported);
         }
-        self.row
+        self.result
     }
 }

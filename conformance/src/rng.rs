@@ -14,7 +14,7 @@ impl Rng {
 
     /// Makes an independent generator for one purpose of an algorithm, so that a case can be repeated without the cases before it. The
     /// numbers depend on the algorithm's name, so that cases stay the same when the table of algorithms grows.
-    pub(crate) fn of(seed: u64, algorithm: Algorithm, purpose: u64) -> Self {
+    pub(crate) fn for_purpose(seed: u64, algorithm: Algorithm, purpose: u64) -> Self {
         // FNV-1a (Fowler, Noll, Vo).
         let hash = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
         let purpose = algorithm.name().bytes().fold(0xcbf2_9ce4_8422_2325, hash).wrapping_add(purpose);

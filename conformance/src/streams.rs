@@ -4,20 +4,20 @@ use gantry_core::driver::Buffers;
 use gantry_core::{AeadStream, Error, Kind, Operation, Request, Session, SessionParams, Stream};
 
 use crate::Suite;
-use crate::case::{Answer, Case, CaseError, difference};
+use crate::case::{Answer, Case, CaseError, describe_difference};
 use crate::generate;
-use crate::guard::Guarded;
+use crate::guard::GuardedBuffer;
 use crate::report::Tally;
 use crate::rng::Rng;
 use crate::subject::Oracle;
 
 pub(crate) fn check(suite: &Suite<'_>, tally: &mut Tally) {
     let info = suite.algorithm.info();
-    let none = matches!(
+    let has_no_streams = matches!(
         info.kind,
         Kind::Signature | Kind::Exchange | Kind::Kem | Kind::Compression | Kind::Packet | Kind::Encipherment
     ) || info.kind == Kind::Mac && info.iv.max > 0;
-    if none {
+    if has_no_streams {
         return; // Core has no streams for these algorithms.
     }
     if !suite.capability.streaming {
@@ -26,8 +26,8 @@ pub(crate) fn check(suite: &Suite<'_>, tally: &mut Tally) {
         }
         return tally.skip("the device has no streams");
     }
-    let mut rng = Rng::of(suite.seed, suite.algorithm, 8000);
-    let params = generate::params(&mut rng, suite.algorithm).with_tag_len(info.default_tag());
+    let mut rng = Rng::for_purpose(suite.seed, suite.algorithm, 8000);
+    let params = generate::params(&mut rng, suite.algorithm).with_tag_len(info.default_tag_length());
     let result = match info.kind {
         Kind::Cipher => check_ciphers(suite, &mut rng, &params, tally),
         Kind::Aead => check_aeads(suite, &mut rng, &params, tally),
@@ -35,7 +35,7 @@ pub(crate) fn check(suite: &Suite<'_>, tally: &mut Tally) {
             .and_then(|()| check_many_streams(suite, &mut rng, &params, tally)),
     };
     if let Err(error) = result {
-        tally.judge(Err(error), || format!("{params:?}"));
+        tally.record(Err(error), || format!("{params:?}"));
     }
 }
 
@@ -49,12 +49,12 @@ fn check_messages(
 ) -> Result<(), CaseError> {
     let block = suite.algorithm.info().block;
     let message = rng.bytes(3 * block + 7);
-    let expected = digest(&suite.oracle(params)?, suite, &message)?;
+    let expected = expected_digest(&suite.oracle(params)?, suite, &message)?;
     let session = suite.subject.session(params.clone())?;
     let mut stream = session.stream(1)?;
 
     for cut in (0..message.len()).step_by(suite.step).chain([message.len()]) {
-        if !tally.has_time() {
+        if !tally.begin_step() {
             continue;
         }
         let (one, other) = message.split_at(cut);
@@ -63,19 +63,19 @@ fn check_messages(
             let mut copy = stream.clone();
             for stream in [&mut stream, &mut copy] {
                 stream.update(other)?;
-                finish(stream, &expected)?;
+                finish_and_compare(stream, &expected)?;
             }
             Ok(())
         })();
-        tally.judge(result, || format!("{} bytes, cut at {cut}", message.len()));
+        tally.record(result, || format!("{} bytes, cut at {cut}", message.len()));
     }
     for length in (1..=2 * block).step_by(suite.step).chain([2 * block + 1]) {
-        if !tally.has_time() {
+        if !tally.begin_step() {
             continue;
         }
         let result = message.chunks(length).try_for_each(|piece| stream.update(piece)).map_err(CaseError::from);
-        let result = result.and_then(|()| finish(&mut stream, &expected));
-        tally.judge(result, || format!("{} bytes in pieces of {length}", message.len()));
+        let result = result.and_then(|()| finish_and_compare(&mut stream, &expected));
+        tally.record(result, || format!("{} bytes in pieces of {length}", message.len()));
     }
     Ok(())
 }
@@ -93,7 +93,7 @@ fn check_many_streams(
     let count = 2 * suite.capability.lanes.min(32) + 3;
     let mut streams = (0..count).map(|_| session.stream(count)).collect::<Result<Vec<Stream>, Error>>()?;
     for message in 0..2 {
-        if !tally.has_time() {
+        if !tally.begin_step() {
             continue;
         }
         let messages: Vec<Vec<u8>> = (0..count)
@@ -108,8 +108,8 @@ fn check_many_streams(
             .collect();
         let results = feed(&session, &mut streams, &messages, suite.capability.max_bytes, rng)?;
         for (index, (bytes, result)) in messages.iter().zip(results).enumerate() {
-            let expected = digest(&oracle, suite, bytes)?;
-            tally.judge(compare_output(&result, &expected), || {
+            let expected = expected_digest(&oracle, suite, bytes)?;
+            tally.record(compare_output(&result, &expected), || {
                 format!("message {message} of stream {index} of {count}, {} bytes", bytes.len())
             });
         }
@@ -125,10 +125,10 @@ fn feed(
     messages: &[Vec<u8>],
     max_bytes: usize,
     rng: &mut Rng,
-) -> Result<Vec<Guarded>, CaseError> {
+) -> Result<Vec<GuardedBuffer>, CaseError> {
     let mut rest: Vec<Option<&[u8]>> = messages.iter().map(|message| Some(&message[..])).collect();
-    let mut results: Vec<Guarded> =
-        (0..streams.len()).map(|index| Guarded::poisoned(session.params().tag_len(), index % 64)).collect();
+    let mut results: Vec<GuardedBuffer> =
+        (0..streams.len()).map(|index| GuardedBuffer::poisoned(session.params().tag_len(), index % 64)).collect();
     let kind = session.params().algorithm().kind();
     while rest.iter().any(Option::is_some) {
         let mut requests = Vec::new();
@@ -145,8 +145,8 @@ fn feed(
                     *rest = None;
                 }
                 Some(bytes) => {
-                    let most = if rng.below(8) == 0 { 50_000 } else { 300 };
-                    let (piece, later) = bytes.split_at(rng.below(most).min(bytes.len()).min(max_bytes));
+                    let max_piece = if rng.below(8) == 0 { 50_000 } else { 300 };
+                    let (piece, later) = bytes.split_at(rng.below(max_piece).min(bytes.len()).min(max_bytes));
                     requests.push(Request::update(stream, piece));
                     *bytes = later;
                 }
@@ -174,18 +174,18 @@ fn check_ciphers(suite: &Suite<'_>, rng: &mut Rng, params: &SessionParams, tally
             return Err("the data was refused".to_owned().into());
         };
         for cut in (0..=case.input.len()).step_by(block * suite.step) {
-            if !tally.has_time() {
+            if !tally.begin_step() {
                 continue;
             }
             let result = cipher_in_two_pieces(&session, &case, &expected, cut);
-            tally.judge(result, || format!("{operation}, {bytes} bytes, cut at {cut}"));
+            tally.record(result, || format!("{operation}, {bytes} bytes, cut at {cut}"));
         }
         for length in (block..=5 * block.max(16) + 1).step_by(block * suite.step) {
-            if !tally.has_time() {
+            if !tally.begin_step() {
                 continue;
             }
             let result = cipher_in_pieces(&session, &case, &expected, length);
-            tally.judge(result, || format!("{operation}, {bytes} bytes in pieces of {length}"));
+            tally.record(result, || format!("{operation}, {bytes} bytes in pieces of {length}"));
         }
     }
     Ok(())
@@ -196,16 +196,16 @@ fn cipher_in_two_pieces(session: &Session, case: &Case, expected: &[u8], cut: us
     let mut data = case.input.clone();
     let (one, other) = data.split_at_mut(cut);
     stream.update(&mut *one)?;
-    let mut separate = Guarded::poisoned(other.len(), cut % 64);
+    let mut separate = GuardedBuffer::poisoned(other.len(), cut % 64);
     stream.clone().update((&*other, separate.bytes_mut()))?;
     stream.update(&mut *other)?;
     compare_output(&separate, &expected[cut..])?;
-    difference("the output", &data, expected).map_or(Ok(()), |what| Err(what.into()))
+    describe_difference("the output", &data, expected).map_or(Ok(()), |what| Err(what.into()))
 }
 
 fn cipher_in_pieces(session: &Session, case: &Case, expected: &[u8], length: usize) -> Result<(), CaseError> {
     let mut stream = session.cipher_stream(case.operation, &case.iv)?;
-    let mut output = Guarded::poisoned(case.input.len(), length % 64);
+    let mut output = GuardedBuffer::poisoned(case.input.len(), length % 64);
     for (input, output) in case.input.chunks(length).zip(output.bytes_mut().chunks_mut(length)) {
         stream.update(Buffers::Separate { input, output })?;
     }
@@ -225,13 +225,13 @@ fn check_aeads(suite: &Suite<'_>, rng: &mut Rng, params: &SessionParams, tally: 
             return Err("the data was refused".to_owned().into());
         };
         for cut in (0..=bytes).step_by(1 + bytes / 150) {
-            if !tally.has_time() {
+            if !tally.begin_step() {
                 continue;
             }
             let result = (|| {
                 compare_output(
                     &run_in_two_pieces(&mut sealing, &case, &case.input, cut, |stream| {
-                        let mut sealed = Guarded::poisoned(tag.len(), 1);
+                        let mut sealed = GuardedBuffer::poisoned(tag.len(), 1);
                         stream.seal(sealed.bytes_mut())?;
                         compare_output(&sealed, &tag)
                     })?,
@@ -242,16 +242,16 @@ fn check_aeads(suite: &Suite<'_>, rng: &mut Rng, params: &SessionParams, tally: 
                     &case.input,
                 )
             })();
-            tally.judge(result, || format!("{bytes} bytes, cut at {cut}"));
+            tally.record(result, || format!("{bytes} bytes, cut at {cut}"));
         }
         let mut forged = tag.clone();
-        generate::damage(rng, &mut forged);
+        generate::flip_bit(rng, &mut forged);
         let result =
             run_in_two_pieces(&mut opening, &case, &expected, bytes / 2, |stream| match stream.open(&forged) {
                 Err(Error::Refused(_)) => Ok(()),
                 _ => Err("a bad tag was accepted".to_owned().into()),
             });
-        tally.judge(result.map(|_| ()), || format!("{bytes} bytes with a bad tag"));
+        tally.record(result.map(|_| ()), || format!("{bytes} bytes with a bad tag"));
     }
     Ok(())
 }
@@ -263,8 +263,8 @@ fn run_in_two_pieces(
     input: &[u8],
     cut: usize,
     end: impl Fn(&mut AeadStream) -> Result<(), CaseError>,
-) -> Result<Guarded, CaseError> {
-    let mut output = Guarded::poisoned(input.len(), cut % 64);
+) -> Result<GuardedBuffer, CaseError> {
+    let mut output = GuardedBuffer::poisoned(input.len(), cut % 64);
     let (one, other) = output.bytes_mut().split_at_mut(cut);
     // Uses both ways to begin a message.
     if cut.is_multiple_of(2) {
@@ -277,14 +277,14 @@ fn run_in_two_pieces(
     stream.update((&input[cut..], &mut *other))?;
     let mut in_place = input[cut..].to_vec();
     copy.update(&mut in_place)?;
-    difference("the copy's output", &in_place, other).map_or(Ok(()), |what| Err(CaseError::from(what)))?;
+    describe_difference("the copy's output", &in_place, other).map_or(Ok(()), |what| Err(CaseError::from(what)))?;
     end(stream)?;
     end(&mut copy)?;
     Ok(output)
 }
 
 /// Returns the required digest or MAC of a message.
-fn digest(oracle: &Oracle, suite: &Suite<'_>, message: &[u8]) -> Result<Vec<u8>, CaseError> {
+fn expected_digest(oracle: &Oracle, suite: &Suite<'_>, message: &[u8]) -> Result<Vec<u8>, CaseError> {
     let operation = match suite.algorithm.kind() {
         Kind::Digest => Operation::Digest,
         _ => Operation::Mac,
@@ -296,15 +296,15 @@ fn digest(oracle: &Oracle, suite: &Suite<'_>, message: &[u8]) -> Result<Vec<u8>,
     }
 }
 
-fn finish(stream: &mut Stream, expected: &[u8]) -> Result<(), CaseError> {
-    let mut output = Guarded::poisoned(expected.len(), 1);
+fn finish_and_compare(stream: &mut Stream, expected: &[u8]) -> Result<(), CaseError> {
+    let mut output = GuardedBuffer::poisoned(expected.len(), 1);
     stream.finish(output.bytes_mut())?;
     compare_output(&output, expected)
 }
 
-fn compare_output(output: &Guarded, expected: &[u8]) -> Result<(), CaseError> {
+fn compare_output(output: &GuardedBuffer, expected: &[u8]) -> Result<(), CaseError> {
     if !output.is_intact() {
         return Err("bytes outside the buffers were changed".to_owned().into());
     }
-    difference("the output", output.bytes(), expected).map_or(Ok(()), |what| Err(what.into()))
+    describe_difference("the output", output.bytes(), expected).map_or(Ok(()), |what| Err(what.into()))
 }

@@ -8,24 +8,26 @@ use crate::case::{Answer, Case, CaseError, Placement, compare, run, run_batch};
 use crate::generate;
 use crate::report::Tally;
 use crate::rng::Rng;
-use crate::{Suite, reduced};
+use crate::{Suite, request_count};
 
 pub(crate) fn check(suite: &Suite<'_>, tally: &mut Tally) {
-    let opens = |operation: &&Operation| operation.info().detects_forgeries;
-    let Some(&operation) = suite.capability.operations.iter().find(opens) else { return };
-    let rounds = reduced(suite.algorithm, 6) as usize;
+    let detects_forgeries = |operation: &&Operation| operation.info().detects_forgeries;
+    let Some(&operation) = suite.capability.operations.iter().find(detects_forgeries) else { return };
+    let rounds = request_count(suite.algorithm, 6) as usize;
     for (round, bytes) in [0, 1, 16, 47, 160, 1000].into_iter().enumerate().take(rounds) {
-        if !tally.has_time() {
+        if !tally.begin_step() {
             continue;
         }
-        let mut rng = Rng::of(suite.seed, suite.algorithm, 7000 + round as u64);
+        let mut rng = Rng::for_purpose(suite.seed, suite.algorithm, 7000 + round as u64);
         // The full tag, then other allowed lengths.
         let params = match round {
-            0..4 => generate::params(&mut rng, suite.algorithm).with_tag_len(suite.algorithm.info().default_tag()),
+            0..4 => {
+                generate::params(&mut rng, suite.algorithm).with_tag_len(suite.algorithm.info().default_tag_length())
+            }
             _ => generate::params(&mut rng, suite.algorithm),
         };
         match make_forgeries(suite, &mut rng, (&params, operation), bytes) {
-            Err(error) => tally.judge(Err(error), || format!("{bytes} bytes, {params:?}")),
+            Err(error) => tally.record(Err(error), || format!("{bytes} bytes, {params:?}")),
             Ok(cases) => check_forgeries(suite, &mut rng, &params, &cases, tally),
         }
     }
@@ -39,7 +41,8 @@ fn make_forgeries(
     bytes: usize,
 ) -> Result<Vec<(String, Case, Answer)>, CaseError> {
     // `make_cases` damages some of the messages.
-    let mut good = make_cases(suite, rng, params, operation, &[bytes; 8][..reduced(suite.algorithm, 8) as usize])?;
+    let mut good =
+        make_cases(suite, rng, params, operation, &[bytes; 8][..request_count(suite.algorithm, 8) as usize])?;
     good.retain(|(_, expected)| matches!(expected, Answer::Done { .. }));
     let Some((good, expected)) = good.into_iter().next() else { return Ok(Vec::new()) };
     if operation == Operation::Unprotect {
@@ -55,8 +58,8 @@ fn make_forgeries(
         all.push((what, case, Answer::Refused(Outcome::BadTag)));
     };
     // Signatures of some algorithms are long.
-    let places = if suite.algorithm.is_slh_dsa() { 60 } else { 600 };
-    for at in (0..good.tag.len()).step_by(good.tag.len().div_ceil(places)) {
+    let max_forged_bytes = if suite.algorithm.is_slh_dsa() { 60 } else { 600 };
+    for at in (0..good.tag.len()).step_by(good.tag.len().div_ceil(max_forged_bytes)) {
         forge(format!("byte {at} of the tag changed"), &mut |case| case.tag[at] ^= 1 << rng.below(8));
     }
     forge("the tag all zeros".to_owned(), &mut |case| case.tag.fill(0));
@@ -65,9 +68,9 @@ fn make_forgeries(
     });
     forge("no tag".to_owned(), &mut |case| case.tag.clear());
     // Only these bytes of a digest count (FIPS 186-5, 6.4.1).
-    let significant = if suite.algorithm == Algorithm::EcdsaP256 { 32 } else { usize::MAX };
+    let significant_bytes = if suite.algorithm == Algorithm::EcdsaP256 { 32 } else { usize::MAX };
     for at in [0, good.input.len() / 2, good.input.len().saturating_sub(1)] {
-        if at < good.input.len().min(significant) {
+        if at < good.input.len().min(significant_bytes) {
             forge(format!("byte {at} of the data changed"), &mut |case| case.input[at] ^= 0x80);
         }
     }
@@ -77,13 +80,13 @@ fn make_forgeries(
         }
     }
     if operation == Operation::Open {
-        forge("the nonce changed".to_owned(), &mut |case| generate::damage(rng, &mut case.iv));
+        forge("the nonce changed".to_owned(), &mut |case| generate::flip_bit(rng, &mut case.iv));
         forge("associated data added".to_owned(), &mut |case| case.aad.push(0));
     } else {
         // One byte, or the bytes up to the next longer digest.
         let info = suite.algorithm.info();
-        let longer = info.data_length(good.input.len() + info.block);
-        if good.input.len() < longer.min(significant) {
+        let longer = info.nearest_data_length(good.input.len() + info.block);
+        if good.input.len() < longer.min(significant_bytes) {
             forge("the message longer".to_owned(), &mut |case| case.input.resize(longer, 1));
         }
     }
@@ -173,7 +176,7 @@ fn check_forgeries(
         for (what, case, expected) in cases {
             for in_place in [false, suite.capability.in_place] {
                 let placement = Placement { in_place, offset: rng.below(64) };
-                tally.judge(compare(run(&session, case, placement), expected), || {
+                tally.record(compare(run(&session, case, placement), expected), || {
                     format!("{what}, {} bytes, {params:?}", case.input.len())
                 });
             }
@@ -182,10 +185,10 @@ fn check_forgeries(
         run_batch(&session, &placed)
     };
     match run_all() {
-        Err(error) => tally.judge(Err(error), || format!("a batch of forgeries, {params:?}")),
+        Err(error) => tally.record(Err(error), || format!("a batch of forgeries, {params:?}")),
         Ok(answers) => {
             for ((what, case, expected), answer) in cases.iter().zip(answers) {
-                tally.judge(compare(answer, expected), || {
+                tally.record(compare(answer, expected), || {
                     format!("{what}, in a batch, {} bytes, {params:?}", case.input.len())
                 });
             }

@@ -9,12 +9,12 @@ use gantry_core::{Algorithm, Prehash};
 use crate::vector::{Expect, Vector};
 
 /// Reasons why the result of a vector is undefined. `build/wycheproof.rs` of `gantry-vectors` refers to them by index.
-const REASONS: [&str; 3] =
+const UNDEFINED_REASONS: [&str; 3] =
     ["Wycheproof accepts either answer", "a test of padding, which the caller adds", "a compressed public key"];
 
 /// An error in a text, and its line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Problem {
+pub(crate) struct ParseError {
     pub(crate) line: usize,
     pub(crate) what: &'static str,
 }
@@ -32,7 +32,7 @@ impl Limits {
         Self { vectors: usize::MAX, bytes: usize::MAX }
     }
 
-    fn take(&mut self, bytes: usize) -> Result<(), &'static str> {
+    fn charge(&mut self, bytes: usize) -> Result<(), &'static str> {
         self.bytes = self.bytes.checked_sub(bytes).ok_or("more bytes than a file may have")?;
         Ok(())
     }
@@ -44,27 +44,29 @@ pub(crate) fn parse(
     text: &str,
     wanted: &dyn Fn(Algorithm) -> bool,
     limits: &mut Limits,
-) -> Result<Vec<Vector>, Problem> {
+) -> Result<Vec<Vector>, ParseError> {
     let mut vectors = Vec::new();
     let mut section: Option<Section> = None;
     let mut block: Option<Vector> = None;
     for (number, line) in (1..).zip(text.lines().chain([""])) {
-        let at = |what| Problem { line: number, what };
+        let error_at = |what| ParseError { line: number, what };
         if line.is_empty() {
             let Some(vector) = block.take() else { continue };
-            limits.vectors = limits.vectors.checked_sub(1).ok_or_else(|| at("more vectors than a file may have"))?;
-            vectors.push(vector.validate().map_err(at)?);
+            limits.vectors =
+                limits.vectors.checked_sub(1).ok_or_else(|| error_at("more vectors than a file may have"))?;
+            vectors.push(vector.validate().map_err(error_at)?);
         } else if line.starts_with('#') {
         } else if line.starts_with('[') {
             if block.is_some() {
-                return Err(at("a section begins inside of a block"));
+                return Err(error_at("a section begins inside of a block"));
             }
-            section = Some(Section::read(line).map_err(at)?);
+            section = Some(Section::read(line).map_err(error_at)?);
         } else {
-            let Section { algorithm, function } = section.ok_or_else(|| at("a line before the first section"))?;
+            let Section { algorithm, digest_function } =
+                section.ok_or_else(|| error_at("a line before the first section"))?;
             if wanted(algorithm) {
-                let new = || Vector { function, ..Vector::new(algorithm, (name.clone(), number)) };
-                block.get_or_insert_with(new).read(line, limits).map_err(at)?;
+                let new = || Vector { digest_function, ..Vector::new(algorithm, (name.clone(), number)) };
+                block.get_or_insert_with(new).read(line, limits).map_err(error_at)?;
             }
         }
     }
@@ -74,7 +76,7 @@ pub(crate) fn parse(
 #[derive(Clone, Copy)]
 struct Section {
     algorithm: Algorithm,
-    function: Option<Algorithm>,
+    digest_function: Option<Algorithm>,
 }
 
 impl Section {
@@ -84,11 +86,11 @@ impl Section {
         let named = |name| Algorithm::ALL.iter().copied().find(|algorithm| algorithm.name() == name);
         let mut names = title.split(' ').map(|name| named(name).ok_or("unknown algorithm"));
         let algorithm = names.next().unwrap_or(Err("a title without a name"))?;
-        let function = names.next().transpose()?;
+        let digest_function = names.next().transpose()?;
         if names.next().is_some() {
             return Err("a title has more than two names");
         }
-        Ok(Self { algorithm, function })
+        Ok(Self { algorithm, digest_function })
     }
 }
 
@@ -99,11 +101,11 @@ impl Vector {
         let (key, value) = (key.trim(), value.trim());
         if key == "ptn" {
             let bytes = value.parse().map_err(|_| "not a number of bytes")?;
-            limits.take(bytes)?;
+            limits.charge(bytes)?;
             self.input = ptn(bytes);
             return Ok(());
         }
-        limits.take(value.len() / 2)?;
+        limits.charge(value.len() / 2)?;
         let value = unhex(value)?;
         let byte = || match value[..] {
             [byte] => Ok(byte),
@@ -128,7 +130,7 @@ impl Vector {
             }
             "invalid" => self.expect = Expect::Refused,
             "unknowable" => {
-                let reason = REASONS.get(usize::from(byte()?)).ok_or("unknown number of a reason")?;
+                let reason = UNDEFINED_REASONS.get(usize::from(byte()?)).ok_or("unknown number of a reason")?;
                 self.expect = Expect::Undefined(reason);
             }
             "monte" => self.expect = Expect::MonteCarlo(usize::from(byte()?)),
@@ -169,7 +171,7 @@ fn unhex(digits: &str) -> Result<Vec<u8>, &'static str> {
 mod tests {
     use super::*;
 
-    fn all(text: &str) -> Result<Vec<Vector>, Problem> {
+    fn all(text: &str) -> Result<Vec<Vector>, ParseError> {
         parse(&"x".into(), text, &|_| true, &mut Limits { vectors: 3, bytes: 100 })
     }
 
@@ -214,7 +216,7 @@ mod tests {
             (5, "[sha1]\ninput = 00\noutput = 0000\nmonte = 03\n\n", "invalid Monte Carlo test"),
             (5, "[sha1]\ninput = 00\noutput = 00\nmonte = 00\n", "invalid Monte Carlo test"),
         ] {
-            assert_eq!(all(text).map(|vectors| vectors.len()), Err(Problem { line, what }), "{text}");
+            assert_eq!(all(text).map(|vectors| vectors.len()), Err(ParseError { line, what }), "{text}");
         }
     }
 }

@@ -5,22 +5,24 @@ use crate::case::{Answer, Case, CaseError, Placement, run, run_batch};
 use crate::generate;
 use crate::report::Tally;
 use crate::rng::Rng;
-use crate::{Suite, is_slow, reduced};
+use crate::{Suite, is_slow, request_count};
 
 const THREADS: usize = 4;
 /// Maximum number of sessions to try until the device opens one.
-const ATTEMPTS: usize = 20;
+const MAX_ATTEMPTS: usize = 20;
 
 pub(crate) fn check(suite: &Suite<'_>, tally: &mut Tally) {
-    let requests = reduced(suite.algorithm, if tally.is_timed() && is_slow(suite.algorithm) { 4 } else { 24 });
+    let requests =
+        request_count(suite.algorithm, if tally.has_deadline() && is_slow(suite.algorithm) { 4 } else { 24 });
     for &operation in suite.capability.operations {
-        if !tally.has_time() {
+        if !tally.begin_step() {
             continue;
         }
-        let mut rng = Rng::of(suite.seed, suite.algorithm, 9000);
+        let mut rng = Rng::for_purpose(suite.seed, suite.algorithm, 9000);
         let mut draw = || {
-            let params = generate::params(&mut rng, suite.algorithm).with_tag_len(suite.algorithm.info().default_tag());
-            let lengths: Vec<usize> = (0..requests).map(|_| generate::bytes(&mut rng).min(1500)).collect();
+            let params =
+                generate::params(&mut rng, suite.algorithm).with_tag_len(suite.algorithm.info().default_tag_length());
+            let lengths: Vec<usize> = (0..requests).map(|_| generate::data_length(&mut rng).min(1500)).collect();
             let result = make_cases(suite, &mut rng, &params, operation, &lengths)
                 .and_then(|cases| Ok((suite.subject.session(params.clone())?, cases)))
                 .and_then(|(session, cases)| match run(&session, &cases[0].0, Placement::SEPARATE) {
@@ -31,15 +33,15 @@ pub(crate) fn check(suite: &Suite<'_>, tally: &mut Tally) {
         };
         let mut setup = draw();
         // A device need not support keys of every length.
-        for _ in 1..ATTEMPTS {
+        for _ in 1..MAX_ATTEMPTS {
             if let (_, Err(CaseError::Unsupported(_))) = setup {
                 setup = draw();
             }
         }
         match setup {
-            (params, Err(error)) => tally.judge(Err(error), || format!("{operation}, {params:?}")),
+            (params, Err(error)) => tally.record(Err(error), || format!("{operation}, {params:?}")),
             (params, Ok((session, cases))) => {
-                let one_thread = || -> Result<(), CaseError> {
+                let run_thread = || -> Result<(), CaseError> {
                     let placed: Vec<(&Case, Placement)> =
                         cases.iter().map(|(case, _)| (case, Placement::SEPARATE)).collect();
                     for _ in (0..8).step_by(suite.step) {
@@ -57,14 +59,14 @@ pub(crate) fn check(suite: &Suite<'_>, tally: &mut Tally) {
                     Ok(())
                 };
                 let results: Vec<Result<(), CaseError>> = std::thread::scope(|scope| {
-                    let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(one_thread)).collect();
+                    let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(run_thread)).collect();
                     threads
                         .into_iter()
                         .map(|thread| thread.join().unwrap_or(Err("a thread panicked".to_owned().into())))
                         .collect()
                 });
                 for result in results {
-                    tally.judge(result, || format!("{operation} on {THREADS} threads, {params:?}"));
+                    tally.record(result, || format!("{operation} on {THREADS} threads, {params:?}"));
                 }
             }
         }

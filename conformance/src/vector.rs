@@ -27,7 +27,7 @@ pub(crate) struct Vector {
     /// The prehash mode of a signature.
     pub(crate) prehash: Prehash,
     /// For signatures of digests: the function that makes the digest of the input.
-    pub(crate) function: Option<Algorithm>,
+    pub(crate) digest_function: Option<Algorithm>,
     pub(crate) expect: Expect,
 }
 
@@ -49,7 +49,7 @@ impl Vector {
     pub(crate) fn new(algorithm: Algorithm, origin: (Arc<str>, usize)) -> Self {
         let (key, second_key, iv, aad) = Default::default();
         let (input, output, tag) = Default::default();
-        let (prehash, function, expect) = (Prehash::Pure, None, Expect::Match);
-        Self { algorithm, origin, key, second_key, iv, aad, input, output, tag, prehash, function, expect }
+        let (prehash, digest_function, expect) = (Prehash::Pure, None, Expect::Match);
+        Self { algorithm, origin, key, second_key, iv, aad, input, output, tag, prehash, digest_function, expect }
     }
 }

@@ -4,28 +4,28 @@ use std::borrow::Cow;
 
 use gantry_core::Algorithm;
 
-use crate::more::Vectors;
+use crate::packed::Vectors;
 use crate::rng::Rng;
 use crate::text::{Limits, parse};
 use crate::vector::Vector;
 
 /// Makes a digest of a message, if a device can.
-pub(crate) type Digest<'a> = &'a dyn Fn(Algorithm, &[u8]) -> Option<Vec<u8>>;
+pub(crate) type DigestFn<'a> = &'a dyn Fn(Algorithm, &[u8]) -> Option<Vec<u8>>;
 
 /// Draws a public key from the vectors, for a request for a secret.
-pub(crate) fn public_key(rng: &mut Rng, algorithm: Algorithm) -> Vec<u8> {
+pub(crate) fn draw_public_key(rng: &mut Rng, algorithm: Algorithm) -> Vec<u8> {
     let file = FILES.iter().find(|(name, ..)| name.strip_suffix(".txt") == Some(algorithm.name()));
     let mut vectors = file.map(|file| parse_file(file, &|one| one == algorithm)).unwrap_or_default();
     vectors.swap_remove(rng.below(vectors.len())).input
 }
 
 /// Returns every vector of these algorithms. Leaves out a vector if the algorithm signs digests and no device can make the digest.
-pub(crate) fn load<'v>(wanted: &[Algorithm], digest: Digest<'_>, more: &'v Vectors) -> Vec<Cow<'v, Vector>> {
+pub(crate) fn load<'v>(wanted: &[Algorithm], digest: DigestFn<'_>, more: &'v Vectors) -> Vec<Cow<'v, Vector>> {
     let wants = |algorithm: Algorithm| wanted.contains(&algorithm);
     let files = FILES.iter().filter(|(_, names, _)| wanted.iter().any(|algorithm| names.contains(&algorithm.name())));
     let built_in = files.flat_map(|file| parse_file(file, &wants)).map(Cow::Owned);
     let more = more.iter().filter(|vector| wants(vector.algorithm)).map(Cow::Borrowed);
-    let hashed = |vector: Cow<'v, Vector>| match vector.function {
+    let hashed = |vector: Cow<'v, Vector>| match vector.digest_function {
         Some(function) => {
             let input = digest(function, &vector.input)?;
             Some(Cow::Owned(Vector { input, ..vector.into_owned() }))
@@ -36,13 +36,13 @@ pub(crate) fn load<'v>(wanted: &[Algorithm], digest: Digest<'_>, more: &'v Vecto
 }
 
 /// A file of the crate: its name, the names of its algorithms, and its text, compressed.
-type File = (&'static str, &'static [&'static str], &'static [u8]);
+type VectorFile = (&'static str, &'static [&'static str], &'static [u8]);
 
 /// Made by the build script.
-static FILES: &[File] = include!(concat!(env!("OUT_DIR"), "/files.rs"));
+static FILES: &[VectorFile] = include!(concat!(env!("OUT_DIR"), "/files.rs"));
 
 /// Returns the vectors of a file. The files are part of the crate, so a mistake in them is a bug.
-fn parse_file((name, _, packed): &File, wanted: &dyn Fn(Algorithm) -> bool) -> Vec<Vector> {
+fn parse_file((name, _, packed): &VectorFile, wanted: &dyn Fn(Algorithm) -> bool) -> Vec<Vector> {
     let text = miniz_oxide::inflate::decompress_to_vec(packed).expect("the build script has packed it");
     let text = String::from_utf8(text).expect("vectors are text");
     parse(&(*name).into(), &text, wanted, &mut Limits::unlimited()).expect("a test reads all of them")
@@ -74,7 +74,7 @@ mod tests {
         let text = "[ed25519 sha256]\nid = 0102\ninput = 07\nunknowable = 02\n";
         let more = miniz_oxide::deflate::compress_to_vec_zlib(format!("= x\n{text}").as_bytes(), 1);
         let more = Vectors::unpack(&more).unwrap();
-        let of_x = |digest: Digest<'_>| -> Vec<Vector> {
+        let of_x = |digest: DigestFn<'_>| -> Vec<Vector> {
             let all = load(&[Algorithm::Ed25519], digest, &more).into_iter().map(Cow::into_owned);
             all.filter(|vector| &*vector.origin.0 == "x").collect()
         };
@@ -98,7 +98,7 @@ mod tests {
             let mut lengths: Vec<usize> = vectors.iter().map(|vector| vector.input.len()).collect();
             lengths.sort_unstable();
             lengths.dedup();
-            let long = algorithm.info().data_length(200);
+            let long = algorithm.info().nearest_data_length(200);
             assert!(lengths.len() >= 3 && lengths.last() >= Some(&long), "{algorithm}: {lengths:?}");
         }
     }

@@ -10,7 +10,7 @@ use gantry_core::stats::Event;
 use gantry_core::{
     Algorithm, AlgorithmInfo, DeviceState, Gantry, Outcome, Request, Session, SessionParams, Submission, VirtualClock,
 };
-use gantry_driver_model::{Faults, Injected, ModelDriver, Profile, Time};
+use gantry_driver_model::{FaultInjector, InjectedFault, ModelClock, ModelDriver, Profile};
 use gantry_driver_software::SoftwareDriver;
 use queued::{run, scattered};
 
@@ -35,8 +35,8 @@ fn compressed(session: &Session, data: &[u8]) -> Vec<u8> {
     output
 }
 
-fn decompressed(session: &Session, data: &[u8], most: usize) -> Vec<u8> {
-    let mut output = vec![0; most];
+fn decompressed(session: &Session, data: &[u8], max_len: usize) -> Vec<u8> {
+    let mut output = vec![0; max_len];
     let length = session.decompress(data, &mut output).unwrap();
     output.truncate(length);
     output
@@ -50,9 +50,9 @@ fn texts() -> Vec<Vec<u8>> {
 fn queued_results_have_their_real_length() {
     for algorithm in FORMATS {
         let session = software(algorithm);
-        let most = |text: &Vec<u8>| AlgorithmInfo::compressed_max(text.len());
-        let vectors = texts().into_iter().map(|text| Submission::compress(text.clone(), most(&text)));
-        let segments = texts().into_iter().map(|text| Submission::compress(scattered(&text), most(&text)));
+        let max_len = |text: &Vec<u8>| AlgorithmInfo::compressed_max(text.len());
+        let vectors = texts().into_iter().map(|text| Submission::compress(text.clone(), max_len(&text)));
+        let segments = texts().into_iter().map(|text| Submission::compress(scattered(&text), max_len(&text)));
         for completions in [run(&session, vectors), run(&session, segments)] {
             for (completion, text) in completions.iter().zip(texts()) {
                 assert_eq!(completion.result, Ok(Outcome::Done), "{algorithm}");
@@ -122,11 +122,14 @@ fn a_batch_has_results_of_many_lengths() {
 #[test]
 fn verification_replaces_a_wrong_result() {
     for algorithm in [Algorithm::Deflate, Algorithm::Gzip] {
-        for (fault, compresses) in [(Injected::Wrong, true), (Injected::Wrong, false), (Injected::Error, true)] {
-            let (clock, faults) = (Arc::new(VirtualClock::default()), Faults::default());
+        for (fault, compresses) in
+            [(InjectedFault::Wrong, true), (InjectedFault::Wrong, false), (InjectedFault::Error, true)]
+        {
+            let (clock, faults) = (Arc::new(VirtualClock::default()), FaultInjector::default());
             let profile = Profile::named("power9-nx").unwrap().clone();
             let card =
-                ModelDriver::with_faults(profile, reference(), Time::Virtual(clock.clone()), faults.clone()).unwrap();
+                ModelDriver::with_faults(profile, reference(), ModelClock::Virtual(clock.clone()), faults.clone())
+                    .unwrap();
             let policy = Failover { order: vec!["model:power9-nx".into()] };
             let builder = Gantry::builder().policy(policy).verify(1).clock(clock);
             let gantry = builder.driver(&SoftwareDriver).driver(&card).build();
@@ -149,7 +152,7 @@ fn verification_replaces_a_wrong_result() {
             } else {
                 assert_eq!(decompressed(&session, &good, 9000), text, "{algorithm} {fault:?}");
             }
-            let wrong = u64::from(fault == Injected::Wrong);
+            let wrong = u64::from(fault == InjectedFault::Wrong);
             assert_eq!(gantry.stats().events(Event::Mismatched), wrong, "{algorithm} {fault:?}");
             assert_eq!(card.state(), DeviceState::Quarantined, "{algorithm} {fault:?}");
         }

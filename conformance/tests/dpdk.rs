@@ -41,8 +41,8 @@ fn conforms(vdev: &str) {
         devices: vec![format!("{vdev},max_nb_queue_pairs=16")],
         shim: Some(shim),
         // One queue pair for each thread of the suite, and some that wait to be reused.
-        queues: Some(16),
-        memory: 256,
+        queue_pairs: Some(16),
+        memory_mib: 256,
         ..gantry_driver_dpdk::Options::default()
     });
     let gantry = Gantry::builder().driver(&SoftwareDriver).driver(&driver).build();

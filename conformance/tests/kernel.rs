@@ -25,13 +25,13 @@ gantry_lab::in_guest! {
 
     ["--modules", AES.0, "--timeout", "900"]
     fn afalg_cpu_with_aes() {
-        conforms("afalg:cpu", &format!("cpu-aes-{}", gantry_lab::series()), |_| true);
+        conforms("afalg:cpu", &format!("cpu-aes-{}", gantry_lab::kernel_series()), |_| true);
     }
 
     ["--append", AES.1, "--timeout", "900"]
     /// Tests algorithms with AES only: the module does not affect the others.
     fn afalg_cpu_without_aes() {
-        conforms("afalg:cpu", &format!("cpu-{}", gantry_lab::series()), |algorithm| algorithm.info().kernel.contains("aes"));
+        conforms("afalg:cpu", &format!("cpu-{}", gantry_lab::kernel_series()), |algorithm| algorithm.info().kernel.contains("aes"));
     }
 }
 

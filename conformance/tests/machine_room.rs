@@ -14,7 +14,7 @@ use gantry_core::{
     Algorithm, Clock, Completion, DeviceState, Gantry, Outcome, Priority, Queue, QueueOptions, Session, SessionParams,
     Submission, Ticket,
 };
-use gantry_driver_model::{Faults, Injected, ModelDriver, PROFILES, Profile};
+use gantry_driver_model::{FaultInjector, InjectedFault, ModelDriver, PROFILES, Profile};
 use gantry_driver_software::SoftwareDriver;
 use world::{RandomPolicy, Rng, WatchdogClock, software};
 
@@ -22,10 +22,10 @@ const QUEUES: usize = 1000;
 const DEVICES: usize = 50;
 const SECOND: u64 = 1_000_000_000;
 /// The longest permitted wait of a request, in ns: a few deadlines, one after the other.
-const LONGEST: u64 = 60 * SECOND;
+const MAX_WAIT_NS: u64 = 60 * SECOND;
 
 /// An algorithm, and messages to process with it.
-struct Work {
+struct Workload {
     session: Session,
     operation: fn(&[u8]) -> Submission,
     /// Messages, each with its result.
@@ -34,7 +34,7 @@ struct Work {
 
 const IV: [u8; 16] = [9; 16];
 
-fn works(gantry: &Gantry) -> Vec<Work> {
+fn workloads(gantry: &Gantry) -> Vec<Workload> {
     let alone = Gantry::builder().driver(&SoftwareDriver).build();
     let rng = Rng::new(1);
     let algorithms = [
@@ -45,7 +45,7 @@ fn works(gantry: &Gantry) -> Vec<Work> {
         (Algorithm::Aes256Cbc, 32),
         (Algorithm::DesEde3Cbc, 24),
     ];
-    let work = |(algorithm, key): (Algorithm, usize)| {
+    let workload = |(algorithm, key): (Algorithm, usize)| {
         let params = SessionParams::new(algorithm, &rng.bytes(key));
         let session = alone.session(params.clone()).unwrap();
         let answers = [16, 64, 256, 1024, 4096, 8192].map(|bytes| {
@@ -65,33 +65,33 @@ fn works(gantry: &Gantry) -> Vec<Work> {
             _ => |message: &[u8]| Submission::encrypt(&IV, message.to_vec()),
         };
         gantry.devices().iter().for_each(|device| drop(device.admit(algorithm)));
-        Work { session: gantry.session(params).unwrap(), operation, answers: answers.to_vec() }
+        Workload { session: gantry.session(params).unwrap(), operation, answers: answers.to_vec() }
     };
-    algorithms.into_iter().map(work).collect()
+    algorithms.into_iter().map(workload).collect()
 }
 
-struct Guest {
+struct Client {
     queue: Queue,
     class: Priority,
-    /// The requests in flight, by user value: ticket, time of submission in ns, index of the work, and index of its message.
+    /// The requests in flight, by user value: ticket, time of submission in ns, index of the workload, and index of its message.
     waiting: BTreeMap<u64, (Ticket, u64, usize, usize)>,
 }
 
 struct MachineRoom {
     clock: Arc<WatchdogClock>,
     gantry: Gantry,
-    works: Vec<Work>,
-    faults: Vec<Faults>,
-    guests: Vec<Guest>,
-    /// Indices of guests with requests in flight.
+    workloads: Vec<Workload>,
+    faults: Vec<FaultInjector>,
+    clients: Vec<Client>,
+    /// Indices of clients with requests in flight.
     active: BTreeSet<usize>,
     rng: Rng,
-    users: u64,
-    done: u64,
-    /// The longest wait by class, in ns. `rush` has the sum of the waits during rushes, and their number.
-    longest: [u64; 3],
-    rush: [(u64, u64); 3],
-    rushing: bool,
+    next_user: u64,
+    completed: u64,
+    /// The longest wait by class, in ns. `bursts` has the sum of the waits during bursts, and their number.
+    longest_waits: [u64; 3],
+    bursts: [(u64, u64); 3],
+    in_burst: bool,
     /// FNV-1a hash of all completions.
     trace: u64,
 }
@@ -99,20 +99,21 @@ struct MachineRoom {
 impl MachineRoom {
     fn new(seed: u64) -> Self {
         let (clock, rng) = (Arc::<WatchdogClock>::default(), Rng::new(seed));
-        let faults: Vec<Faults> = (1..DEVICES).map(|_| Faults::default()).collect();
+        let faults: Vec<FaultInjector> = (1..DEVICES).map(|_| FaultInjector::default()).collect();
         let mut builder = Gantry::builder().clock(clock.clone()).policy(RandomPolicy(Rng::new(seed + 1)));
         for (index, faults) in faults.iter().enumerate() {
             // Cards only: modelled software would use the time of the only thread, and no request would wait for a ring.
-            let cards = PROFILES.iter().filter(|profile| !profile.direct);
+            let cards = PROFILES.iter().filter(|profile| !profile.is_software);
             let profile = cards.cycle().nth(index).expect("without end");
             let name = format!("{}-{index}", profile.name).into();
             let profile = Profile { name, seed: rng.next(), ..profile.clone() };
-            let time = clock.time.clone().into();
-            builder = builder.driver(&ModelDriver::with_faults(profile, software(), time, faults.clone()).unwrap());
+            let model_clock = clock.time.clone().into();
+            builder =
+                builder.driver(&ModelDriver::with_faults(profile, software(), model_clock, faults.clone()).unwrap());
         }
         let gantry = builder.driver(&SoftwareDriver).build();
         assert_eq!(gantry.devices().len(), DEVICES);
-        let guest = |_| {
+        let client = |_| {
             let class = Priority::ALL[rng.below(3)];
             let options = QueueOptions {
                 class,
@@ -121,46 +122,46 @@ impl MachineRoom {
                 coalesce: Duration::from_micros([0, 20, 500][rng.below(3)]),
                 ..QueueOptions::default()
             };
-            Guest { queue: gantry.queue(options).unwrap(), class, waiting: BTreeMap::new() }
+            Client { queue: gantry.queue(options).unwrap(), class, waiting: BTreeMap::new() }
         };
-        let guests = (0..QUEUES).map(guest).collect();
-        let works = works(&gantry);
+        let clients = (0..QUEUES).map(client).collect();
+        let workloads = workloads(&gantry);
         Self {
             clock,
             gantry,
-            works,
+            workloads,
             faults,
-            guests,
+            clients,
             active: BTreeSet::new(),
             rng,
-            users: 0,
-            done: 0,
-            longest: [0; 3],
-            rush: [(0, 0); 3],
-            rushing: false,
+            next_user: 0,
+            completed: 0,
+            longest_waits: [0; 3],
+            bursts: [(0, 0); 3],
+            in_burst: false,
             trace: 0xcbf2_9ce4_8422_2325,
         }
     }
 
-    fn submit(&mut self, guest: usize, requests: usize) {
+    fn submit(&mut self, client: usize, requests: usize) {
         for _ in 0..requests {
-            let work = self.rng.below(self.works.len());
-            let message = self.rng.below(self.works[work].answers.len());
-            let Work { session, operation, answers } = &self.works[work];
-            let submission = operation(&answers[message].0).user(self.users);
+            let workload = self.rng.below(self.workloads.len());
+            let message = self.rng.below(self.workloads[workload].answers.len());
+            let Workload { session, operation, answers } = &self.workloads[workload];
+            let submission = operation(&answers[message].0).user(self.next_user);
             let now = self.clock.now();
-            let target = &mut self.guests[guest];
+            let target = &mut self.clients[client];
             if let Ok(ticket) = target.queue.submit(session, submission) {
-                target.waiting.insert(self.users, (ticket, now, work, message));
+                target.waiting.insert(self.next_user, (ticket, now, workload, message));
             }
-            self.users += 1;
+            self.next_user += 1;
         }
-        self.active.insert(guest);
+        self.active.insert(client);
     }
 
     fn inject_fault(&mut self) {
         let device = self.rng.below(self.faults.len());
-        let kinds = [Injected::Error, Injected::Stall, Injected::Late, Injected::Full];
+        let kinds = [InjectedFault::Error, InjectedFault::Stall, InjectedFault::Late, InjectedFault::Full];
         match self.rng.below(6) {
             4 => self.faults[device].set_gone(true),
             5 => self.faults.iter().for_each(|faults| faults.set_gone(false)),
@@ -169,62 +170,62 @@ impl MachineRoom {
     }
 
     fn poll(&mut self) {
-        for guest in self.active.clone() {
+        for client in self.active.clone() {
             let mut completions = Vec::new();
-            self.guests[guest].queue.complete(|completion| completions.push(completion));
+            self.clients[client].queue.complete(|completion| completions.push(completion));
             for completion in completions {
-                self.check(guest, &completion);
+                self.check(client, &completion);
             }
-            assert_eq!(self.guests[guest].queue.in_flight(), self.guests[guest].waiting.len());
-            if self.guests[guest].waiting.is_empty() {
-                self.active.remove(&guest);
+            assert_eq!(self.clients[client].queue.in_flight(), self.clients[client].waiting.len());
+            if self.clients[client].waiting.is_empty() {
+                self.active.remove(&client);
             }
         }
     }
 
-    fn check(&mut self, guest: usize, completion: &Completion) {
+    fn check(&mut self, client: usize, completion: &Completion) {
         let Completion { ticket, user, result, route, submission } = completion;
         let now = self.clock.now();
-        let Guest { class, waiting, .. } = &mut self.guests[guest];
-        let (submitted, since, work, message) = waiting.remove(user).expect("one completion for each");
+        let Client { class, waiting, .. } = &mut self.clients[client];
+        let (submitted, since, workload, message) = waiting.remove(user).expect("one completion for each");
         assert_eq!((submitted, result), (*ticket, &Ok(Outcome::Done)));
-        let Work { session, answers, .. } = &self.works[work];
+        let Workload { session, answers, .. } = &self.workloads[workload];
         let expected = &answers[message].1;
         let digest = session.params().algorithm().kind() == gantry_core::Kind::Digest;
         assert!(if digest { submission.tag() } else { submission.data() } == expected, "right bytes");
         let (class, waited) = (*class as usize, now - since);
-        assert!(waited < LONGEST, "{class}: {waited} ns");
-        self.longest[class] = self.longest[class].max(waited);
-        if self.rushing {
-            self.rush[class] = (self.rush[class].0 + waited, self.rush[class].1 + 1);
+        assert!(waited < MAX_WAIT_NS, "{class}: {waited} ns");
+        self.longest_waits[class] = self.longest_waits[class].max(waited);
+        if self.in_burst {
+            self.bursts[class] = (self.bursts[class].0 + waited, self.bursts[class].1 + 1);
         }
-        self.done += 1;
+        self.completed += 1;
         let device = route.map_or(u64::MAX, |route| route.device as u64);
-        for number in [guest as u64, *user, device, now] {
+        for number in [client as u64, *user, device, now] {
             self.trace = (self.trace ^ number).wrapping_mul(0x0100_0000_01b3);
         }
     }
 
     fn run(&mut self, seconds: u64) {
         let end = self.clock.now() + seconds * SECOND;
-        let mut next_rush = self.clock.now() + 30 * SECOND;
+        let mut next_burst = self.clock.now() + 30 * SECOND;
         let mut arrival = self.clock.now();
         while arrival < end {
             self.clock.progress();
             if self.active.is_empty() {
-                self.rushing = false;
+                self.in_burst = false;
                 self.clock.time.advance_to(arrival);
             } else {
                 self.clock.wait(Some(arrival));
             }
             if self.clock.now() >= arrival {
-                if arrival >= next_rush {
-                    next_rush += 1200 * SECOND;
-                    self.rushing = true;
-                    (0..QUEUES).for_each(|guest| self.submit(guest, 5));
+                if arrival >= next_burst {
+                    next_burst += 1200 * SECOND;
+                    self.in_burst = true;
+                    (0..QUEUES).for_each(|client| self.submit(client, 5));
                 } else {
-                    let (guest, requests) = (self.rng.below(QUEUES), 1 + self.rng.below(10));
-                    self.submit(guest, requests);
+                    let (client, requests) = (self.rng.below(QUEUES), 1 + self.rng.below(10));
+                    self.submit(client, requests);
                 }
                 if self.rng.below(50) == 0 {
                     self.inject_fault();
@@ -233,11 +234,11 @@ impl MachineRoom {
             }
             self.poll();
         }
-        self.end();
+        self.drain();
     }
 
     /// Checks that no request is lost, and that all devices return.
-    fn end(&mut self) {
+    fn drain(&mut self) {
         self.faults.iter().for_each(|faults| faults.set_gone(false));
         while !self.active.is_empty() {
             self.clock.wait(None);
@@ -268,9 +269,12 @@ fn every_request_completes_in_time_for_an_hour() {
     let mut room = MachineRoom::new(seed());
     room.run(3600);
     let mean = |(sum, number): (u64, u64)| sum / number.max(1);
-    let [real_time, normal, bulk] = room.rush.map(mean);
-    println!("{} requests; longest waits {:?} ns; in a rush {real_time}, {normal}, {bulk} ns", room.done, room.longest);
-    assert!(room.done > 150_000, "{}", room.done);
+    let [real_time, normal, bulk] = room.bursts.map(mean);
+    println!(
+        "{} requests; longest waits {:?} ns; in a rush {real_time}, {normal}, {bulk} ns",
+        room.completed, room.longest_waits
+    );
+    assert!(room.completed > 150_000, "{}", room.completed);
     assert!(real_time <= normal && normal <= bulk, "urgent requests must wait less: {real_time}, {normal}, {bulk}");
 }
 
@@ -279,7 +283,7 @@ fn the_same_seed_repeats_the_run() {
     let trace = |seed| {
         let mut room = MachineRoom::new(seed);
         room.run(120);
-        (room.trace, room.done)
+        (room.trace, room.completed)
     };
     assert_eq!(trace(seed()), trace(seed()));
     assert_ne!(trace(seed()), trace(seed() + 1));

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use gantry_conformance::Options;
 use gantry_core::driver::{Device, Driver, Found};
 use gantry_core::{Clock, Gantry, RealClock, VirtualClock};
-use gantry_driver_model::{ModelDriver, PROFILES, Profile, Time};
+use gantry_driver_model::{ModelClock, ModelDriver, PROFILES, Profile};
 use gantry_driver_software::SoftwareDriver;
 
 /// The machine's time at a hundredth of its speed, so that no card is late because the machine stalls for a moment.
@@ -27,8 +27,8 @@ impl Clock for SlowClock {
     }
 }
 
-fn conforms(profile: &Profile, time: Time, clock: Arc<dyn Clock>) {
-    let driver = ModelDriver::new(profile.clone(), reference(), time).unwrap();
+fn conforms(profile: &Profile, model_clock: ModelClock, clock: Arc<dyn Clock>) {
+    let driver = ModelDriver::new(profile.clone(), reference(), model_clock).unwrap();
     let gantry = Gantry::builder().driver(&SoftwareDriver).driver(&driver).clock(clock).build();
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("declared").join(format!("model-{}.txt", profile.name));
     gantry_conformance::assert_conforms(
@@ -50,13 +50,13 @@ fn reference() -> Arc<dyn Device> {
 fn every_model_in_virtual_time() {
     for profile in PROFILES {
         let clock = Arc::new(VirtualClock::default());
-        conforms(profile, Time::Virtual(clock.clone()), clock);
+        conforms(profile, ModelClock::Virtual(clock.clone()), clock);
     }
 }
 
 #[test]
 fn a_card_and_software_in_real_time() {
     for name in ["faulty", "cortex-a9-cpu"] {
-        conforms(Profile::named(name).unwrap(), Time::real(), Arc::new(SlowClock::default()));
+        conforms(Profile::named(name).unwrap(), ModelClock::real(), Arc::new(SlowClock::default()));
     }
 }

@@ -17,7 +17,7 @@ use gantry_core::{
     Algorithm, Clock, Completion, DeviceState, Direction, Gantry, Outcome, Priority, Queue, QueueOptions, RejectReason,
     Session, SessionParams, Submission, Ticket,
 };
-use gantry_driver_model::{Faults, Injected, ModelDriver, Profile};
+use gantry_driver_model::{FaultInjector, InjectedFault, ModelDriver, Profile};
 use gantry_driver_software::SoftwareDriver;
 use world::{RandomPolicy, Rng, WatchdogClock, software};
 
@@ -30,15 +30,16 @@ enum Step {
     Flush(usize),
     Cancel(usize, usize),
     Drop(usize),
-    Inject(usize, Injected, usize),
+    Inject(usize, InjectedFault, usize),
     Gone(usize, bool),
-    Pass(u64),
+    AdvanceTime(u64),
 }
 
 fn schedule(seed: u64) -> Vec<Step> {
     let rng = Rng::new(seed);
     let steps = 20 + rng.below(200);
-    let faults = [Injected::Error, Injected::Stall, Injected::Late, Injected::Full, Injected::Wrong];
+    let faults =
+        [InjectedFault::Error, InjectedFault::Stall, InjectedFault::Late, InjectedFault::Full, InjectedFault::Wrong];
     let step = |_| {
         let (queue, device) = (rng.below(4), rng.below(3));
         match rng.below(100) {
@@ -53,7 +54,7 @@ fn schedule(seed: u64) -> Vec<Step> {
             85..87 => Step::Drop(queue),
             87..93 => Step::Inject(device, faults[rng.below(5)], 1 + rng.below(3)),
             93..95 => Step::Gone(device, rng.below(2) == 0),
-            _ => Step::Pass([1_000, 50_000, 1_000_000, 400_000_000][rng.below(4)]),
+            _ => Step::AdvanceTime([1_000, 50_000, 1_000_000, 400_000_000][rng.below(4)]),
         }
     };
     (0..steps).map(step).collect()
@@ -97,7 +98,7 @@ impl TestedQueue {
     }
 
     /// Checks every guarantee of a completion.
-    fn check(&mut self, completion: &Completion, liar: usize) {
+    fn check(&mut self, completion: &Completion, wrong_device: usize) {
         let Completion { ticket, user, result, route, submission } = completion;
         let (submitted, expected) = self.expected.remove(user).expect("one completion for each, and for nothing else");
         assert_eq!(submitted, *ticket);
@@ -108,7 +109,7 @@ impl TestedQueue {
         if expected.outcome == Outcome::BadTag {
             let zeros = submission.data().iter().all(|byte| *byte == 0);
             assert!(zeros || submission.data() == expected.data, "no plaintext with a bad tag");
-        } else if route.is_none_or(|route| route.device != liar) {
+        } else if route.is_none_or(|route| route.device != wrong_device) {
             assert!(submission.data() == expected.data, "right bytes");
             assert!(submission.tag() == expected.tag, "right tag");
         }
@@ -121,20 +122,20 @@ struct World {
     sessions: Vec<(Session, bool)>,
     /// One session for each pair in `sessions`, on a framework with the software device only.
     reference: Vec<Session>,
-    faults: Vec<Faults>,
+    faults: Vec<FaultInjector>,
     queues: Vec<TestedQueue>,
     rng: Rng,
-    users: u64,
+    next_user: u64,
 }
 
 /// The index of the device that may give wrong results.
-const LIAR: usize = 2;
+const WRONG_DEVICE: usize = 2;
 
 impl World {
     fn new(seed: u64) -> Self {
         let clock: Arc<WatchdogClock> = Arc::default();
         let faulty = Profile::named("faulty").unwrap();
-        let faults: Vec<Faults> = (0..3).map(|_| Faults::default()).collect();
+        let faults: Vec<FaultInjector> = (0..3).map(|_| FaultInjector::default()).collect();
         let mut builder = Gantry::builder().clock(clock.clone()).policy(RandomPolicy(Rng::new(seed)));
         for (index, faults) in faults.iter().enumerate() {
             let profile = Profile {
@@ -145,8 +146,9 @@ impl World {
                 seed,
                 ..faulty.clone()
             };
-            let time = clock.time.clone().into();
-            builder = builder.driver(&ModelDriver::with_faults(profile, software(), time, faults.clone()).unwrap());
+            let model_clock = clock.time.clone().into();
+            builder =
+                builder.driver(&ModelDriver::with_faults(profile, software(), model_clock, faults.clone()).unwrap());
         }
         let gantry = builder.driver(&SoftwareDriver).build();
         let alone = Gantry::builder().driver(&SoftwareDriver).build();
@@ -165,7 +167,7 @@ impl World {
         }
         let rng = Rng::new(seed ^ 0x51ed_270b);
         let queues = (0..4).map(|_| TestedQueue::new(&gantry, &rng)).collect();
-        Self { clock, gantry, sessions, reference, faults, queues, rng, users: 0 }
+        Self { clock, gantry, sessions, reference, faults, queues, rng, next_user: 0 }
     }
 
     fn step(&mut self, step: Step) {
@@ -192,12 +194,12 @@ impl World {
             }
             Step::Drop(queue) => self.queues[queue] = TestedQueue::new(&self.gantry, &self.rng),
             Step::Inject(device, fault, times) => {
-                if fault != Injected::Wrong || device == LIAR {
+                if fault != InjectedFault::Wrong || device == WRONG_DEVICE {
                     self.faults[device].inject(fault, times);
                 }
             }
             Step::Gone(device, gone) => self.faults[device].set_gone(gone),
-            Step::Pass(ns) => self.clock.time.advance_to(self.clock.now() + ns),
+            Step::AdvanceTime(ns) => self.clock.time.advance_to(self.clock.now() + ns),
         }
         for tested in &self.queues {
             assert_eq!(tested.queue.in_flight(), tested.expected.len());
@@ -253,22 +255,22 @@ impl World {
             }
         };
         let tested = &mut self.queues[queue];
-        let full = tested.expected.len() == tested.depth
+        let is_full = tested.expected.len() == tested.depth
             || (tested.bytes() + expected.bytes > tested.max_bytes && !tested.expected.is_empty());
-        match tested.queue.submit(session_of, submission.user(self.users)) {
+        match tested.queue.submit(session_of, submission.user(self.next_user)) {
             Ok(ticket) => {
-                assert!(!full, "bounds are kept");
+                assert!(!is_full, "bounds are kept");
                 if *in_order {
-                    tested.order.entry(session).or_default().push_back(self.users);
+                    tested.order.entry(session).or_default().push_back(self.next_user);
                 }
-                tested.expected.insert(self.users, (ticket, expected));
+                tested.expected.insert(self.next_user, (ticket, expected));
             }
             Err(rejected) => {
                 assert_eq!(rejected.why, RejectReason::Full);
-                assert!(full, "there was room");
+                assert!(is_full, "there was room");
             }
         }
-        self.users += 1;
+        self.next_user += 1;
     }
 
     fn complete(&mut self, queue: usize, wait: bool) {
@@ -279,12 +281,12 @@ impl World {
         assert_eq!(count, completions.len());
         assert!(!wait || count > 0 || tested.expected.is_empty());
         for completion in &completions {
-            tested.check(completion, LIAR);
+            tested.check(completion, WRONG_DEVICE);
         }
     }
 
     /// Ends the faults, and checks that no request is lost and that all devices return.
-    fn end(&mut self) {
+    fn drain_and_recover(&mut self) {
         for faults in &self.faults {
             faults.set_gone(false);
         }
@@ -315,7 +317,7 @@ fn run(seed: u64, steps: &[Step]) -> Result<(), String> {
         for step in steps {
             world.step(*step);
         }
-        world.end();
+        world.drain_and_recover();
     };
     catch_unwind(AssertUnwindSafe(run)).map_err(|panic| {
         let text = panic.downcast_ref::<String>().cloned();
@@ -344,14 +346,14 @@ fn shrink(seed: u64, mut steps: Vec<Step>) -> Vec<Step> {
     steps
 }
 
-fn number(variable: &str) -> Option<u64> {
+fn env_number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok().map(|value| value.parse().expect("a number"))
 }
 
 #[test]
 fn every_guarantee_holds_under_random_schedules() {
-    let schedules = number("GANTRY_SCHEDULES").unwrap_or(300);
-    let seeds = number("GANTRY_SEED").map_or(0..schedules, |seed| seed..seed + 1);
+    let schedules = env_number("GANTRY_SCHEDULES").unwrap_or(300);
+    let seeds = env_number("GANTRY_SEED").map_or(0..schedules, |seed| seed..seed + 1);
     for seed in seeds {
         let steps = schedule(seed);
         if let Err(what) = run(seed, &steps) {

@@ -17,7 +17,7 @@ pub trait Clock: Send + Sync + fmt::Debug {
     fn spend(&self, ns: u64);
 
     /// Returns the CPU time of the calling thread in nanoseconds, if it is known.
-    fn cpu(&self) -> Option<u64> {
+    fn thread_cpu_time(&self) -> Option<u64> {
         None
     }
 }

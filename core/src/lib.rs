@@ -50,8 +50,8 @@ mod sync;
 mod trust;
 
 pub use algorithm::{
-    Algorithm, AlgorithmInfo, Buffers, Data, DeviceHandles, Direction, Error, Esp, Fault, IoBuf, Kind, Length, Lengths,
-    Misuse, Operation, OperationInfo, Origin, Outcome, Prehash, Refusal, Region, Result, Segment, Segments,
+    Algorithm, AlgorithmInfo, Buffers, Data, DeviceHandles, Direction, Error, Esp, Fault, FieldLength, IoBuf, Kind,
+    Lengths, Misuse, Operation, OperationInfo, Origin, Outcome, Prehash, Refusal, Region, Result, Segment, Segments,
     SessionParams, UnknownAlgorithm, Unsupported, esp, rsa, same_name, tags_equal,
 };
 pub use api::{

@@ -11,10 +11,10 @@ use std::time::Duration;
 
 use crate::clock::Clock;
 
-/// Simulated time. It stands still until a thread waits or spends it. A wait continues to the next moment announced with [`at`](Self::at)
-/// before its deadline. Without such a moment, the clock goes in steps, small ones first. Another thread may be about to announce a moment,
-/// and a leap to a deadline would skip it. On a clock that several threads use, such a step also takes real time, so that a thread
-/// without a CPU is not late.
+/// Simulated time. It stands still until a thread waits or spends it. A wait continues to the next moment announced with
+/// [`announce`](Self::announce) before its deadline. Without such a moment, the clock goes in steps, small ones first. Another thread may
+/// be about to announce a moment, and a leap to a deadline would skip it. On a clock that several threads use, such a step also takes real
+/// time, so that a thread without a CPU is not late.
 #[derive(Debug, Default)]
 pub struct VirtualClock {
     now: AtomicU64,
@@ -40,7 +40,7 @@ impl VirtualClock {
     const MAX_PAUSE: Duration = Duration::from_millis(4);
 
     /// Announces an event at `time`.
-    pub fn at(&self, time: u64) {
+    pub fn announce(&self, time: u64) {
         self.idle.store(0, Ordering::Relaxed);
         self.announced.lock().unwrap_or_else(PoisonError::into_inner).push(Reverse(time));
     }
@@ -114,8 +114,8 @@ mod tests {
     #[test]
     fn virtual_time_advances_to_the_earliest_announced_time_and_never_back() {
         let clock = VirtualClock::default();
-        clock.at(700);
-        clock.at(300);
+        clock.announce(700);
+        clock.announce(300);
         clock.wait(None);
         assert_eq!(clock.now(), 300);
         clock.wait(Some(500));
@@ -140,10 +140,10 @@ mod tests {
         };
         assert!((0..VirtualClock::STEPS_PER_DOUBLING).all(|_| step() == VirtualClock::STEP));
         assert!((0..VirtualClock::STEPS_PER_DOUBLING).all(|_| step() == 2 * VirtualClock::STEP));
-        clock.at(clock.now() + 7);
+        clock.announce(clock.now() + 7);
         assert_eq!((step(), step()), (7, VirtualClock::STEP), "small ones first");
         assert!((0..1000).map(|_| step()).sum::<u64>() > 10_000_000_000, "every deadline passes in the end");
-        assert_eq!(clock.cpu(), None);
+        assert_eq!(clock.thread_cpu_time(), None);
     }
 
     #[test]

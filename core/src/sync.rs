@@ -49,9 +49,9 @@ pub(crate) fn sleep(longest: std::time::Duration) {
     std::thread::park_timeout(longest);
 }
 
-/// Wakes the calling thread.
+/// Returns a waker of the calling thread.
 #[cfg(not(loom))]
-pub(crate) fn this_thread() -> Waker {
+pub(crate) fn this_thread_waker() -> Waker {
     thread_local! {
         static WAKER: Waker = Waker::from(Arc::new(Unpark(current())));
     }
@@ -60,7 +60,7 @@ pub(crate) fn this_thread() -> Waker {
 
 /// All threads of a model are one thread of the machine, and share its thread-locals.
 #[cfg(loom)]
-pub(crate) fn this_thread() -> Waker {
+pub(crate) fn this_thread_waker() -> Waker {
     Waker::from(Arc::new(Unpark(current())))
 }
 

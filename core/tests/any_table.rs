@@ -14,14 +14,14 @@ use timed::disturbances::{Disturbances, Kind, Random};
 use timed::{Timing, World};
 
 /// Work after which the routes must be good, in nanoseconds.
-const SECOND: u64 = 1_000_000_000;
+const LEARNING_NS: u64 = 1_000_000_000;
 /// Time during which routes are measured, in nanoseconds.
-const LOOK: u64 = 250_000_000;
+const MEASURED_NS: u64 = 250_000_000;
 /// Requests at a time, and bytes of each: each device is the best for some of them.
 const SHAPES: [(usize, usize); 7] = [(1, 64), (1, 1500), (1, 16 << 10), (4, 1500), (8, 4 << 10), (16, 256), (32, 1024)];
 
 /// Maximum bytes in all requests of a shape.
-const MOST: usize = 32 << 10;
+const MAX_SHAPE_BYTES: usize = 32 << 10;
 
 /// Returns the devices of these tests.
 fn devices(clock: &Arc<VirtualClock>, kind: Kind) -> [Timing; 3] {
@@ -73,7 +73,7 @@ fn regret(kind: Kind, table: Table<'_>) -> f64 {
     let devices = devices(&clock, kind);
     let world = World::new(&clock, Learned::Latency, &devices.each_ref());
     world.session.gantry().import_costs(&devices.each_ref().map(|device| record(device, table)));
-    let (mut random, mut data) = (Random::new(1), vec![7; MOST]);
+    let (mut random, mut data) = (Random::new(1), vec![7; MAX_SHAPE_BYTES]);
     let mut work = |until: u64| {
         let mut best = 0.0;
         while clock.now() < until {
@@ -83,10 +83,10 @@ fn regret(kind: Kind, table: Table<'_>) -> f64 {
         }
         best
     };
-    work(SECOND);
+    work(LEARNING_NS);
     let work_ns = || devices.iter().map(|device| device.work_ns.load(Ordering::Relaxed)).sum::<u64>();
     let before = work_ns();
-    let best = work(clock.now() + LOOK);
+    let best = work(clock.now() + MEASURED_NS);
     (work_ns() - before) as f64 / best - 1.0
 }
 

@@ -47,7 +47,7 @@ fn an_added_device_serves_later_sessions() {
         assert_eq!(gantry.devices().len(), 2);
         let stats = gantry.stats();
         let of_engine =
-            |row: &&gantry_core::stats::Numbers| row.device.as_ref().is_some_and(|(name, _)| name == "engine");
+            |row: &&gantry_core::stats::SnapshotRow| row.device.as_ref().is_some_and(|(name, _)| name == "engine");
         assert_eq!(stats.rows.iter().find(of_engine).unwrap().requests(), 1);
     }
 }

@@ -23,7 +23,7 @@ fn caller_device(clock: &Arc<VirtualClock>, own: (u64, f64), device: (u64, f64))
 fn learned(clock: &VirtualClock, caller_device: &CallerDevice, caller: &Timing, bytes: usize) -> (u32, u64) {
     let ask = || caller_device.saved_ns(Algorithm::Null, ENCRYPT, bytes, || None);
     let (first, mut work_ns) = (ask(), 0);
-    while caller_device.worth(Algorithm::Null, ENCRYPT).saved_ns(bytes).is_none() {
+    while caller_device.savings(Algorithm::Null, ENCRYPT).saved_ns(bytes).is_none() {
         ask();
         clock.advance_to(clock.now() + caller.time(bytes));
         work_ns += caller.time(bytes);
@@ -39,11 +39,11 @@ fn a_slow_caller_leaves_large_requests_once_their_costs_are_known() {
     let (first, work_ns) = learned(&clock, &caller_device, &caller, 4096);
     assert_eq!(first, 0);
     assert!(work_ns > 5_000_000, "a calibration after only {work_ns} ns of work");
-    let worth = caller_device.worth(Algorithm::Null, ENCRYPT);
+    let savings = caller_device.savings(Algorithm::Null, ENCRYPT);
     // The caller takes 8292 ns; the device takes 3048 ns, and the dispatch 150 ns.
-    assert!(worth.saved_ns(4096).is_some_and(|saved| saved.abs_diff(5094) < 500), "{:?}", worth.saved_ns(4096));
-    assert_eq!(worth.saved_ns(256), Some(0));
-    assert!(!worth.sizes().has(256) && worth.sizes().has(4096));
+    assert!(savings.saved_ns(4096).is_some_and(|saved| saved.abs_diff(5094) < 500), "{:?}", savings.saved_ns(4096));
+    assert_eq!(savings.saved_ns(256), Some(0));
+    assert!(!savings.sizes().has(256) && savings.sizes().has(4096));
 }
 
 #[test]
@@ -57,7 +57,7 @@ fn kept_costs_of_one_side_alone_decide_nothing() {
         let (later, caller) = caller_device(&clock, (100, 2.0), (1000, 0.5));
         later.gantry().import_costs(&costs);
         learned(&clock, &later, &caller, 4096);
-        let saved = later.worth(Algorithm::Null, ENCRYPT).saved_ns(4096);
+        let saved = later.savings(Algorithm::Null, ENCRYPT).saved_ns(4096);
         assert!(saved.is_some_and(|saved| saved.abs_diff(5094) < 500), "{kept}: {saved:?}");
     }
 }
@@ -67,7 +67,7 @@ fn a_device_that_saves_less_than_the_dispatch_costs_gets_no_requests() {
     let clock = Arc::new(VirtualClock::default());
     let (caller_device, caller) = caller_device(&clock, (3000, 0.0), (2900, 0.0));
     learned(&clock, &caller_device, &caller, 4096);
-    assert_eq!(caller_device.worth(Algorithm::Null, ENCRYPT).sizes(), SizeSet::NONE);
+    assert_eq!(caller_device.savings(Algorithm::Null, ENCRYPT).sizes(), SizeSet::NONE);
     assert!(!caller_device.may_save(Algorithm::Null, ENCRYPT, 4096));
 }
 

@@ -52,7 +52,7 @@ impl Clock for Metered {
         self.0.spend(ns);
     }
 
-    fn cpu(&self) -> Option<u64> {
+    fn thread_cpu_time(&self) -> Option<u64> {
         self.0.spend(1);
         self.1.then(|| self.0.spent())
     }

@@ -20,7 +20,7 @@ struct BatchDriver {
 
 impl BatchDriver {
     fn new(submit: fn(&mut Batch<'_>, &mut Vec<Job>)) -> Self {
-        let capability = Capability { direct: false, ..Capability::new(Algorithm::Null) };
+        let capability = Capability { synchronous: false, ..Capability::new(Algorithm::Null) };
         let info = DeviceInfo { capabilities: vec![capability], ..DeviceInfo::new("odd", Class::Model) };
         Self { info, submit, served: Arc::default() }
     }

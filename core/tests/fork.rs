@@ -43,14 +43,14 @@ fn clone() -> libc::pid_t {
 /// Returns both ways to make a child if children of both are recognized, or else only `fork`.
 fn calls() -> &'static [fn() -> libc::pid_t] {
     let both: &[fn() -> libc::pid_t] = &[fork, clone];
-    if Process::certain().is_some() { both } else { &both[..1] }
+    if Process::current_if_unique().is_some() { both } else { &both[..1] }
 }
 
 #[test]
 fn a_child_is_another_process() {
     for call in calls() {
         let parent = Process::current();
-        assert!(parent.is_current() && Process::certain().is_none_or(Process::is_current));
+        assert!(parent.is_current() && Process::current_if_unique().is_none_or(Process::is_current));
         assert!(holds_in(*call, || {
             let child = Process::current();
             child != parent
@@ -71,16 +71,16 @@ fn detects_forks_if_the_kernel_wipes_no_page() {
     if !filter::is_alone("detects_forks_if_the_kernel_wipes_no_page") || !filter::refuse_wiped_pages() {
         return;
     }
-    assert_eq!(Process::certain(), None);
+    assert_eq!(Process::current_if_unique(), None);
     let parent = Process::current();
     assert!(holds_in(fork, || {
         let child = Process::current();
         child != parent
-            && Process::certain().is_none()
+            && Process::current_if_unique().is_none()
             && holds_in(fork, || !child.is_current() && !parent.is_current())
     }));
     assert!(holds_in(fork, || holds_in(fork, || !parent.is_current())));
-    assert!(parent.is_current() && Process::certain().is_none());
+    assert!(parent.is_current() && Process::current_if_unique().is_none());
 }
 
 /// A filter that is set later may refuse any system call: here, all but the end of the process.

@@ -112,7 +112,7 @@ fn misuse_is_the_error_of_the_future() {
 
 /// Returns a device that can notify but never answers, another device, their clock, and a framework.
 fn silent() -> (Scripted, Scripted, Arc<VirtualClock>, Gantry) {
-    let capability = Capability { direct: false, ..Capability::new(Algorithm::Null) };
+    let capability = Capability { synchronous: false, ..Capability::new(Algorithm::Null) };
     let script = Script { capability, ring: Some(4), notifies: true, ..Script::new("stalled") };
     let (stalled, good) = (Scripted::new(script.with_actions(|_| Action::Stall)), Scripted::new(Script::new("good")));
     let clock = Arc::new(VirtualClock::default());
@@ -122,7 +122,7 @@ fn silent() -> (Scripted, Scripted, Arc<VirtualClock>, Gantry) {
 }
 
 /// Later than any deadline.
-const LATE: u64 = 10_000_000_000;
+const AFTER_ANY_DEADLINE_NS: u64 = 10_000_000_000;
 
 #[test]
 fn tasks_leave_a_stalled_device_without_an_explicit_timer() {
@@ -136,7 +136,7 @@ fn tasks_leave_a_stalled_device_without_an_explicit_timer() {
             tokio::task::yield_now().await;
         }
         assert!(!task.is_finished());
-        clock.advance_to(LATE);
+        clock.advance_to(AFTER_ANY_DEADLINE_NS);
         assert_eq!(task.await.unwrap().unwrap().result, Ok(Outcome::Done));
     });
     assert_eq!((stalled.served(), good.served()), (1, 1));
@@ -170,7 +170,7 @@ fn an_executor_without_timers_leaves_a_stalled_device() {
     // The second poll sends the request to the device.
     let make_late = |polls| {
         if polls == 2 {
-            clock.advance_to(LATE);
+            clock.advance_to(AFTER_ANY_DEADLINE_NS);
         }
     };
     let completion = block_on(queue.run(&session, request(1)), make_late).unwrap();
@@ -259,7 +259,7 @@ fn notifying(slots: usize) -> Scripted {
 
 /// Maximum polls of a task, however many tasks there are: to submit, to send, to take over the polling, for a notification, and in vain
 /// while waiting for room.
-const FEW: usize = 8;
+const MAX_POLLS: usize = 8;
 const MANY: u64 = if cfg!(miri) { 12 } else { 2000 };
 
 #[test]
@@ -312,7 +312,7 @@ fn tasks_that_wait_for_room_are_woken_when_there_is_some() {
             (0..MANY).for_each(|user| tasks.spawn(&queue, &session, request(user)));
             tasks.finish();
             let polls: usize = tasks.polls.iter().sum();
-            assert!(polls <= FEW * tasks.polls.len(), "{polls} with room for {depth}");
+            assert!(polls <= MAX_POLLS * tasks.polls.len(), "{polls} with room for {depth}");
         }
     }
 }
@@ -327,7 +327,7 @@ fn a_large_completed_request_makes_room_for_several_small_ones() {
     tasks.spawn(&queue, &session, Submission::encrypt(&[], vec![1; 100 * LENGTH]));
     (0..100).for_each(|user| tasks.spawn(&queue, &session, request(user)));
     tasks.run(1);
-    assert!(tasks.finish() <= FEW);
+    assert!(tasks.finish() <= MAX_POLLS);
 }
 
 /// Returns a device that stalls, another device, their clock, and a framework.
@@ -349,20 +349,20 @@ fn one_task_polls_for_all_if_a_device_does_not_notify() {
     let mut tasks = Counting::new();
     (0..TASKS as u64).for_each(|user| tasks.spawn(&queue, &session, request(user)));
     tasks.run(POLLS);
-    let (pollers, others): (Vec<usize>, Vec<usize>) = tasks.polls.iter().partition(|polls| **polls > FEW);
+    let (pollers, others): (Vec<usize>, Vec<usize>) = tasks.polls.iter().partition(|polls| **polls > MAX_POLLS);
     assert_eq!((pollers.len(), others), (1, vec![2; TASKS - 1]), "{pollers:?}");
 
     // When the polling task is dropped, another one takes over. With more tasks, there is still only one.
-    let poller = tasks.polls.iter().position(|polls| *polls > FEW).unwrap();
+    let poller = tasks.polls.iter().position(|polls| *polls > MAX_POLLS).unwrap();
     tasks.tasks[poller] = None;
     (0..TASKS as u64).for_each(|user| tasks.spawn(&queue, &session, request(user)));
     tasks.polls.fill(0);
     tasks.run(POLLS);
-    assert_eq!(tasks.polls.iter().filter(|polls| **polls > FEW).count(), 1, "{:?}", tasks.polls);
+    assert_eq!(tasks.polls.iter().filter(|polls| **polls > MAX_POLLS).count(), 1, "{:?}", tasks.polls);
 
-    clock.advance_to(LATE);
+    clock.advance_to(AFTER_ANY_DEADLINE_NS);
     tasks.polls.fill(0);
-    assert!(tasks.finish() <= FEW);
+    assert!(tasks.finish() <= MAX_POLLS);
     assert_eq!(good.served(), 2 * TASKS - 1 + 1, "the request of the dropped task ended, too");
 }
 
@@ -379,7 +379,7 @@ fn a_dropped_task_passes_its_wakeup_on() {
     }
     // The second task has been woken but not polled yet.
     tasks.tasks[1] = None;
-    assert!(tasks.finish() <= FEW);
+    assert!(tasks.finish() <= MAX_POLLS);
     assert_eq!(device.served(), 3);
 }
 
@@ -395,7 +395,7 @@ fn a_task_behind_an_abandoned_request_is_served() {
     tasks.spawn(&queue, &session, request(1));
     tasks.run(1);
     tasks.tasks[0] = None;
-    assert!(tasks.finish() <= FEW);
+    assert!(tasks.finish() <= MAX_POLLS);
     assert_eq!(device.served(), 2);
 }
 
@@ -425,7 +425,7 @@ fn a_waker_may_drop_another_future() {
     let ends = Arc::new(Ends(Mutex::new(Some(other))));
     let waker = ends.clone().into();
     assert!(Pin::new(&mut tasks[1]).poll(&mut Context::from_waker(&waker)).is_pending());
-    clock.advance_to(LATE);
+    clock.advance_to(AFTER_ANY_DEADLINE_NS);
     queue.poll_once();
     assert!(ends.0.lock().unwrap().is_none(), "the waker was called");
     assert_eq!(good.served(), 3);

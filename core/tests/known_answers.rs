@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use devices::{Action, Script, Scripted, in_order, session};
 use gantry_core::driver::Capability;
 use gantry_core::route::{Failover, Pin};
-use gantry_core::stats::Numbers;
+use gantry_core::stats::SnapshotRow;
 use gantry_core::{
     Algorithm, Clock, DeviceState, Gantry, Operation, Outcome, Queue, QueueOptions, Request, Session, SessionParams,
     Submission, VirtualClock,
@@ -17,9 +17,9 @@ use gantry_core::{
 /// Length of these tests' requests; no known answer has this length.
 const LENGTH: usize = 5;
 /// Maximum wait of a request for a test in nanoseconds; work in the calling thread is not interrupted.
-const MOMENT: u64 = 1_000_000;
+const MAX_WAIT_NS: u64 = 1_000_000;
 /// Requests in a batch of a known-answer test, for a device without lanes.
-const BATCH: u64 = 5;
+const TEST_BATCH_REQUESTS: u64 = 5;
 
 fn run_one(session: &Session, _: &mut Queue) {
     session.encrypt(&[], &mut [7; LENGTH]).unwrap();
@@ -47,7 +47,7 @@ fn requests_do_not_wait_for_the_test_of_a_slow_device_while_another_is_ready() {
                 let clock = Arc::new(VirtualClock::default());
                 let spends = clock.clone();
                 let action = move |_| {
-                    spends.spend(step / BATCH);
+                    spends.spend(step / TEST_BATCH_REQUESTS);
                     Action::Work
                 };
                 let slow = Scripted::new(Script { tests: true, ..script }.with_actions(action));
@@ -58,8 +58,8 @@ fn requests_do_not_wait_for_the_test_of_a_slow_device_while_another_is_ready() {
                 let mut queue = gantry.queue(QueueOptions::default()).unwrap();
                 gantry.device("ready").unwrap().admit(Algorithm::Null).unwrap();
 
-                let is_slow = |row: &&Numbers| row.device.as_ref().is_some_and(|(name, _)| name == "slow");
-                let served = || gantry.stats().rows.iter().filter(is_slow).map(Numbers::requests).sum::<u64>();
+                let is_slow = |row: &&SnapshotRow| row.device.as_ref().is_some_and(|(name, _)| name == "slow");
+                let served = || gantry.stats().rows.iter().filter(is_slow).map(SnapshotRow::requests).sum::<u64>();
                 let mut requests = 0;
                 while served() == 0 {
                     let before = clock.now();
@@ -67,7 +67,7 @@ fn requests_do_not_wait_for_the_test_of_a_slow_device_while_another_is_ready() {
                     if served() == 0 {
                         // One request of the test may have begun just before.
                         let waited = clock.now() - before;
-                        assert!(waited <= MOMENT + step / BATCH, "{waited} for steps of {step}");
+                        assert!(waited <= MAX_WAIT_NS + step / TEST_BATCH_REQUESTS, "{waited} for steps of {step}");
                     }
                     requests += 1;
                     assert!(requests < 50, "the device is admitted after some requests");
@@ -90,7 +90,7 @@ fn pinned(script: Script, clock: &Arc<VirtualClock>) -> Gantry {
 /// Returns the devices that served requests, with their number.
 fn served(gantry: &Gantry) -> Vec<(String, u64)> {
     let rows = gantry.stats().rows;
-    let named = |row: &Numbers| Some((row.device.as_ref()?.0.clone(), row.requests()));
+    let named = |row: &SnapshotRow| Some((row.device.as_ref()?.0.clone(), row.requests()));
     rows.iter().filter_map(named).filter(|(_, requests)| *requests > 0).collect()
 }
 
@@ -103,13 +103,13 @@ fn requests_wait_for_a_pinned_device() {
                 let clock = Arc::new(VirtualClock::default());
                 let spends = clock.clone();
                 let action = move |_| {
-                    spends.spend(step / BATCH);
+                    spends.spend(step / TEST_BATCH_REQUESTS);
                     Action::Work
                 };
                 let gantry = pinned(Script { tests: true, ..script }.with_actions(action), &clock);
                 let mut queue = gantry.queue(QueueOptions::default()).unwrap();
                 run(&session(&gantry), &mut queue);
-                assert!(clock.now() > MOMENT, "the test takes more than a moment");
+                assert!(clock.now() > MAX_WAIT_NS, "the test takes more than a moment");
                 let served = served(&gantry);
                 assert!(matches!(&served[..], [(device, _)] if device == "named"), "{step}: {served:?}");
             }
@@ -157,7 +157,7 @@ fn a_batch_of_a_test_stays_in_a_slow_ring_while_requests_go_elsewhere() {
         session.encrypt(&[], &mut [7; LENGTH]).unwrap();
         clock.now() - before
     };
-    assert!((MOMENT..=MOMENT + 1000).contains(&waited()));
+    assert!((MAX_WAIT_NS..=MAX_WAIT_NS + 1000).contains(&waited()));
     for _ in 0..10 {
         assert_eq!(waited(), 0, "requests no longer wait for the batch");
     }
@@ -196,14 +196,14 @@ fn a_request_waits_for_the_test_of_the_only_device() {
     let clock = Arc::new(VirtualClock::default());
     let spends = clock.clone();
     let action = move |_| {
-        spends.spend(MOMENT);
+        spends.spend(MAX_WAIT_NS);
         Action::Work
     };
     let slow = Scripted::new(Script { tests: true, ..Script::new("slow") }.with_actions(action));
     let gantry = Gantry::builder().clock(clock.clone()).driver(&slow).build();
     let session = gantry.session(SessionParams::new(Algorithm::Null, &[])).unwrap();
     session.encrypt(&[], &mut [7; LENGTH]).unwrap();
-    assert!(clock.now() > 2 * MOMENT);
+    assert!(clock.now() > 2 * MAX_WAIT_NS);
 }
 
 #[test]

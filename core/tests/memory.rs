@@ -35,7 +35,7 @@ struct Segmented {
 
 impl Segmented {
     fn new(limits: DeviceLimits) -> Self {
-        let capabilities = vec![Capability { direct: false, ..Capability::new(Algorithm::Null) }];
+        let capabilities = vec![Capability { synchronous: false, ..Capability::new(Algorithm::Null) }];
         let info = DeviceInfo { capabilities, limits, ..DeviceInfo::new("segmented", Class::Model) };
         Self { info, action: Arc::new(|job| Ok(identity(job))), scattered_jobs: Arc::default() }
     }
@@ -231,7 +231,7 @@ fn every_path_writes_the_result_to_its_segments_only() {
         assert_eq!((completion.submission.data(), bytes_of(&segments)), (&[][..], vec![0xba; LENGTH]), "way {way}");
         let mut all = [0; 64];
         region.read(0, &mut all).unwrap();
-        let changed: Vec<usize> = (0..64).filter(|place| all[*place] != 0xee).collect();
+        let changed: Vec<usize> = (0..64).filter(|index| all[*index] != 0xee).collect();
         assert_eq!(changed, [1, 11, 12].into_iter().chain(30..50).collect::<Vec<_>>(), "way {way}");
         assert_eq!(copied(&gantry), 2 * LENGTH as u64, "way {way}");
     }

@@ -66,7 +66,7 @@ fn counts_of_many_threads_are_exact() {
         assert_eq!(served(&snapshot, "device"), (requests, requests * LENGTH as u64));
         let [row] = &snapshot.rows[..] else { panic!("one device, one operation: {:?}", snapshot.rows) };
         assert_eq!((row.algorithm, row.operation), (Algorithm::Null, Operation::Encrypt));
-        assert_eq!(row.reason(Reason::OnlyChoice), requests);
+        assert_eq!(row.requests_with_reason(Reason::OnlyChoice), requests);
         assert_eq!((row.batches, row.batched), ((round * THREADS) as u64, (round * THREADS * batch) as u64));
     }
 }
@@ -131,8 +131,8 @@ fn snapshots_under_load_are_monotonic_and_never_too_high() {
 #[test]
 fn faults_quarantines_and_retries_are_counted() {
     for ring in [None, Some(2)] {
-        let direct = ring.is_none();
-        let capability = Capability { direct, ..Capability::new(Algorithm::Null) };
+        let synchronous = ring.is_none();
+        let capability = Capability { synchronous, ..Capability::new(Algorithm::Null) };
         let bad = Scripted::new(
             Script { capability, ring, ..Script::new("bad") }
                 .with_actions(|n| if n == 2 { Action::Fail } else { Action::Work }),
@@ -165,7 +165,7 @@ fn faults_quarantines_and_retries_are_counted() {
         let counts =
             [Event::Fault, Event::Quarantined, Event::Retried, Event::Declined, Event::BadTag, Event::BadLength];
         let counts = counts.map(|event| snapshot.events(event));
-        if direct {
+        if synchronous {
             assert_eq!((served(&snapshot, "bad").0, served(&snapshot, "good").0), (10, 2));
             assert_eq!(counts, [2, 1, 2, 0, 1, 0]);
         } else {
@@ -232,7 +232,10 @@ fn counters_survive_a_change_of_policy() {
     let other = gantry.with_policy(Failover { order: vec!["device".into()] });
     run_one(&session(&other));
     let rows = gantry.stats().rows;
-    assert_eq!((rows[0].reason(Reason::OnlyChoice), rows[0].reason(Reason::FirstInOrder)), (1, 1));
+    assert_eq!(
+        (rows[0].requests_with_reason(Reason::OnlyChoice), rows[0].requests_with_reason(Reason::FirstInOrder)),
+        (1, 1)
+    );
 }
 
 #[test]
@@ -269,7 +272,7 @@ fn snapshots_are_published_periodically_and_at_the_end() {
 
 #[test]
 fn events_of_queues_are_counted() {
-    let capability = Capability { direct: false, ..Capability::new(Algorithm::Null) };
+    let capability = Capability { synchronous: false, ..Capability::new(Algorithm::Null) };
     let gantry =
         with(&[&Scripted::new(Script { capability, ring: Some(2), shared: true, ..Script::new("ring") })]).build();
     let session = session(&gantry);
@@ -296,7 +299,7 @@ fn events_of_queues_are_counted() {
 fn all_four_stages_of_a_request_in_a_queue_are_timed() {
     let clock = Arc::new(VirtualClock::default());
     clock.advance_to(1);
-    let capability = Capability { direct: false, ..Capability::new(Algorithm::Null) };
+    let capability = Capability { synchronous: false, ..Capability::new(Algorithm::Null) };
     let script = Script { capability, ring: Some(1), ..Script::new("ring") };
     let gantry = with(&[&Scripted::new(script)]).clock(clock.clone()).build();
     let session = session(&gantry);
@@ -325,7 +328,7 @@ fn all_four_stages_of_a_request_in_a_queue_are_timed() {
 fn waiting_for_room_does_not_count_as_time_in_the_device() {
     let clock = Arc::new(VirtualClock::default());
     clock.advance_to(1);
-    let capability = Capability { direct: false, ..Capability::new(Algorithm::Null) };
+    let capability = Capability { synchronous: false, ..Capability::new(Algorithm::Null) };
     let script = Script { capability, ring: Some(1), ..Script::new("ring") };
     let gantry = with(&[&Scripted::new(script)]).clock(clock.clone()).build();
     let session = session(&gantry);
@@ -344,32 +347,32 @@ fn waiting_for_room_does_not_count_as_time_in_the_device() {
 }
 
 /// Memory for `room` rows, and the rows in use.
-struct Shown {
+struct ReadableMemory {
     room: usize,
     rows: Mutex<Vec<(String, &'static [AtomicU64])>>,
 }
 
-impl Shown {
+impl ReadableMemory {
     fn with_room(room: usize) -> &'static Self {
         // Keeps a reference where leak checkers find it.
-        static ALL: Mutex<Vec<&Shown>> = Mutex::new(Vec::new());
+        static ALL: Mutex<Vec<&ReadableMemory>> = Mutex::new(Vec::new());
         let shown = Box::leak(Box::new(Self { room, rows: Mutex::default() }));
         ALL.lock().unwrap().push(shown);
         shown
     }
 
-    /// Returns the sum of a column over all rows with the labels `about`.
-    fn sum(&self, about: &str, column: usize) -> u64 {
+    /// Returns the sum of a column over all rows with these labels.
+    fn sum(&self, labels: &str, column: usize) -> u64 {
         let rows = self.rows.lock().unwrap();
-        rows.iter().filter(|(row, _)| row == about).map(|(_, numbers)| numbers[column].load(Ordering::Relaxed)).sum()
+        rows.iter().filter(|(row, _)| row == labels).map(|(_, numbers)| numbers[column].load(Ordering::Relaxed)).sum()
     }
 }
 
-impl Memory for Shown {
-    fn take(&self, about: Labels<'_>, count: usize) -> Option<&'static [AtomicU64]> {
+impl Memory for ReadableMemory {
+    fn take(&self, labels: Labels<'_>, count: usize) -> Option<&'static [AtomicU64]> {
         let mut rows = self.rows.lock().unwrap();
-        let Labels { device, algorithm, operation, .. } = about;
-        let numbers = match about.numbers {
+        let Labels { device, algorithm, operation, .. } = labels;
+        let numbers = match labels.meaning {
             Meaning::Counts => "counts",
             Meaning::Times(stage) => stage.code(),
             Meaning::Tally => "tally",
@@ -388,7 +391,7 @@ fn counters_are_in_the_given_memory() {
     let column = |wanted| COLUMNS.iter().position(|column| *column == wanted).unwrap();
     // Room for the counts and two histograms, for the counts only, or for nothing.
     for room in [3, 1, 0] {
-        let shown = Shown::with_room(room);
+        let shown = ReadableMemory::with_room(room);
         let device = Scripted::new(Script::new("device"));
         let gantry = with(&[&device]).stats_memory(shown).build();
         let session = session(&gantry);
@@ -396,17 +399,17 @@ fn counters_are_in_the_given_memory() {
             run_one(&session);
         }
         let seen = if room > 0 { (10, 10 * LENGTH as u64) } else { (0, 0) };
-        let about = "device null encrypt counts";
+        let labels = "device null encrypt counts";
         let requests = COLUMNS.iter().enumerate().filter(|(_, column)| matches!(column, Column::Requests(_)));
-        let requests = requests.map(|(place, _)| shown.sum(about, place)).sum::<u64>();
-        assert_eq!((requests, shown.sum(about, column(Column::Bytes))), seen, "{:?}", shown.rows.lock().unwrap());
+        let requests = requests.map(|(index, _)| shown.sum(labels, index)).sum::<u64>();
+        assert_eq!((requests, shown.sum(labels, column(Column::Bytes))), seen, "{:?}", shown.rows.lock().unwrap());
         assert_eq!(served(&gantry.stats(), "device"), (10, 10 * LENGTH as u64), "rows without room still count");
     }
 }
 
 #[test]
 fn a_tally_counts_without_a_framework() {
-    let shown = Shown::with_room(usize::MAX);
+    let shown = ReadableMemory::with_room(usize::MAX);
     let tally = Tally::new("host", [("sha256", "digest"), ("aes-128-gcm", "seal")], Some(shown));
     std::thread::scope(|scope| {
         for _ in 0..100 {
@@ -415,7 +418,7 @@ fn a_tally_counts_without_a_framework() {
     });
     tally.count(2, 1, 1); // no such row
     uncounted(|| tally.count(0, 1, 1));
-    let about = "host aes-128-gcm seal tally";
-    assert_eq!([0, 1].map(|column| shown.sum(about, column)), [1000, 4500]);
+    let labels = "host aes-128-gcm seal tally";
+    assert_eq!([0, 1].map(|column| shown.sum(labels, column)), [1000, 4500]);
     assert_eq!(shown.sum("host sha256 digest tally", 0), 0);
 }

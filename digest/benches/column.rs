@@ -8,7 +8,7 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use gantry_digest::{Algorithm, Column, HmacKey, LevelName, Offsets, digest_column, hmac_column, limit};
+use gantry_digest::{Algorithm, Column, HmacKey, LevelName, Offsets, digest_column, hmac_column, limit_level};
 use sha2::Digest;
 
 fn main() {
@@ -18,7 +18,7 @@ fn main() {
     let values: Vec<u8> = (0..bytes * count).map(|i| (i % 251) as u8).collect();
     let offsets: Vec<i64> = (0..=count).map(|i| i64::try_from(i * bytes).expect("it fits into memory")).collect();
     let column = Column::new(&values, Offsets::Bits64(&offsets), None).expect("a good column");
-    let mut output = vec![0; count * Algorithm::MAX_DIGEST];
+    let mut output = vec![0; count * Algorithm::MAX_DIGEST_SIZE];
     let mut row = |name: &str, size: usize, run: &mut dyn FnMut(&mut [u8])| {
         let output = &mut output[..count * size];
         let number = f64::from(u32::try_from(count).expect("fewer values than 2^32"));
@@ -31,7 +31,7 @@ fn main() {
         println!("{name:28} {:8.1} ns a value of {bytes} bytes", nanoseconds.skip(1).fold(f64::INFINITY, f64::min));
     };
     for level in LevelName::ALL {
-        limit(level);
+        limit_level(level);
         for algorithm in [Algorithm::Md5, Algorithm::Sha1, Algorithm::Sha256, Algorithm::Sha512, Algorithm::Sha3_256] {
             let size = algorithm.digest_size();
             row(&format!("{algorithm}, at most {level}"), size, &mut |output| {

@@ -6,14 +6,14 @@
 
 use std::time::Instant;
 
-use gantry_digest::{Algorithm, LevelName, Pbkdf2, limit, pbkdf2_advance};
+use gantry_digest::{Algorithm, LevelName, Pbkdf2, limit_level, pbkdf2_advance};
 
 const ITERATIONS: u32 = 1000;
 
 fn main() {
     println!("{:24} {:>8} {:>8} {:>12}", "ns an iteration", "1 block", "4 blocks", "8 keys, each");
     for level in LevelName::ALL {
-        limit(level);
+        limit_level(level);
         for algorithm in [Algorithm::Sha1, Algorithm::Sha256, Algorithm::Sha512, Algorithm::Sha3_256] {
             let size = algorithm.digest_size();
             let [one, four, eight] = [(1, size), (1, 4 * size), (8, size)].map(|(count, length)| {

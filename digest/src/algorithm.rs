@@ -75,7 +75,7 @@ impl Algorithm {
     };
 
     /// Bytes of the longest digest.
-    pub const MAX_DIGEST: usize = 64;
+    pub const MAX_DIGEST_SIZE: usize = 64;
 
     /// The name, in lower case.
     pub const fn as_str(self) -> &'static str {
@@ -132,7 +132,7 @@ mod tests {
         for (i, algorithm) in Algorithm::ALL.into_iter().enumerate() {
             assert_eq!(algorithm as usize, i);
             assert_eq!(algorithm.to_string().parse(), Ok(algorithm));
-            assert!(algorithm.digest_size() <= Algorithm::MAX_DIGEST);
+            assert!(algorithm.digest_size() <= Algorithm::MAX_DIGEST_SIZE);
         }
         let error = "SHA256".parse::<Algorithm>().unwrap_err();
         assert!(error.to_string().ends_with("blake2b-512 keccak-256)"), "{error}");

@@ -5,7 +5,7 @@ use alloc::boxed::Box;
 use core::fmt;
 
 use crate::error::Error;
-use crate::internal::blake3::{DIGEST, PLAIN, Start};
+use crate::internal::blake3::{DIGEST_SIZE, Mode, PLAIN_MODE};
 use crate::internal::wipe::with_stack_wiped;
 use crate::level::Level;
 use crate::messages::Slices;
@@ -27,14 +27,14 @@ use crate::messages::Slices;
 /// ```
 pub struct Blake3(
     /// The key. In a box: a moved value would leave copies on the stack.
-    Option<Key>,
+    Option<KeyedMode>,
 );
 
 #[cfg(feature = "alloc")]
-type Key = Box<Start>;
+type KeyedMode = Box<Mode>;
 /// Without a heap there are no keys.
 #[cfg(not(feature = "alloc"))]
-type Key = &'static Start;
+type KeyedMode = &'static Mode;
 
 impl Blake3 {
     /// Creates the function for plain digests.
@@ -45,38 +45,38 @@ impl Blake3 {
     /// Creates the function for digests under a key (feature `alloc`): a MAC, or a pseudorandom function.
     #[cfg(feature = "alloc")]
     pub fn keyed(key: &[u8; 32]) -> Self {
-        with_stack_wiped(|| Blake3(Some(Box::new(Start::keyed(key)))))
+        with_stack_wiped(|| Blake3(Some(Box::new(Mode::keyed(key)))))
     }
 
     /// Creates the function that derives keys (feature `alloc`): a digest is a key, and the message is its key material. `context` is a
     /// constant of the application, such as "example.com 2026-11-28 session tokens".
     #[cfg(feature = "alloc")]
     pub fn derive_key(context: &str) -> Self {
-        with_stack_wiped(|| Blake3(Some(Box::new(Start::derive_key(Level::in_use(), context.as_bytes())))))
+        with_stack_wiped(|| Blake3(Some(Box::new(Mode::derive_key(Level::in_use(), context.as_bytes())))))
     }
 
     /// Returns the digest of one message. A copy may remain on the stack, so derive keys with [`digest_many`](Self::digest_many).
-    pub fn digest(&self, message: &[u8]) -> [u8; DIGEST] {
-        let mut digests = [[0; DIGEST]];
+    pub fn digest(&self, message: &[u8]) -> [u8; DIGEST_SIZE] {
+        let mut digests = [[0; DIGEST_SIZE]];
         self.run(&[message], &mut digests);
         digests[0]
     }
 
     /// Writes the digest of each message. `digests` must be as long as `messages`.
-    pub fn digest_many(&self, messages: &[impl AsRef<[u8]>], digests: &mut [[u8; DIGEST]]) -> Result<(), Error> {
+    pub fn digest_many(&self, messages: &[impl AsRef<[u8]>], digests: &mut [[u8; DIGEST_SIZE]]) -> Result<(), Error> {
         if messages.len() != digests.len() {
-            let [needed, found] = [messages.len(), digests.len()].map(|count| count.saturating_mul(DIGEST));
+            let [needed, found] = [messages.len(), digests.len()].map(|count| count.saturating_mul(DIGEST_SIZE));
             return Err(Error::OutputLength { needed, found });
         }
         self.run(messages, digests);
         Ok(())
     }
 
-    fn run(&self, messages: &[impl AsRef<[u8]>], digests: &mut [[u8; DIGEST]]) {
-        let run = |start: &Start, digests| start.digest_many(Level::in_use(), &Slices(messages), digests);
+    fn run(&self, messages: &[impl AsRef<[u8]>], digests: &mut [[u8; DIGEST_SIZE]]) {
+        let run = |mode: &Mode, digests| mode.digest_many(Level::in_use(), &Slices(messages), digests);
         match &self.0 {
-            Some(start) => with_stack_wiped(|| run(start, digests)),
-            None => run(&PLAIN, digests),
+            Some(mode) => with_stack_wiped(|| run(mode, digests)),
+            None => run(&PLAIN_MODE, digests),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::algorithm::Algorithm;
 use crate::error::Error;
-use crate::family::{Family, Work, check_output, plain};
+use crate::hash_function::{GenericWork, HashFunction, check_output, plain_setup};
 use crate::internal::job::Job;
 use crate::level::Level;
 use crate::messages::Blocks;
@@ -21,7 +21,7 @@ impl Salt<'_> {
     pub const NONE: Salt<'static> = Salt::Before(&[]);
 }
 
-/// Writes the digests of the blocks of `data` with their salt, one after the other. A block has `block` bytes; the last one is
+/// Writes the digests of the blocks of `data` with their salt, one after the other. A block has `block_size` bytes; the last one is
 /// padded with zeros. Empty data has no blocks.
 ///
 /// This is the lowest level of a tree. Its output, padded with zeros to a whole block, is the data of the next level.
@@ -38,20 +38,20 @@ impl Salt<'_> {
 pub fn tree_level(
     algorithm: Algorithm,
     salt: Salt<'_>,
-    block: usize,
+    block_size: usize,
     data: &[u8],
     output: &mut [u8],
 ) -> Result<(), Error> {
-    if block == 0 {
-        return Err(Error::BlockSize);
+    if block_size == 0 {
+        return Err(Error::ZeroBlockSize);
     }
-    check_output(algorithm, data.len().div_ceil(block), output)?;
-    plain(algorithm).with(TreeLevel { algorithm, salt, block, data, output });
+    check_output(algorithm, data.len().div_ceil(block_size), output)?;
+    plain_setup(algorithm).run(TreeLevel { algorithm, salt, block_size, data, output });
     Ok(())
 }
 
 /// Blocks hashed at a time; each has a stream on the stack.
-const BATCH: usize = 64;
+const BLOCKS_PER_BATCH: usize = 64;
 
 /// Zeros that pad a short block, up to 256 at a time.
 const ZEROS: [u8; 256] = [0; 256];
@@ -59,54 +59,56 @@ const ZEROS: [u8; 256] = [0; 256];
 struct TreeLevel<'a> {
     algorithm: Algorithm,
     salt: Salt<'a>,
-    block: usize,
+    block_size: usize,
     data: &'a [u8],
     output: &'a mut [u8],
 }
 
-impl Work for TreeLevel<'_> {
+impl GenericWork for TreeLevel<'_> {
     type Output = ();
 
-    fn with<F: Family>(self, start: &F::Start) {
-        let TreeLevel { algorithm, salt, block, data, output } = self;
+    fn run<F: HashFunction>(self, setup: &F::Setup) {
+        let TreeLevel { algorithm, salt, block_size, data, output } = self;
         let size = algorithm.digest_size();
         let level = Level::in_use();
         let (before, after) = match salt {
             Salt::Before(salt) => (salt, &[][..]),
             Salt::After(salt) => (&[][..], salt),
         };
-        let (data, last) = data.split_at(data.len() / block * block);
-        let (output, output_of_last) = output.split_at_mut(data.len() / block * size);
-        let mut begin = F::stream(start);
-        let one = |stream: &mut F::Stream, input: &[u8], output| {
-            F::run_one(level, Job { start, stream: Some(stream), input, output });
+        let (data, last) = data.split_at(data.len() / block_size * block_size);
+        let (output, output_of_last) = output.split_at_mut(data.len() / block_size * size);
+        let mut salted = F::stream(setup);
+        let append = |stream: &mut F::Stream, input: &[u8], output| {
+            F::run_one(level, Job { setup, stream: Some(stream), input, output });
         };
         if !before.is_empty() {
-            one(&mut begin, before, None);
+            append(&mut salted, before, None);
         }
         if !last.is_empty() {
-            let mut stream = begin.clone();
-            one(&mut stream, last, None);
-            let mut zeros = block - last.len();
+            let mut stream = salted.clone();
+            append(&mut stream, last, None);
+            let mut zeros = block_size - last.len();
             while zeros > 0 {
                 let count = zeros.min(ZEROS.len());
-                one(&mut stream, &ZEROS[..count], None);
+                append(&mut stream, &ZEROS[..count], None);
                 zeros -= count;
             }
-            one(&mut stream, after, Some(output_of_last));
+            append(&mut stream, after, Some(output_of_last));
         }
         if after.is_empty() {
-            let prefix = if before.is_empty() { None } else { Some(&begin) };
-            return F::run_whole(level, start, prefix, &Blocks { data, block }, output);
+            let prefix = if before.is_empty() { None } else { Some(&salted) };
+            return F::run_whole(level, setup, prefix, &Blocks { data, block_size }, output);
         }
-        let mut streams = [const { None::<F::Stream> }; BATCH];
-        for (blocks, outputs) in data.chunks(BATCH * block).zip(output.chunks_mut(BATCH * size)) {
-            let streams = &mut streams[..blocks.len() / block];
-            streams.fill(Some(begin.clone()));
-            let blocks = streams.iter_mut().map(Option::as_mut).zip(blocks.chunks_exact(block));
-            F::run(level, false, &mut blocks.map(|(stream, input)| Job { start, stream, input, output: None }));
+        let mut streams = [const { None::<F::Stream> }; BLOCKS_PER_BATCH];
+        for (blocks, outputs) in
+            data.chunks(BLOCKS_PER_BATCH * block_size).zip(output.chunks_mut(BLOCKS_PER_BATCH * size))
+        {
+            let streams = &mut streams[..blocks.len() / block_size];
+            streams.fill(Some(salted.clone()));
+            let blocks = streams.iter_mut().map(Option::as_mut).zip(blocks.chunks_exact(block_size));
+            F::run(level, false, &mut blocks.map(|(stream, input)| Job { setup, stream, input, output: None }));
             let ends = streams.iter_mut().map(Option::as_mut).zip(outputs.chunks_exact_mut(size).map(Some));
-            F::run(level, false, &mut ends.map(|(stream, output)| Job { start, stream, input: after, output }));
+            F::run(level, false, &mut ends.map(|(stream, output)| Job { setup, stream, input: after, output }));
         }
     }
 }

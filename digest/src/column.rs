@@ -2,7 +2,7 @@
 
 use crate::algorithm::Algorithm;
 use crate::error::Error;
-use crate::family::plain;
+use crate::hash_function::plain_setup;
 use crate::many::hash_messages;
 use crate::messages::Messages;
 
@@ -37,7 +37,7 @@ pub struct Validity<'a> {
 /// assert_eq!(digests[16..32], [0; 16]);
 ///
 /// let error = Column::new(b"alicebob", Offsets::Bits64(&[0, 5, 4, 8]), None).unwrap_err();
-/// assert_eq!(error, Error::OffsetsBackwards { index: 1 });
+/// assert_eq!(error, Error::DecreasingOffsets { index: 1 });
 /// # Ok::<(), Error>(())
 /// ```
 #[derive(Clone, Copy, Debug)]
@@ -52,8 +52,8 @@ impl<'a> Column<'a> {
     /// is missing.
     pub fn new(values: &'a [u8], offsets: Offsets<'a>, validity: Option<Validity<'a>>) -> Result<Self, Error> {
         match offsets {
-            Offsets::Bits32(offsets) => check(values.len(), offsets)?,
-            Offsets::Bits64(offsets) => check(values.len(), offsets)?,
+            Offsets::Bits32(offsets) => check_offsets(values.len(), offsets)?,
+            Offsets::Bits64(offsets) => check_offsets(values.len(), offsets)?,
         }
         let column = Column { values, offsets, validity };
         if let Some(Validity { bits, offset }) = validity {
@@ -103,7 +103,7 @@ impl<'a> Column<'a> {
 /// Writes the digests of the values, one after the other. `output` must have [`digest_size`](Algorithm::digest_size) bytes for
 /// each. Missing values get zeros.
 pub fn digest_column(algorithm: Algorithm, column: &Column<'_>, output: &mut [u8]) -> Result<(), Error> {
-    hash_messages(algorithm, plain(algorithm), None, column, output)
+    hash_messages(algorithm, plain_setup(algorithm), None, column, output)
 }
 
 impl Messages for Column<'_> {
@@ -118,11 +118,11 @@ impl Messages for Column<'_> {
 }
 
 /// Returns an error for the first wrong offset.
-fn check<T: Copy + Ord + Default + TryInto<usize>>(data: usize, offsets: &[T]) -> Result<(), Error> {
+fn check_offsets<T: Copy + Ord + Default + TryInto<usize>>(data: usize, offsets: &[T]) -> Result<(), Error> {
     let (Some(first), Some(last)) = (offsets.first(), offsets.last()) else { return Err(Error::NoOffsets) };
-    let rises = offsets.is_sorted();
+    let is_sorted = offsets.is_sorted();
     let within = |offset: T| offset.try_into().is_ok_and(|offset| offset <= data);
-    if rises && *first >= T::default() && within(*last) {
+    if is_sorted && *first >= T::default() && within(*last) {
         return Ok(());
     }
     if *first < T::default() {
@@ -130,7 +130,7 @@ fn check<T: Copy + Ord + Default + TryInto<usize>>(data: usize, offsets: &[T]) -
     }
     for (index, [begin, end]) in offsets.array_windows().enumerate() {
         if end < begin {
-            return Err(Error::OffsetsBackwards { index });
+            return Err(Error::DecreasingOffsets { index });
         }
         if !within(*end) {
             return Err(Error::OffsetBeyondData { index, data });

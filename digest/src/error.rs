@@ -14,11 +14,11 @@ pub enum Error {
         found: usize,
     },
     /// The digests together need more bytes than `usize` can count.
-    TooMany,
+    TooManyMessages,
     /// There are no offsets. A column of `n` values has `n + 1` of them.
     NoOffsets,
     /// A value ends before it begins.
-    OffsetsBackwards {
+    DecreasingOffsets {
         /// The index of the value.
         index: usize,
     },
@@ -49,12 +49,12 @@ pub enum Error {
         keys: usize,
     },
     /// A key, hasher or derivation uses a different algorithm than the first.
-    Mixed {
+    MixedAlgorithms {
         /// The index of the key, hasher or derivation.
         index: usize,
     },
     /// The block size is 0.
-    BlockSize,
+    ZeroBlockSize,
     /// The number of nodes is odd, so they do not form pairs.
     OddNodes {
         /// Number of nodes.
@@ -63,10 +63,10 @@ pub enum Error {
     /// The number of leaves is no power of two.
     NotAPowerOfTwo {
         /// Number of leaves.
-        nodes: usize,
+        leaves: usize,
     },
     /// The tree has too few leaves.
-    FewLeaves {
+    TooFewLeaves {
         /// Number of leaves that the call needs.
         needed: usize,
         /// Number of leaves.
@@ -85,9 +85,9 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Error::OutputLength { needed, found } => write!(f, "the output has {found} bytes instead of {needed}"),
-            Error::TooMany => f.write_str("the digests together would exceed the address space"),
+            Error::TooManyMessages => f.write_str("the digests together would exceed the address space"),
             Error::NoOffsets => f.write_str("there are no offsets; a column of n values has n + 1 of them"),
-            Error::OffsetsBackwards { index } => write!(f, "value {index}: its offsets run backwards"),
+            Error::DecreasingOffsets { index } => write!(f, "value {index}: its offsets run backwards"),
             Error::OffsetNegative { index } => write!(f, "value {index}: its offset is negative"),
             Error::OffsetBeyondData { index, data } => {
                 write!(f, "value {index}: it ends beyond the data of {data} bytes")
@@ -96,11 +96,11 @@ impl fmt::Display for Error {
                 write!(f, "the validity bitmap has {found} bits for {needed} values")
             }
             Error::KeyCount { messages, keys } => write!(f, "there are {keys} keys for {messages} messages"),
-            Error::Mixed { index } => write!(f, "entry {index} uses a different algorithm than the first"),
-            Error::BlockSize => f.write_str("the block size must be at least one byte"),
+            Error::MixedAlgorithms { index } => write!(f, "entry {index} uses a different algorithm than the first"),
+            Error::ZeroBlockSize => f.write_str("the block size must be at least one byte"),
             Error::OddNodes { nodes } => write!(f, "{nodes} nodes are no pairs"),
-            Error::NotAPowerOfTwo { nodes } => write!(f, "{nodes} leaves are no power of two"),
-            Error::FewLeaves { needed, found } => write!(f, "there are {found} leaves instead of {needed}"),
+            Error::NotAPowerOfTwo { leaves } => write!(f, "{leaves} leaves are no power of two"),
+            Error::TooFewLeaves { needed, found } => write!(f, "there are {found} leaves instead of {needed}"),
             Error::NoIterations => f.write_str("the iteration count must be at least one"),
             Error::KeyLength { max } => write!(f, "a derived key may have at most {max} bytes"),
         }

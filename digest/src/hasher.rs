@@ -4,7 +4,7 @@ use core::fmt;
 
 use crate::algorithm::Algorithm;
 use crate::error::Error;
-use crate::family::{Family, Start, Stream, Work, check_output, plain};
+use crate::hash_function::{AnySetup, AnyStream, GenericWork, HashFunction, check_output, plain_setup};
 use crate::internal::job::Job;
 use crate::level::Level;
 
@@ -27,21 +27,21 @@ use crate::level::Level;
 #[derive(Clone)]
 pub struct Hasher<'k> {
     algorithm: Algorithm,
-    start: &'k Start,
-    stream: Stream,
+    setup: &'k AnySetup,
+    stream: AnyStream,
 }
 
 impl Hasher<'static> {
     /// Starts a message, without a key.
     pub fn new(algorithm: Algorithm) -> Self {
-        Self::from_start(algorithm, plain(algorithm))
+        Self::from_setup(algorithm, plain_setup(algorithm))
     }
 }
 
 impl<'k> Hasher<'k> {
-    /// Starts a message from `start`.
-    pub(crate) fn from_start(algorithm: Algorithm, start: &'k Start) -> Self {
-        Hasher { algorithm, start, stream: start.stream() }
+    /// Starts a message with `setup`.
+    pub(crate) fn from_setup(algorithm: Algorithm, setup: &'k AnySetup) -> Self {
+        Hasher { algorithm, setup, stream: setup.stream() }
     }
 }
 
@@ -53,19 +53,19 @@ impl Hasher<'_> {
 
     /// Appends the next piece.
     pub fn update(&mut self, piece: &[u8]) {
-        self.start.with(SinglePiece { stream: &mut self.stream, input: piece, output: None });
+        self.setup.run(SinglePiece { stream: &mut self.stream, input: piece, output: None });
     }
 
     /// Ends the message, writes its digest and starts another message.
     pub fn finish(&mut self, output: &mut [u8]) -> Result<(), Error> {
         check_output(self.algorithm, 1, output)?;
-        self.start.with(SinglePiece { stream: &mut self.stream, input: &[], output: Some(output) });
+        self.setup.run(SinglePiece { stream: &mut self.stream, input: &[], output: Some(output) });
         Ok(())
     }
 
     /// Discards the message so far.
     pub fn reset(&mut self) {
-        self.stream = self.start.stream();
+        self.stream = self.setup.stream();
     }
 }
 
@@ -79,9 +79,9 @@ impl fmt::Debug for Hasher<'_> {
 /// Appends a piece to each hasher, side by side. Changes nothing and returns an error if the hashers differ in their algorithm.
 pub fn update_many(pieces: &mut [(&mut Hasher<'_>, &[u8])]) -> Result<(), Error> {
     if let Some(algorithm) = common_algorithm(pieces.iter().map(|(hasher, _)| hasher.algorithm))? {
-        let keyed = pieces.iter().any(|(hasher, _)| hasher.is_keyed());
+        let is_keyed = pieces.iter().any(|(hasher, _)| hasher.is_keyed());
         let pieces = pieces.iter_mut().map(|(hasher, input)| (&mut **hasher, *input, None));
-        plain(algorithm).with(Pieces { keyed, pieces });
+        plain_setup(algorithm).run(Pieces { is_keyed, pieces });
     }
     Ok(())
 }
@@ -92,10 +92,10 @@ pub fn finish_many(hashers: &mut [&mut Hasher<'_>], output: &mut [u8]) -> Result
     let algorithm = common_algorithm(hashers.iter().map(|hasher| hasher.algorithm))?;
     check_output(algorithm.unwrap_or(Algorithm::Md5), hashers.len(), output)?;
     if let Some(algorithm) = algorithm {
-        let keyed = hashers.iter().any(|hasher| hasher.is_keyed());
+        let is_keyed = hashers.iter().any(|hasher| hasher.is_keyed());
         let outputs = output.chunks_exact_mut(algorithm.digest_size());
         let pieces = hashers.iter_mut().zip(outputs).map(|(hasher, output)| (&mut **hasher, &[][..], Some(output)));
-        plain(algorithm).with(Pieces { keyed, pieces });
+        plain_setup(algorithm).run(Pieces { is_keyed, pieces });
     }
     Ok(())
 }
@@ -103,55 +103,55 @@ pub fn finish_many(hashers: &mut [&mut Hasher<'_>], output: &mut [u8]) -> Result
 fn common_algorithm(mut algorithms: impl Iterator<Item = Algorithm>) -> Result<Option<Algorithm>, Error> {
     let first = algorithms.next();
     match algorithms.position(|algorithm| Some(algorithm) != first) {
-        Some(place) => Err(Error::Mixed { index: place + 1 }),
+        Some(place) => Err(Error::MixedAlgorithms { index: place + 1 }),
         None => Ok(first),
     }
 }
 
 impl Hasher<'_> {
-    /// The start, and the message so far.
-    pub(crate) fn parts(&self) -> (&Start, &Stream) {
-        (self.start, &self.stream)
+    /// The setup, and the message so far.
+    pub(crate) fn setup_and_stream(&self) -> (&AnySetup, &AnyStream) {
+        (self.setup, &self.stream)
     }
 
     pub(crate) fn is_keyed(&self) -> bool {
-        !core::ptr::eq(self.start, plain(self.algorithm))
+        !core::ptr::eq(self.setup, plain_setup(self.algorithm))
     }
 }
 
 struct SinglePiece<'a> {
-    stream: &'a mut Stream,
+    stream: &'a mut AnyStream,
     input: &'a [u8],
     output: Option<&'a mut [u8]>,
 }
 
-impl Work for SinglePiece<'_> {
+impl GenericWork for SinglePiece<'_> {
     type Output = ();
 
-    fn with<F: Family>(self, start: &F::Start) {
+    fn run<F: HashFunction>(self, setup: &F::Setup) {
         let SinglePiece { stream, input, output } = self;
         let stream = F::stream_of(stream);
         debug_assert!(stream.is_some(), "the stream must be of the hasher's function");
-        F::run_one(Level::in_use(), Job { start, stream, input, output });
+        F::run_one(Level::in_use(), Job { setup, stream, input, output });
     }
 }
 
 struct Pieces<I> {
-    keyed: bool,
+    is_keyed: bool,
     pieces: I,
 }
 
-impl<'a, 'k: 'a, I> Work for Pieces<I>
+impl<'a, 'k: 'a, I> GenericWork for Pieces<I>
 where
     I: Iterator<Item = (&'a mut Hasher<'k>, &'a [u8], Option<&'a mut [u8]>)>,
 {
     type Output = ();
 
-    fn with<F: Family>(self, _: &F::Start) {
+    fn run<F: HashFunction>(self, _: &F::Setup) {
         let mut pieces = self.pieces.filter_map(|(hasher, input, output)| {
-            let (start, stream) = (F::start_of(hasher.start)?, F::stream_of(&mut hasher.stream)?);
-            Some(Job { start, stream: Some(stream), input, output })
+            let (setup, stream) = (F::setup_of(hasher.setup)?, F::stream_of(&mut hasher.stream)?);
+            Some(Job { setup, stream: Some(stream), input, output })
         });
-        F::run(Level::in_use(), self.keyed, &mut pieces);
+        F::run(Level::in_use(), self.is_keyed, &mut pieces);
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::algorithm::Algorithm;
 use crate::error::Error;
-use crate::family::{Start, check_output, plain};
+use crate::hash_function::{AnySetup, check_output, plain_setup};
 use crate::hasher::Hasher;
 use crate::internal::wipe::with_stack_wiped;
 use crate::level::Level;
@@ -20,7 +20,7 @@ use crate::level::Level;
 pub fn hkdf(algorithm: Algorithm, secret: &[u8], salt: &[u8], info: &[u8], output: &mut [u8]) -> Result<(), Error> {
     check_length(algorithm, output)?;
     with_stack_wiped(|| {
-        let mut key = [0; Algorithm::MAX_DIGEST];
+        let mut key = [0; Algorithm::MAX_DIGEST_SIZE];
         let key = &mut key[..algorithm.digest_size()];
         extract(algorithm, secret, salt, key);
         expand(algorithm, key, info, output);
@@ -48,17 +48,17 @@ fn check_length(algorithm: Algorithm, output: &[u8]) -> Result<(), Error> {
 }
 
 fn extract(algorithm: Algorithm, secret: &[u8], salt: &[u8], output: &mut [u8]) {
-    let start = keyed(algorithm, salt);
-    let mut hasher = Hasher::from_start(algorithm, &start);
+    let setup = hmac_setup(algorithm, salt);
+    let mut hasher = Hasher::from_setup(algorithm, &setup);
     hasher.update(secret);
     finish(&mut hasher, output);
 }
 
 fn expand(algorithm: Algorithm, key: &[u8], info: &[u8], output: &mut [u8]) {
     let size = algorithm.digest_size();
-    let start = keyed(algorithm, key);
-    let mut hasher = Hasher::from_start(algorithm, &start);
-    let mut last = [0; Algorithm::MAX_DIGEST];
+    let setup = hmac_setup(algorithm, key);
+    let mut hasher = Hasher::from_setup(algorithm, &setup);
+    let mut last = [0; Algorithm::MAX_DIGEST_SIZE];
     for (number, part) in (1..=u8::MAX).zip(output.chunks_mut(size)) {
         if number > 1 {
             hasher.update(&last[..size]);
@@ -71,8 +71,8 @@ fn expand(algorithm: Algorithm, key: &[u8], info: &[u8], output: &mut [u8]) {
 }
 
 /// The starting state of HMACs under a key.
-fn keyed(algorithm: Algorithm, key: &[u8]) -> Start {
-    plain(algorithm).hmac(Level::in_use(), key)
+fn hmac_setup(algorithm: Algorithm, key: &[u8]) -> AnySetup {
+    plain_setup(algorithm).hmac(Level::in_use(), key)
 }
 
 fn finish(hasher: &mut Hasher<'_>, output: &mut [u8]) {

@@ -6,7 +6,7 @@ use core::fmt;
 use crate::algorithm::Algorithm;
 use crate::column::Column;
 use crate::error::Error;
-use crate::family::{Family, Start, Work, check_output, plain};
+use crate::hash_function::{AnySetup, GenericWork, HashFunction, check_output, plain_setup};
 use crate::hasher::Hasher;
 use crate::internal::job::Job;
 use crate::internal::wipe::with_stack_wiped;
@@ -18,14 +18,14 @@ use crate::messages::{Messages, Slices};
 /// compressions instead of four. The key is zeroized on drop.
 pub struct HmacKey {
     algorithm: Algorithm,
-    start: Box<Start>,
+    setup: Box<AnySetup>,
 }
 
 impl HmacKey {
     /// Prepares a key of any length. Leaves no copy of it on the stack.
     pub fn new(algorithm: Algorithm, key: &[u8]) -> Self {
-        let start = with_stack_wiped(|| Box::new(plain(algorithm).hmac(Level::in_use(), key)));
-        HmacKey { algorithm, start }
+        let setup = with_stack_wiped(|| Box::new(plain_setup(algorithm).hmac(Level::in_use(), key)));
+        HmacKey { algorithm, setup }
     }
 
     /// The hash function.
@@ -35,11 +35,11 @@ impl HmacKey {
 
     /// Starts a message under this key.
     pub fn hasher(&self) -> Hasher<'_> {
-        Hasher::from_start(self.algorithm, &self.start)
+        Hasher::from_setup(self.algorithm, &self.setup)
     }
 
-    pub(crate) fn start(&self) -> &Start {
-        &self.start
+    pub(crate) fn setup(&self) -> &AnySetup {
+        &self.setup
     }
 }
 
@@ -61,7 +61,7 @@ pub fn hmac_column(key: &HmacKey, column: &Column<'_>, output: &mut [u8]) -> Res
 }
 
 fn hmac_messages(key: &HmacKey, messages: &dyn Messages, output: &mut [u8]) -> Result<(), Error> {
-    with_stack_wiped(|| hash_messages(key.algorithm, &key.start, None, messages, output))
+    with_stack_wiped(|| hash_messages(key.algorithm, &key.setup, None, messages, output))
 }
 
 /// Writes the full-length HMACs of the messages, each under its own key. All keys must be of one algorithm.
@@ -71,11 +71,11 @@ pub fn hmac_each(keys: &[HmacKey], messages: &[impl AsRef<[u8]>], output: &mut [
     }
     let Some(first) = keys.first() else { return check_output(Algorithm::Md5, 0, output) };
     if let Some(index) = keys.iter().position(|key| key.algorithm != first.algorithm) {
-        return Err(Error::Mixed { index });
+        return Err(Error::MixedAlgorithms { index });
     }
     check_output(first.algorithm, messages.len(), output)?;
     let size = first.algorithm.digest_size();
-    with_stack_wiped(|| first.start.with(EachKey { keys, messages: &Slices(messages), size, output }));
+    with_stack_wiped(|| first.setup.run(EachKey { keys, messages: &Slices(messages), size, output }));
     Ok(())
 }
 
@@ -86,14 +86,14 @@ struct EachKey<'a> {
     output: &'a mut [u8],
 }
 
-impl Work for EachKey<'_> {
+impl GenericWork for EachKey<'_> {
     type Output = ();
 
-    fn with<F: Family>(self, _: &F::Start) {
+    fn run<F: HashFunction>(self, _: &F::Setup) {
         let outputs = self.output.chunks_exact_mut(self.size);
         let mut pieces = self.keys.iter().zip(outputs).enumerate().filter_map(|(index, (key, output))| {
-            let (start, input) = (F::start_of(&key.start)?, self.messages.message(index)?);
-            Some(Job { start, stream: None, input, output: Some(output) })
+            let (setup, input) = (F::setup_of(&key.setup)?, self.messages.message(index)?);
+            Some(Job { setup, stream: None, input, output: Some(output) })
         });
         F::run(Level::in_use(), true, &mut pieces);
     }

@@ -10,12 +10,12 @@ pub mod engine;
 pub mod hash;
 pub mod job;
 pub mod kernel;
+pub mod kt128;
 #[cfg(feature = "alloc")]
 pub mod prefixed;
 pub mod sponge;
 #[cfg(all(test, target_arch = "x86_64"))]
 pub(crate) mod stack;
-pub mod tree;
 pub mod vector;
 pub mod wipe;
 

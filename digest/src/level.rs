@@ -41,12 +41,12 @@ impl LevelName {
 }
 
 /// The highest level that may be used, as its index in [`LevelName::ALL`].
-static LIMIT: AtomicU8 = AtomicU8::new(LevelName::Avx512 as u8);
+static MAX_LEVEL_INDEX: AtomicU8 = AtomicU8::new(LevelName::Avx512 as u8);
 
 /// Restricts this process to this level and those below it, from now on. For measurements, and for a CPU whose instructions are
 /// not to be trusted.
-pub fn limit(level: LevelName) {
-    LIMIT.store(level as u8, Ordering::Relaxed);
+pub fn limit_level(level: LevelName) {
+    MAX_LEVEL_INDEX.store(level as u8, Ordering::Relaxed);
 }
 
 impl fmt::Display for LevelName {
@@ -88,9 +88,9 @@ impl Level {
         Level { name, vaes: cpu.vaes && wide, vpclmul: cpu.vpclmul && wide, latency, ..cpu }
     }
 
-    /// Returns the highest level that [`limit`] allows; the functions of this crate use it.
+    /// Returns the highest level that [`limit_level`] allows; the functions of this crate use it.
     pub(crate) fn in_use() -> Level {
-        let limit = LevelName::ALL[LIMIT.load(Ordering::Relaxed) as usize];
+        let limit = LevelName::ALL[MAX_LEVEL_INDEX.load(Ordering::Relaxed) as usize];
         #[cfg(not(feature = "std"))]
         return Level::detect_at_most(Some(limit));
         #[cfg(feature = "std")]
@@ -304,7 +304,7 @@ mod tests {
     /// Lists the instruction sets covered, for `scripts/kernels`: the kernel tests use `every_level` and skip the others
     /// silently.
     #[test]
-    fn instructions_that_the_tests_of_kernels_run() {
+    fn lists_the_instructions_whose_kernels_are_tested() {
         let levels = every_level();
         for (name, has) in INSTRUCTIONS {
             println!(

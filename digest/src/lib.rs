@@ -29,8 +29,8 @@
 //! |---|---|
 //! | `algorithm.rs`, `error.rs`, `messages.rs` | the hash functions; the caller's mistakes; the messages of one call |
 //! | `many.rs`, `column.rs`, `blocks.rs`, `nodes.rs`, `tree.rs`, `proof.rs`, `hasher.rs`, `hmac.rs`, `pbkdf2.rs`, `hkdf.rs`, `sha1_checked.rs`, `blake3.rs`, `rustcrypto.rs`, `rustcrypto_0_10.rs` | the calls above |
-//! | `family.rs` | one type for all hash functions |
-//! | `chain.rs` | one loop of PBKDF2, of which `hash.rs` and `sponge.rs` run many |
+//! | `hash_function.rs` | one type for all hash functions |
+//! | `hmac_chain.rs` | one loop of PBKDF2, of which `hash.rs` and `sponge.rs` run many |
 //! | `level.rs` | the CPU level, and the latencies by which some kernels are chosen |
 //!
 //! Below them, in `internal/`:
@@ -38,7 +38,7 @@
 //! | file | content |
 //! |---|---|
 //! | `prefixed.rs` | messages hashed repeatedly after one prefix, for gantry-slh-dsa |
-//! | `hash.rs`, `sponge.rs`, `tree.rs`, `blake3.rs` | messages and padding: SHA and MD5, SHA-3 to BLAKE2b, KT128, BLAKE3 |
+//! | `hash.rs`, `sponge.rs`, `kt128.rs`, `blake3.rs` | messages and padding: SHA and MD5, SHA-3 to BLAKE2b, KT128, BLAKE3 |
 //! | `job.rs` | a request to one of them |
 //! | `engine.rs` | keeps lanes filled, with messages of any lengths |
 //! | `dispatch.rs`, `dispatch/` | the kernels, compiled for each CPU level, and the choice at run time |
@@ -60,15 +60,15 @@ mod readme {}
 mod algorithm;
 mod blake3;
 mod blocks;
-mod chain;
 mod column;
 mod error;
-mod family;
+mod hash_function;
 mod hasher;
 #[cfg(feature = "alloc")]
 mod hkdf;
 #[cfg(feature = "alloc")]
 mod hmac;
+mod hmac_chain;
 #[cfg_attr(not(feature = "unstable"), allow(unreachable_pub, reason = "`internal` exports two functions for tests"))]
 mod level;
 mod many;
@@ -107,7 +107,7 @@ pub use hkdf::{hkdf, hkdf_expand, hkdf_extract};
 pub use hmac::{HmacKey, hmac_column, hmac_each, hmac_many};
 #[cfg(feature = "alloc")]
 pub use level::UnknownLevel;
-pub use level::{Level, LevelName, limit};
+pub use level::{Level, LevelName, limit_level};
 pub use many::{digest_many, digest_many_after};
 pub use nodes::{Node, NodeHash, hash_leaves, hash_pairs, hash_pairs_in_place, merkle_root, merkle_tree};
 #[cfg(feature = "alloc")]

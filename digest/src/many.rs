@@ -2,7 +2,7 @@
 
 use crate::algorithm::Algorithm;
 use crate::error::Error;
-use crate::family::{Family, Start, Stream, Work, check_output, plain};
+use crate::hash_function::{AnySetup, AnyStream, GenericWork, HashFunction, check_output, plain_setup};
 use crate::hasher::Hasher;
 use crate::internal::wipe::with_stack_wiped;
 use crate::level::Level;
@@ -21,7 +21,7 @@ use crate::messages::{Messages, Slices};
 /// # Ok::<(), gantry_digest::Error>(())
 /// ```
 pub fn digest_many(algorithm: Algorithm, messages: &[impl AsRef<[u8]>], output: &mut [u8]) -> Result<(), Error> {
-    hash_messages(algorithm, plain(algorithm), None, &Slices(messages), output)
+    hash_messages(algorithm, plain_setup(algorithm), None, &Slices(messages), output)
 }
 
 /// Writes the digests of messages, one after the other. Each continues the message in `prefix`. If `prefix` has a key, writes HMACs.
@@ -40,37 +40,37 @@ pub fn digest_many(algorithm: Algorithm, messages: &[impl AsRef<[u8]>], output: 
 /// # Ok::<(), gantry_digest::Error>(())
 /// ```
 pub fn digest_many_after(prefix: &Hasher<'_>, messages: &[impl AsRef<[u8]>], output: &mut [u8]) -> Result<(), Error> {
-    let (start, stream) = prefix.parts();
-    let mut work = || hash_messages(prefix.algorithm(), start, Some(stream), &Slices(messages), output);
+    let (setup, stream) = prefix.setup_and_stream();
+    let mut work = || hash_messages(prefix.algorithm(), setup, Some(stream), &Slices(messages), output);
     if prefix.is_keyed() { with_stack_wiped(work) } else { work() }
 }
 
 /// Runs whole messages, each after the message in `prefix`, if there is one.
 pub(crate) fn hash_messages(
     algorithm: Algorithm,
-    start: &Start,
-    prefix: Option<&Stream>,
+    setup: &AnySetup,
+    prefix: Option<&AnyStream>,
     messages: &dyn Messages,
     output: &mut [u8],
 ) -> Result<(), Error> {
     check_output(algorithm, messages.count(), output)?;
-    start.with(WholeMessages { prefix, messages, output });
+    setup.run(WholeMessages { prefix, messages, output });
     Ok(())
 }
 
 struct WholeMessages<'a> {
-    prefix: Option<&'a Stream>,
+    prefix: Option<&'a AnyStream>,
     messages: &'a dyn Messages,
     output: &'a mut [u8],
 }
 
-impl Work for WholeMessages<'_> {
+impl GenericWork for WholeMessages<'_> {
     type Output = ();
 
-    fn with<F: Family>(self, start: &F::Start) {
+    fn run<F: HashFunction>(self, setup: &F::Setup) {
         let WholeMessages { prefix, messages, output } = self;
-        let Some(prefix) = prefix else { return F::run_whole(Level::in_use(), start, None, messages, output) };
+        let Some(prefix) = prefix else { return F::run_whole(Level::in_use(), setup, None, messages, output) };
         let mut prefix = prefix.clone();
-        F::run_whole(Level::in_use(), start, F::stream_of(&mut prefix).as_deref(), messages, output);
+        F::run_whole(Level::in_use(), setup, F::stream_of(&mut prefix).as_deref(), messages, output);
     }
 }

@@ -20,18 +20,18 @@ impl<T: AsRef<[u8]>> Messages for Slices<'_, T> {
     }
 }
 
-/// The blocks of a buffer, each of `block` bytes. Each block is a message.
+/// The blocks of a buffer, each of `block_size` bytes. Each block is a message.
 pub(crate) struct Blocks<'a> {
     pub(crate) data: &'a [u8],
-    pub(crate) block: usize,
+    pub(crate) block_size: usize,
 }
 
 impl Messages for Blocks<'_> {
     fn count(&self) -> usize {
-        self.data.len() / self.block
+        self.data.len() / self.block_size
     }
 
     fn message(&self, index: usize) -> Option<&[u8]> {
-        Some(&self.data[index * self.block..][..self.block])
+        Some(&self.data[index * self.block_size..][..self.block_size])
     }
 }

@@ -3,9 +3,9 @@
 use crate::algorithm::Algorithm;
 use crate::blake3::Blake3;
 use crate::error::Error;
-use crate::family::{Family, Work, plain};
+use crate::hash_function::{GenericWork, HashFunction, plain_setup};
 use crate::hasher::Hasher;
-use crate::internal::blake3::PLAIN;
+use crate::internal::blake3::PLAIN_MODE;
 use crate::internal::dispatch::node::Kernels;
 use crate::level::Level;
 use crate::many::{digest_many, digest_many_after};
@@ -61,19 +61,19 @@ impl NodeHash {
 /// # Ok::<(), gantry_digest::Error>(())
 /// ```
 pub fn hash_leaves(function: NodeHash, messages: &[impl AsRef<[u8]>], leaves: &mut [Node]) -> Result<(), Error> {
-    match function.kernel() {
-        Kernel::Blake3 => Blake3::new().digest_many(messages, leaves),
-        Kernel::Rfc6962 => {
+    match function.pair_hash() {
+        PairHash::Blake3 => Blake3::new().digest_many(messages, leaves),
+        PairHash::Rfc6962 => {
             let mut prefix = Hasher::new(Algorithm::Sha256);
-            prefix.update(&[LEAF]);
+            prefix.update(&[LEAF_PREFIX]);
             digest_many_after(&prefix, messages, leaves.as_flattened_mut())
         }
-        Kernel::Messages(algorithm) => digest_many(algorithm, messages, leaves.as_flattened_mut()),
-        Kernel::Sha256 { twice } => {
+        PairHash::Messages(algorithm) => digest_many(algorithm, messages, leaves.as_flattened_mut()),
+        PairHash::Sha256 { twice } => {
             digest_many(Algorithm::Sha256, messages, leaves.as_flattened_mut())?;
             if twice {
-                for leaves in leaves.chunks_mut(2 * BATCH) {
-                    let mut copy = [[0; 32]; 2 * BATCH];
+                for leaves in leaves.chunks_mut(2 * PAIRS_PER_COPY) {
+                    let mut copy = [[0; 32]; 2 * PAIRS_PER_COPY];
                     let copy = &mut copy[..leaves.len()];
                     copy.copy_from_slice(leaves);
                     digest_many(Algorithm::Sha256, copy, leaves.as_flattened_mut())?;
@@ -109,7 +109,7 @@ pub fn hash_pairs(function: NodeHash, children: &[Node], parents: &mut [Node]) -
         let (needed, found) = (size_of_val(children) / 2, size_of_val(parents));
         return Err(Error::OutputLength { needed, found });
     }
-    function.kernel().digest(Level::in_use(), children.as_flattened(), parents.as_flattened_mut());
+    function.pair_hash().digest(Level::in_use(), children.as_flattened(), parents.as_flattened_mut());
     Ok(())
 }
 
@@ -126,19 +126,19 @@ pub fn hash_pairs_in_place(function: NodeHash, nodes: &mut [Node]) -> Result<&mu
         return Err(Error::OddNodes { nodes: nodes.len() });
     }
     let (level, parents) = (Level::in_use(), nodes.len() / 2);
-    let kernel = function.kernel();
-    if let Kernel::Sha256 { twice } = kernel {
+    let pair_hash = function.pair_hash();
+    if let PairHash::Sha256 { twice } = pair_hash {
         let at = nodes.as_mut_ptr().cast::<u8>();
         // SAFETY: there are twice as many nodes as parents, at the same address.
         unsafe { Kernels::new(level).run(at, at, parents, twice) };
         return Ok(&mut nodes[..parents]);
     }
-    for first in (0..parents).step_by(BATCH) {
-        let count = BATCH.min(parents - first);
-        let mut copy = [[0; 32]; 2 * BATCH];
+    for first in (0..parents).step_by(PAIRS_PER_COPY) {
+        let count = PAIRS_PER_COPY.min(parents - first);
+        let mut copy = [[0; 32]; 2 * PAIRS_PER_COPY];
         let copy = &mut copy[..2 * count];
         copy.copy_from_slice(&nodes[2 * first..][..2 * count]);
-        kernel.digest(level, copy.as_flattened(), nodes[first..first + count].as_flattened_mut());
+        pair_hash.digest(level, copy.as_flattened(), nodes[first..first + count].as_flattened_mut());
     }
     Ok(&mut nodes[..parents])
 }
@@ -147,7 +147,7 @@ pub fn hash_pairs_in_place(function: NodeHash, nodes: &mut [Node]) -> Result<&mu
 /// of leaves must be a power of two. A tree of one leaf is this leaf, and has no inner nodes.
 pub fn merkle_tree(function: NodeHash, leaves: &[Node], nodes: &mut [Node]) -> Result<(), Error> {
     if !leaves.len().is_power_of_two() {
-        return Err(Error::NotAPowerOfTwo { nodes: leaves.len() });
+        return Err(Error::NotAPowerOfTwo { leaves: leaves.len() });
     }
     if nodes.len() != leaves.len() - 1 {
         let (needed, found) = (size_of_val(leaves) - size_of::<Node>(), size_of_val(nodes));
@@ -174,7 +174,7 @@ pub fn merkle_tree(function: NodeHash, leaves: &[Node], nodes: &mut [Node]) -> R
 /// ```
 pub fn merkle_root(function: NodeHash, leaves: &mut [Node]) -> Result<Node, Error> {
     if !leaves.len().is_power_of_two() {
-        return Err(Error::NotAPowerOfTwo { nodes: leaves.len() });
+        return Err(Error::NotAPowerOfTwo { leaves: leaves.len() });
     }
     let mut level = leaves;
     while level.len() > 1 {
@@ -184,17 +184,17 @@ pub fn merkle_root(function: NodeHash, leaves: &mut [Node]) -> Result<Node, Erro
 }
 
 /// Pairs copied at a time, so that their digests can replace them.
-const BATCH: usize = 32;
+const PAIRS_PER_COPY: usize = 32;
 
 /// Bytes of a pair.
 const PAIR_SIZE: usize = 2 * size_of::<Node>();
 
-/// The byte before a message; `PAIR` is the byte before a pair (RFC 9162, 2.1.1).
-const LEAF: u8 = 0;
-const PAIR: u8 = 1;
+/// The byte before a message; `PAIR_PREFIX` is the byte before a pair (RFC 9162, 2.1.1).
+const LEAF_PREFIX: u8 = 0;
+const PAIR_PREFIX: u8 = 1;
 
 /// How a function digests pairs.
-enum Kernel {
+enum PairHash {
     /// Kernels for pairs.
     Sha256 {
         twice: bool,
@@ -205,48 +205,50 @@ enum Kernel {
     Rfc6962,
 }
 
-impl Kernel {
+impl PairHash {
     /// Digests pairs that lie one after the other.
     fn digest(&self, level: Level, pairs: &[u8], output: &mut [u8]) {
         debug_assert_eq!(pairs.len(), 2 * output.len());
-        let blocks = Blocks { data: pairs, block: PAIR_SIZE };
+        let blocks = Blocks { data: pairs, block_size: PAIR_SIZE };
         match *self {
-            Kernel::Sha256 { twice } => {
+            PairHash::Sha256 { twice } => {
                 let count = output.len() / size_of::<Node>();
                 // SAFETY: there are twice as many bytes of pairs, and the slices do not overlap.
                 unsafe { Kernels::new(level).run(pairs.as_ptr(), output.as_mut_ptr(), count, twice) };
             }
-            Kernel::Messages(algorithm) => plain(algorithm).with(Pairs { level, prefix: None, blocks, output }),
+            PairHash::Messages(algorithm) => {
+                plain_setup(algorithm).run(HashPairs { level, prefix: None, blocks, output });
+            }
             // One pair is faster as a message than after a prefix.
-            Kernel::Rfc6962 if pairs.len() == PAIR_SIZE => {
-                let mut message = [PAIR; 1 + PAIR_SIZE];
+            PairHash::Rfc6962 if pairs.len() == PAIR_SIZE => {
+                let mut message = [PAIR_PREFIX; 1 + PAIR_SIZE];
                 message[1..].copy_from_slice(pairs);
-                let blocks = Blocks { data: &message, block: message.len() };
-                plain(Algorithm::Sha256).with(Pairs { level, prefix: None, blocks, output });
+                let blocks = Blocks { data: &message, block_size: message.len() };
+                plain_setup(Algorithm::Sha256).run(HashPairs { level, prefix: None, blocks, output });
             }
-            Kernel::Rfc6962 => {
-                plain(Algorithm::Sha256).with(Pairs { level, prefix: Some(PAIR), blocks, output });
+            PairHash::Rfc6962 => {
+                plain_setup(Algorithm::Sha256).run(HashPairs { level, prefix: Some(PAIR_PREFIX), blocks, output });
             }
-            Kernel::Blake3 => PLAIN.digest_pairs(level, pairs, output),
+            PairHash::Blake3 => PLAIN_MODE.digest_pairs(level, pairs, output),
         }
     }
 }
 
 impl NodeHash {
-    fn kernel(self) -> Kernel {
+    fn pair_hash(self) -> PairHash {
         match self {
-            NodeHash::Sha256 => Kernel::Sha256 { twice: false },
-            NodeHash::Sha256d => Kernel::Sha256 { twice: true },
-            NodeHash::Keccak256 => Kernel::Messages(Algorithm::Keccak256),
-            NodeHash::Sha3_256 => Kernel::Messages(Algorithm::Sha3_256),
-            NodeHash::Blake2b256 => Kernel::Messages(Algorithm::Blake2b256),
-            NodeHash::Blake3 => Kernel::Blake3,
-            NodeHash::Rfc6962 => Kernel::Rfc6962,
+            NodeHash::Sha256 => PairHash::Sha256 { twice: false },
+            NodeHash::Sha256d => PairHash::Sha256 { twice: true },
+            NodeHash::Keccak256 => PairHash::Messages(Algorithm::Keccak256),
+            NodeHash::Sha3_256 => PairHash::Messages(Algorithm::Sha3_256),
+            NodeHash::Blake2b256 => PairHash::Messages(Algorithm::Blake2b256),
+            NodeHash::Blake3 => PairHash::Blake3,
+            NodeHash::Rfc6962 => PairHash::Rfc6962,
         }
     }
 
     /// The root of a tree without leaves: the digest of no bytes (RFC 9162, 2.1.1).
-    pub(crate) fn empty(self) -> Node {
+    pub(crate) fn empty_root(self) -> Node {
         let mut root = [[0; 32]];
         let function = if self == NodeHash::Rfc6962 { NodeHash::Sha256 } else { self };
         let written = hash_leaves(function, &[[]], &mut root);
@@ -257,12 +259,12 @@ impl NodeHash {
     /// The digest of one pair.
     pub(crate) fn parent(self, left: &Node, right: &Node) -> Node {
         let mut parent = [0; 32];
-        self.kernel().digest(Level::in_use(), [*left, *right].as_flattened(), &mut parent);
+        self.pair_hash().digest(Level::in_use(), [*left, *right].as_flattened(), &mut parent);
         parent
     }
 }
 
-struct Pairs<'a> {
+struct HashPairs<'a> {
     level: Level,
     /// A byte before each pair.
     prefix: Option<u8>,
@@ -270,16 +272,16 @@ struct Pairs<'a> {
     output: &'a mut [u8],
 }
 
-impl Work for Pairs<'_> {
+impl GenericWork for HashPairs<'_> {
     type Output = ();
 
-    fn with<F: Family>(self, start: &F::Start) {
+    fn run<F: HashFunction>(self, setup: &F::Setup) {
         let prefix = self.prefix.map(|byte| {
-            let mut prefix = F::stream(start);
-            F::append(|| self.level, start, &mut prefix, &[byte]);
+            let mut prefix = F::stream(setup);
+            F::append(|| self.level, setup, &mut prefix, &[byte]);
             prefix
         });
-        F::run_whole(self.level, start, prefix.as_ref(), &self.blocks, self.output);
+        F::run_whole(self.level, setup, prefix.as_ref(), &self.blocks, self.output);
     }
 }
 

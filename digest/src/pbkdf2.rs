@@ -10,11 +10,11 @@ use core::fmt;
 use zeroize::Zeroizing;
 
 use crate::algorithm::Algorithm;
-use crate::chain::Chain;
 use crate::error::Error;
-use crate::family::{Family, Work, plain};
+use crate::hash_function::{GenericWork, HashFunction, plain_setup};
 use crate::hasher::Hasher;
 use crate::hmac::HmacKey;
+use crate::hmac_chain::HmacChain;
 use crate::internal::wipe::with_stack_wiped;
 use crate::level::Level;
 
@@ -73,7 +73,7 @@ pub struct Pbkdf2 {
 }
 
 /// The maximum number of blocks of one key in progress: the lanes of the widest kernels.
-const MAX_BLOCKS: usize = 16;
+const MAX_BLOCKS_IN_PROGRESS: usize = 16;
 
 impl Pbkdf2 {
     /// Starts to derive a key of `length` bytes. Password and salt may have any length.
@@ -126,7 +126,7 @@ impl Pbkdf2 {
     /// Computes the first HMAC of each of the next blocks: over the salt and the number of the block.
     fn start_blocks(&mut self) {
         let size = self.algorithm().digest_size();
-        let blocks = (self.output.len() - self.finished_bytes).div_ceil(size).min(MAX_BLOCKS);
+        let blocks = (self.output.len() - self.finished_bytes).div_ceil(size).min(MAX_BLOCKS_IN_PROGRESS);
         self.remaining_iterations = self.iterations - 1;
         self.digests = Zeroizing::new(vec![0; blocks * size]);
         let mut salted = self.password.hasher();
@@ -168,13 +168,13 @@ pub fn pbkdf2_advance(derivations: &mut [&mut Pbkdf2], max_iterations: u64) -> R
     let Some(first) = derivations.first() else { return Ok(()) };
     let algorithm = first.algorithm();
     if let Some(index) = derivations.iter().position(|derivation| derivation.algorithm() != algorithm) {
-        return Err(Error::Mixed { index });
+        return Err(Error::MixedAlgorithms { index });
     }
     let in_progress = derivations.iter().filter(|derivation| derivation.key().is_none());
     let Some(steps) = in_progress.map(|derivation| derivation.remaining_iterations).min() else { return Ok(()) };
     let steps = steps.min(max_iterations);
     with_stack_wiped(|| {
-        plain(algorithm).with(Steps { derivations, steps });
+        plain_setup(algorithm).run(AdvanceChains { derivations, steps });
         for derivation in derivations {
             if derivation.key().is_none() {
                 derivation.remaining_iterations -= steps;
@@ -185,23 +185,23 @@ pub fn pbkdf2_advance(derivations: &mut [&mut Pbkdf2], max_iterations: u64) -> R
     Ok(())
 }
 
-struct Steps<'a, 'd> {
+struct AdvanceChains<'a, 'd> {
     derivations: &'a mut [&'d mut Pbkdf2],
     steps: u64,
 }
 
-impl Work for Steps<'_, '_> {
+impl GenericWork for AdvanceChains<'_, '_> {
     type Output = ();
 
-    fn with<F: Family>(self, _: &F::Start) {
+    fn run<F: HashFunction>(self, _: &F::Setup) {
         let chains = self.derivations.iter_mut().flat_map(|derivation| {
             let Pbkdf2 { password, digests, sums, .. } = &mut **derivation;
             let size = password.algorithm().digest_size();
-            let start = F::start_of(password.start());
+            let setup = F::setup_of(password.setup());
             let blocks = digests.chunks_exact_mut(size).zip(sums.chunks_exact_mut(size));
-            blocks.filter_map(move |(digest, sum)| Some(Chain { start: start?, digest, sum }))
+            blocks.filter_map(move |(digest, sum)| Some(HmacChain { setup: setup?, digest, sum }))
         });
-        let mut chains: Vec<Chain<'_, F::Start>> = chains.collect();
+        let mut chains: Vec<HmacChain<'_, F::Setup>> = chains.collect();
         F::iterate(Level::in_use(), &mut chains, self.steps);
     }
 }

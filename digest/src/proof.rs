@@ -31,15 +31,15 @@ pub fn verify_inclusion(
     if index >= leaves {
         return Err(InvalidProof);
     }
-    let (mut way, mut node) = (Way { index, last: leaves - 1 }, *leaf);
+    let (mut path, mut node) = (Path { index, last_index: leaves - 1 }, *leaf);
     for sibling in proof {
-        node = match way.side()? {
+        node = match path.next_side()? {
             Side::Left => function.parent(sibling, &node),
             Side::Right => function.parent(&node, sibling),
         };
-        way.rise(1);
+        path.move_up(1);
     }
-    verdict(way.last == 0 && node == *root)
+    accept_if(path.last_index == 0 && node == *root)
 }
 
 /// Verifies that the tree with `new` leaves and the root `new_root` begins with the tree of `old` leaves and the root `old_root` (RFC 9162, 2.1.4.2).
@@ -54,10 +54,10 @@ pub fn verify_consistency(
     new_root: &Node,
 ) -> Result<(), InvalidProof> {
     if old == new {
-        return verdict(proof.is_empty() && old_root == new_root);
+        return accept_if(proof.is_empty() && old_root == new_root);
     }
     if old == 0 {
-        return verdict(proof.is_empty() && *old_root == function.empty());
+        return accept_if(proof.is_empty() && *old_root == function.empty_root());
     }
     if old > new {
         return Err(InvalidProof);
@@ -65,32 +65,32 @@ pub fn verify_consistency(
     // The whole subtree at the end of the old tree, from which both roots follow. It may be the old tree itself.
     let (first, rest) =
         if old.is_power_of_two() { (old_root, proof) } else { proof.split_first().ok_or(InvalidProof)? };
-    let mut way = Way { index: old - 1, last: new - 1 };
-    way.rise(way.index.trailing_ones());
+    let mut path = Path { index: old - 1, last_index: new - 1 };
+    path.move_up(path.index.trailing_ones());
     let (mut from_old, mut from_new) = (*first, *first);
     for sibling in rest {
-        match way.side()? {
+        match path.next_side()? {
             Side::Left => {
                 from_old = function.parent(sibling, &from_old);
                 from_new = function.parent(sibling, &from_new);
             }
             Side::Right => from_new = function.parent(&from_new, sibling),
         }
-        way.rise(1);
+        path.move_up(1);
     }
-    verdict(way.last == 0 && from_old == *old_root && from_new == *new_root)
+    accept_if(path.last_index == 0 && from_old == *old_root && from_new == *new_root)
 }
 
-fn verdict(valid: bool) -> Result<(), InvalidProof> {
-    if valid { Ok(()) } else { Err(InvalidProof) }
+fn accept_if(is_valid: bool) -> Result<(), InvalidProof> {
+    if is_valid { Ok(()) } else { Err(InvalidProof) }
 }
 
 /// The path from a node to the root.
-struct Way {
+struct Path {
     /// Its index in the present level.
     index: u64,
     /// The index of the last node of the present level. In the level of the root it is 0.
-    last: u64,
+    last_index: u64,
 }
 
 /// The side of a sibling.
@@ -99,20 +99,20 @@ enum Side {
     Right,
 }
 
-impl Way {
+impl Path {
     /// The side of the next sibling. A last node without a neighbour moves up to the level where it has one.
-    fn side(&mut self) -> Result<Side, InvalidProof> {
-        if self.last == 0 {
+    fn next_side(&mut self) -> Result<Side, InvalidProof> {
+        if self.last_index == 0 {
             return Err(InvalidProof);
         }
-        if self.index == self.last {
-            self.rise(self.index.trailing_zeros());
+        if self.index == self.last_index {
+            self.move_up(self.index.trailing_zeros());
         }
         Ok(if self.index & 1 == 1 { Side::Left } else { Side::Right })
     }
 
-    fn rise(&mut self, levels: u32) {
+    fn move_up(&mut self, levels: u32) {
         self.index >>= levels;
-        self.last >>= levels;
+        self.last_index >>= levels;
     }
 }

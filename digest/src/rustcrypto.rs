@@ -19,7 +19,7 @@ use digest::zeroize::ZeroizeOnDrop;
 use digest::{Digest, FixedOutput, FixedOutputReset, HashMarker, Output, OutputSizeUser, Reset, Update};
 
 use crate::algorithm::Algorithm;
-use crate::family::{Family, plain};
+use crate::hash_function::{HashFunction, plain_setup};
 use crate::internal::dispatch::Hash;
 use crate::internal::kernel::blake2b::Blake2b;
 use crate::internal::kernel::keccak::Keccak;
@@ -49,10 +49,10 @@ pub trait MultiDigest: Digest {
     fn multi_digest(messages: &[&[u8]], digests: &mut [Output<Self>]);
 }
 
-/// The start of a function without a key.
-pub(crate) fn start<F: Family>(algorithm: Algorithm) -> &'static F::Start {
-    match F::start_of(plain(algorithm)) {
-        Some(start) => start,
+/// The setup of a function without a key.
+pub(crate) fn setup<F: HashFunction>(algorithm: Algorithm) -> &'static F::Setup {
+    match F::setup_of(plain_setup(algorithm)) {
+        Some(setup) => setup,
         None => unreachable!("the table below names the function of each algorithm"),
     }
 }
@@ -61,11 +61,11 @@ macro_rules! rustcrypto {
     ($($name:ident $function:ty, $digest:ident $block:ident $(core $core:ident)?;)*) => { $(
         #[doc = concat!("[`Algorithm::", stringify!($name), "`].")]
         #[derive(Clone)]
-        pub struct $name(<$function as Family>::Stream);
+        pub struct $name(<$function as HashFunction>::Stream);
 
         impl Default for $name {
             fn default() -> Self {
-                $name(<$function>::stream(start::<$function>(Algorithm::$name)))
+                $name(<$function>::stream(setup::<$function>(Algorithm::$name)))
             }
         }
 
@@ -95,13 +95,13 @@ macro_rules! rustcrypto {
 
         impl Update for $name {
             fn update(&mut self, data: &[u8]) {
-                <$function>::append(Level::in_use, start::<$function>(Algorithm::$name), &mut self.0, data);
+                <$function>::append(Level::in_use, setup::<$function>(Algorithm::$name), &mut self.0, data);
             }
         }
 
         impl FixedOutput for $name {
             fn finalize_into(mut self, out: &mut Output<Self>) {
-                <$function>::digest(Level::in_use(), start::<$function>(Algorithm::$name), &mut self.0, out);
+                <$function>::digest(Level::in_use(), setup::<$function>(Algorithm::$name), &mut self.0, out);
             }
         }
 
@@ -113,7 +113,7 @@ macro_rules! rustcrypto {
 
         impl FixedOutputReset for $name {
             fn finalize_into_reset(&mut self, out: &mut Output<Self>) {
-                <$function>::digest(Level::in_use(), start::<$function>(Algorithm::$name), &mut self.0, out);
+                <$function>::digest(Level::in_use(), setup::<$function>(Algorithm::$name), &mut self.0, out);
                 Reset::reset(self);
             }
         }
@@ -122,8 +122,8 @@ macro_rules! rustcrypto {
             fn multi_digest(messages: &[&[u8]], digests: &mut [Output<Self>]) {
                 assert_eq!(messages.len(), digests.len(), "there is a digest for each message");
                 let output = digest::array::Array::cast_slice_to_core_mut(digests).as_flattened_mut();
-                let start = start::<$function>(Algorithm::$name);
-                <$function>::run_whole(Level::in_use(), start, None, &Slices(messages), output);
+                let setup = setup::<$function>(Algorithm::$name);
+                <$function>::run_whole(Level::in_use(), setup, None, &Slices(messages), output);
             }
         }
 
@@ -132,11 +132,11 @@ macro_rules! rustcrypto {
     (@ $name:ident $core:ident $function:ty, $digest:ident $block:ident) => {
         #[doc = concat!("The state of [`", stringify!($name), "`] after whole blocks.")]
         #[derive(Clone)]
-        pub struct $core(hash::Blocks<$function>);
+        pub struct $core(hash::WholeBlocks<$function>);
 
         impl Default for $core {
             fn default() -> Self {
-                $core(hash::Blocks::new(start::<$function>(Algorithm::$name)))
+                $core(hash::WholeBlocks::new(setup::<$function>(Algorithm::$name)))
             }
         }
 
@@ -178,7 +178,7 @@ macro_rules! rustcrypto {
         impl FixedOutputCore for $core {
             fn finalize_fixed_core(&mut self, buffer: &mut Buffer<Self>, out: &mut Output<Self>) {
                 let kernels = <$function as Hash>::kernels(Level::in_use());
-                self.0.digest(kernels, start::<$function>(Algorithm::$name), buffer.get_data(), out);
+                self.0.digest(kernels, setup::<$function>(Algorithm::$name), buffer.get_data(), out);
             }
         }
 
@@ -196,7 +196,7 @@ macro_rules! rustcrypto {
             }
 
             fn decompose(self) -> ($core, Buffer<$core>) {
-                ($core(self.0.blocks()), Buffer::<$core>::new(self.0.buffered()))
+                ($core(self.0.whole_blocks()), Buffer::<$core>::new(self.0.buffered()))
             }
         }
     };

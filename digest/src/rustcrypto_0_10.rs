@@ -19,10 +19,10 @@ use digest_0_10::{HashMarker, Output, OutputSizeUser, Reset};
 
 use crate::algorithm::Algorithm;
 use crate::internal::dispatch::Hash;
-use crate::internal::hash::Blocks;
+use crate::internal::hash::WholeBlocks;
 use crate::internal::kernel;
 use crate::level::Level;
-use crate::rustcrypto::start;
+use crate::rustcrypto::setup;
 
 macro_rules! rustcrypto {
     ($($name:ident $core:ident $function:ty, $digest:ident $block:ident;)*) => { $(
@@ -31,11 +31,11 @@ macro_rules! rustcrypto {
 
         #[doc = concat!("The state of [`", stringify!($name), "`] after whole blocks.")]
         #[derive(Clone)]
-        pub struct $core(Blocks<$function>);
+        pub struct $core(WholeBlocks<$function>);
 
         impl Default for $core {
             fn default() -> Self {
-                $core(Blocks::new(start::<$function>(Algorithm::$name)))
+                $core(WholeBlocks::new(setup::<$function>(Algorithm::$name)))
             }
         }
 
@@ -71,7 +71,7 @@ macro_rules! rustcrypto {
         impl FixedOutputCore for $core {
             fn finalize_fixed_core(&mut self, buffer: &mut Buffer<Self>, out: &mut Output<Self>) {
                 let kernels = <$function as Hash>::kernels(Level::in_use());
-                self.0.digest(kernels, start::<$function>(Algorithm::$name), buffer.get_data(), out);
+                self.0.digest(kernels, setup::<$function>(Algorithm::$name), buffer.get_data(), out);
             }
         }
 

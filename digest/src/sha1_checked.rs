@@ -4,20 +4,20 @@ use core::fmt;
 
 use crate::error::Error;
 use crate::internal::dispatch::Hash;
-use crate::internal::hash::{Start, Stream, run_whole};
+use crate::internal::hash::{Setup, Stream, run_whole};
 use crate::internal::kernel::sha1_checked::{self, Sha1Checked as Function};
 use crate::level::Level;
 use crate::messages::Slices;
 
 /// Bytes of a digest.
-const DIGEST: usize = 20;
+const DIGEST_SIZE: usize = 20;
 /// Bytes that the kernels write: the digest, and a word that is not zero after a block of a collision.
-const OUTPUT: usize = DIGEST + size_of::<u32>();
+const OUTPUT_SIZE: usize = DIGEST_SIZE + size_of::<u32>();
 
-static START: Start<Function> = Start::digest(sha1_checked::INITIAL, OUTPUT);
+static SETUP: Setup<Function> = Setup::digest(sha1_checked::INITIAL, OUTPUT_SIZE);
 
 /// Messages hashed at a time.
-const BATCH: usize = 256;
+const MESSAGES_PER_BATCH: usize = 256;
 
 /// SHA-1 with the collision detection of Stevens and Shumow, as in Git. A message is refused if one of its blocks belongs to a collision of
 /// a known kind; any other message has its usual digest of SHA-1.
@@ -44,7 +44,7 @@ pub struct Collision;
 impl Sha1Checked {
     /// Starts a message that arrives in pieces.
     pub fn new() -> Self {
-        Sha1Checked(Stream::new(&START))
+        Sha1Checked(Stream::new(&SETUP))
     }
 
     /// Appends the next piece.
@@ -53,36 +53,36 @@ impl Sha1Checked {
     }
 
     /// Ends the message, returns its digest and starts another message.
-    pub fn finish(&mut self) -> Result<[u8; DIGEST], Collision> {
-        let mut output = [0; OUTPUT];
-        self.0.digest(Function::kernels(Level::in_use()), &START, &mut output);
+    pub fn finish(&mut self) -> Result<[u8; DIGEST_SIZE], Collision> {
+        let mut output = [0; OUTPUT_SIZE];
+        self.0.digest(Function::kernels(Level::in_use()), &SETUP, &mut output);
         *self = Self::new();
-        checked(&output)
+        split_output(&output)
     }
 
     /// Returns the digest of one message.
-    pub fn digest(message: &[u8]) -> Result<[u8; DIGEST], Collision> {
-        let mut output = [0; OUTPUT];
-        run_whole(Level::in_use(), &START, None, &Slices(&[message]), &mut output);
-        checked(&output)
+    pub fn digest(message: &[u8]) -> Result<[u8; DIGEST_SIZE], Collision> {
+        let mut output = [0; OUTPUT_SIZE];
+        run_whole(Level::in_use(), &SETUP, None, &Slices(&[message]), &mut output);
+        split_output(&output)
     }
 
     /// Hashes the messages side by side, and writes a result for each. `results` must be as long as `messages`.
     pub fn digest_many(
         messages: &[impl AsRef<[u8]>],
-        results: &mut [Result<[u8; DIGEST], Collision>],
+        results: &mut [Result<[u8; DIGEST_SIZE], Collision>],
     ) -> Result<(), Error> {
         if messages.len() != results.len() {
-            let [needed, found] = [messages.len(), results.len()].map(|count| count.saturating_mul(DIGEST));
+            let [needed, found] = [messages.len(), results.len()].map(|count| count.saturating_mul(DIGEST_SIZE));
             return Err(Error::OutputLength { needed, found });
         }
         let level = Level::in_use();
-        let mut outputs = [[0; OUTPUT]; BATCH];
-        for (messages, results) in messages.chunks(BATCH).zip(results.chunks_mut(BATCH)) {
+        let mut outputs = [[0; OUTPUT_SIZE]; MESSAGES_PER_BATCH];
+        for (messages, results) in messages.chunks(MESSAGES_PER_BATCH).zip(results.chunks_mut(MESSAGES_PER_BATCH)) {
             let outputs = &mut outputs[..messages.len()];
-            run_whole(level, &START, None, &Slices(messages), outputs.as_flattened_mut());
+            run_whole(level, &SETUP, None, &Slices(messages), outputs.as_flattened_mut());
             for (result, output) in results.iter_mut().zip(outputs) {
-                *result = checked(output);
+                *result = split_output(output);
             }
         }
         Ok(())
@@ -111,7 +111,7 @@ impl fmt::Display for Collision {
 impl core::error::Error for Collision {}
 
 /// Splits the kernels' output.
-fn checked(output: &[u8; OUTPUT]) -> Result<[u8; DIGEST], Collision> {
+fn split_output(output: &[u8; OUTPUT_SIZE]) -> Result<[u8; DIGEST_SIZE], Collision> {
     match *output {
         [digest @ .., 0, 0, 0, 0] => Ok(digest),
         _ => Err(Collision),

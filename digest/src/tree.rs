@@ -75,30 +75,30 @@ impl MerkleTree {
 
     /// The root of all leaves. A tree without leaves has the digest of no bytes as its root.
     pub fn root(&self) -> Node {
-        self.subtree(0, self.leaves().len())
+        self.subtree_root(0, self.leaves().len())
     }
 
     /// The root when the tree had `leaves` leaves.
-    pub fn root_of(&self, leaves: usize) -> Result<Node, Error> {
-        self.check(leaves)?;
-        Ok(self.subtree(0, leaves))
+    pub fn root_at(&self, leaves: usize) -> Result<Node, Error> {
+        self.check_leaf_count(leaves)?;
+        Ok(self.subtree_root(0, leaves))
     }
 
-    /// Proves that leaf `index`, from 0, is one of the first `leaves` leaves. The proof has the nodes beside the way from the leaf up to
+    /// Proves that leaf `index`, from 0, is one of the first `leaves` leaves. The proof has the nodes beside the path from the leaf up to
     /// the root of these leaves, the lowest first (RFC 9162, 2.1.3.1).
     pub fn inclusion_proof(&self, index: usize, leaves: usize) -> Result<Vec<Node>, Error> {
-        self.check(leaves)?;
+        self.check_leaf_count(leaves)?;
         if index >= leaves {
-            return Err(Error::FewLeaves { needed: index.saturating_add(1), found: leaves });
+            return Err(Error::TooFewLeaves { needed: index.saturating_add(1), found: leaves });
         }
         let (mut first, mut end, mut proof) = (0, leaves, Vec::new());
         while end - first > 1 {
             let middle = middle(first, end);
             if index < middle {
-                proof.push(self.subtree(middle, end));
+                proof.push(self.subtree_root(middle, end));
                 end = middle;
             } else {
-                proof.push(self.subtree(first, middle));
+                proof.push(self.subtree_root(first, middle));
                 first = middle;
             }
         }
@@ -109,9 +109,9 @@ impl MerkleTree {
     /// Proves that the tree of the first `new` leaves begins with the tree of the first `old` leaves (RFC 9162, 2.1.4.1). The proof is
     /// empty if `old` is `new` or 0.
     pub fn consistency_proof(&self, old: usize, new: usize) -> Result<Vec<Node>, Error> {
-        self.check(new)?;
+        self.check_leaf_count(new)?;
         if old > new {
-            return Err(Error::FewLeaves { needed: old, found: new });
+            return Err(Error::TooFewLeaves { needed: old, found: new });
         }
         let (mut first, mut end, mut proof) = (0, new, Vec::new());
         if old == 0 {
@@ -120,29 +120,29 @@ impl MerkleTree {
         while old < end {
             let middle = middle(first, end);
             if old <= middle {
-                proof.push(self.subtree(middle, end));
+                proof.push(self.subtree_root(middle, end));
                 end = middle;
             } else {
-                proof.push(self.subtree(first, middle));
+                proof.push(self.subtree_root(first, middle));
                 first = middle;
             }
         }
         // The verifier has the old root already.
         if first > 0 {
-            proof.push(self.subtree(first, end));
+            proof.push(self.subtree_root(first, end));
         }
         proof.reverse();
         Ok(proof)
     }
 
-    fn check(&self, leaves: usize) -> Result<(), Error> {
+    fn check_leaf_count(&self, leaves: usize) -> Result<(), Error> {
         let found = self.leaves().len();
-        if leaves > found { Err(Error::FewLeaves { needed: leaves, found }) } else { Ok(()) }
+        if leaves > found { Err(Error::TooFewLeaves { needed: leaves, found }) } else { Ok(()) }
     }
 
     /// The root of the leaves from `first` to before `end`. `first` is a multiple of a power of two that is at least the number of these
     /// leaves, so each set bit of the number is a whole subtree.
-    fn subtree(&self, first: usize, mut end: usize) -> Node {
+    fn subtree_root(&self, first: usize, mut end: usize) -> Node {
         let mut root = None;
         while end > first {
             let height = (end - first).trailing_zeros();
@@ -150,7 +150,7 @@ impl MerkleTree {
             let left = &self.levels[height as usize][end >> height];
             root = Some(root.map_or(*left, |right| self.function.parent(left, &right)));
         }
-        root.unwrap_or_else(|| self.function.empty())
+        root.unwrap_or_else(|| self.function.empty_root())
     }
 }
 

@@ -35,7 +35,7 @@ fn messages_of_more_than_4_gib_are_hashed_beside_short_ones() {
     let bytes = vec![0; LENGTH];
     let messages = [&bytes, &bytes[..3], &bytes];
     for (algorithm, digest) in DIGESTS {
-        let (size, mut short) = (algorithm.digest_size(), [0; Algorithm::MAX_DIGEST]);
+        let (size, mut short) = (algorithm.digest_size(), [0; Algorithm::MAX_DIGEST_SIZE]);
         digest_many(algorithm, &[[0; 3]], &mut short[..size]).unwrap();
         let mut output = vec![0; 3 * size];
         digest_many(algorithm, &messages, &mut output).unwrap();

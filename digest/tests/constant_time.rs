@@ -8,13 +8,13 @@ mod memcheck;
 
 use gantry_digest::{
     Algorithm, Blake3, Column, Hasher, HmacKey, LevelName, NodeHash, Offsets, Salt, digest_column, digest_many,
-    digest_many_after, finish_many, hash_pairs, hmac_each, hmac_many, limit, tree_level, update_many,
+    digest_many_after, finish_many, hash_pairs, hmac_each, hmac_many, limit_level, tree_level, update_many,
 };
-use memcheck::{decisions, is_secret, public, secret, self_test};
+use memcheck::{count_decisions, is_secret, mark_public, mark_secret, self_test};
 
 fn secret_bytes(length: usize) -> Vec<u8> {
     let mut bytes: Vec<u8> = (0..length).map(|i| (i * 29 + length) as u8).collect();
-    secret(&mut bytes);
+    mark_secret(&mut bytes);
     bytes
 }
 
@@ -34,19 +34,19 @@ fn digests_and_hmacs_do_not_branch_on_secrets() {
     let offsets: Vec<i32> = (0..=70).map(|i| i * 24).collect();
     let blocks = secret_bytes(9 * 512 + 100);
     for level in LevelName::ALL {
-        limit(level);
+        limit_level(level);
         for algorithm in Algorithm::ALL {
             let size = algorithm.digest_size();
             let mut output = vec![0; 70 * size];
             let (short, long) = (secret_bytes(32), secret_bytes(300));
             let mut check = |what: &str, count: usize, work: &mut dyn FnMut(&mut [u8])| {
                 let output = &mut output[..count * size];
-                assert_eq!(decisions(|| work(output)), 0, "{level} {algorithm}: {what}");
+                assert_eq!(count_decisions(|| work(output)), 0, "{level} {algorithm}: {what}");
                 assert!(
                     is_secret(output),
                     "{level} {algorithm}: {what}: an output computed from a secret must be secret"
                 );
-                public(output);
+                mark_public(output);
             };
             check("digests", 70, &mut |output| digest_many(algorithm, &messages, output).unwrap());
             check("digests after a prefix", 70, &mut |output| {
@@ -79,15 +79,15 @@ fn digests_and_hmacs_do_not_branch_on_secrets() {
         }
         for function in [NodeHash::Sha256, NodeHash::Sha256d, NodeHash::Keccak256, NodeHash::Blake3] {
             let mut nodes = vec![[0; 32]; 2 * 21];
-            secret(nodes.as_flattened_mut());
+            mark_secret(nodes.as_flattened_mut());
             let mut parents = vec![[0; 32]; 21];
-            let found = decisions(|| hash_pairs(function, &nodes, &mut parents).unwrap());
+            let found = count_decisions(|| hash_pairs(function, &nodes, &mut parents).unwrap());
             assert_eq!(found, 0, "{level} {function:?}");
             assert!(is_secret(parents.as_flattened()), "{level} {function:?}");
         }
         let key: [u8; 32] = secret_bytes(32).try_into().expect("32 bytes");
         let mut digests = [[0; 32]; 70];
-        let found = decisions(|| Blake3::keyed(&key).digest_many(&messages, &mut digests).unwrap());
+        let found = count_decisions(|| Blake3::keyed(&key).digest_many(&messages, &mut digests).unwrap());
         assert_eq!(found, 0, "{level} BLAKE3");
         assert!(is_secret(digests.as_flattened()), "{level} BLAKE3");
     }

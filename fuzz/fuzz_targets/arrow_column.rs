@@ -11,7 +11,7 @@ use std::ptr;
 use arbitrary::Arbitrary;
 use gantry_abi_arrow::raw::ArrowArray;
 use gantry_abi_arrow::{Column, Layout};
-use gantry_lab::memory::{Counting, within};
+use gantry_lab::memory::{CountingAllocator, run_within};
 use libfuzzer_sys::fuzz_target;
 
 #[derive(Arbitrary, Debug)]
@@ -20,7 +20,7 @@ struct Input<'a> {
     length: u8,
     offset: u8,
     null_count: i8,
-    nested: bool,
+    is_table: bool,
     /// A bit for each of the first eight buffers: a buffer whose bit is 0 is null.
     present: u8,
     validity: &'a [u8],
@@ -38,7 +38,7 @@ fn padded(bytes: &[u8], len: usize) -> Box<[u8]> {
 }
 
 #[global_allocator]
-static MEMORY: Counting = Counting;
+static MEMORY: CountingAllocator = CountingAllocator;
 
 /// Marks the structure as released; the target frees its memory.
 unsafe extern "C" fn release(array: *mut ArrowArray) {
@@ -56,7 +56,7 @@ fuzz_target!(|input: Input<'_>| {
         _ => (Layout::Fixed(3), 3, 0),
     };
     // The structure of a child has an offset, too.
-    let end = if input.nested { 2 * offset + length } else { offset + length };
+    let end = if input.is_table { 2 * offset + length } else { offset + length };
     let validity = padded(input.validity, end.div_ceil(8));
     let values = padded(input.values, (end + extra) * width);
     let mut buffers: Vec<Box<[u8]>> = vec![validity.clone(), values.clone()];
@@ -102,7 +102,7 @@ fuzz_target!(|input: Input<'_>| {
     }
     let mut bits: [*const c_void; 1] = [validity.as_ptr().cast()];
     let (mut own, mut outer, mut children) = (array, ArrowArray::released(), [ptr::null_mut()]);
-    if input.nested {
+    if input.is_table {
         own.length += offset as i64;
         children[0] = &raw mut own;
         outer = ArrowArray {
@@ -119,8 +119,8 @@ fuzz_target!(|input: Input<'_>| {
     }
     // SAFETY: the buffers are as long as the lengths and the last offset require, and outlive the column.
     let column = unsafe {
-        let taken = ArrowArray::take(if input.nested { &raw mut outer } else { &raw mut own });
-        within(1 << 10, || Column::new(taken, layout, input.nested))
+        let taken = ArrowArray::take(if input.is_table { &raw mut outer } else { &raw mut own });
+        run_within(1 << 10, || Column::new(taken, layout, input.is_table))
     };
     let Ok(column) = column else { return };
     for index in 0..column.len() {

@@ -83,13 +83,13 @@ struct RequestInput {
     in_place: bool,
     out: BufferInput,
     /// `Some` makes a request that is mostly valid for its session: the forward operation if `true`, else the inverse one.
-    fits: Option<bool>,
+    is_forward: Option<bool>,
     iv: BufferInput,
     aad: BufferInput,
     tag: BufferInput,
 }
 
-const NAMES: [&str; 9] = [
+const ALGORITHM_NAMES: [&str; 9] = [
     "sha256",
     "md5",
     "hmac-sha256",
@@ -100,32 +100,32 @@ const NAMES: [&str; 9] = [
     "aes-128-cbc-hmac-sha256",
     "ed25519",
 ];
-const ARENA: usize = 4096;
+const ARENA_SIZE: usize = 4096;
 
 /// Memory for the buffers of a case. Offsets of columns need its alignment.
 #[repr(align(8))]
-struct Arena([u8; ARENA]);
+struct Arena([u8; ARENA_SIZE]);
 
 /// The open handles of a case.
-struct Open {
+struct OpenHandles {
     arena: Box<Arena>,
     sessions: Vec<*mut SessionHandle>,
     streams: Vec<*mut StreamHandle>,
     queue: *mut QueueHandle,
     /// Buffers of the requests in the queue, kept until the completion.
     borrowed: HashMap<u64, Box<Arena>>,
-    next: u64,
+    next_tag: u64,
 }
 
 fuzz_target!(|calls: Vec<Call>| {
-    let mut open = Open {
+    let mut open = OpenHandles {
         // The arena ends with zeros, for offsets of columns.
         arena: Box::new(Arena(std::array::from_fn(|at| (at * 31 % 251 * usize::from(at < 3840)) as u8))),
         sessions: Vec::new(),
         streams: Vec::new(),
         queue: null_mut(),
         borrowed: HashMap::new(),
-        next: 0,
+        next_tag: 0,
     };
     for call in calls.into_iter().take(60) {
         open.call(call);
@@ -146,14 +146,14 @@ fn gantry() -> *mut GantryHandle {
 }
 
 /// Memory that is no handle of any type.
-static NOTHING: [u64; 64] = [0; 64];
+static NOT_A_HANDLE: [u64; 64] = [0; 64];
 
-impl Open {
+impl OpenHandles {
     /// Returns an open handle, NULL, or a pointer to other memory.
     fn pick<T>(all: &[*mut T], which: u8) -> *mut T {
         match which {
             255 => null_mut(),
-            254 => (&raw const NOTHING).cast_mut().cast(),
+            254 => (&raw const NOT_A_HANDLE).cast_mut().cast(),
             253 => gantry().cast(),
             _ if all.is_empty() => null_mut(),
             _ => all[usize::from(which) % all.len()],
@@ -161,21 +161,21 @@ impl Open {
     }
 
     /// Returns the place of a buffer in an arena, and its length.
-    fn place(piece: BufferInput) -> Option<(usize, usize)> {
+    fn buffer_range(piece: BufferInput) -> Option<(usize, usize)> {
         let (offset, len) = piece?;
-        let offset = usize::from(offset) % ARENA;
-        Some((offset, usize::from(len).min(ARENA - offset)))
+        let offset = usize::from(offset) % ARENA_SIZE;
+        Some((offset, usize::from(len).min(ARENA_SIZE - offset)))
     }
 
-    fn piece(arena: *mut Arena, piece: BufferInput) -> (*mut c_void, usize) {
-        match Self::place(piece) {
+    fn buffer_pointer(arena: *mut Arena, piece: BufferInput) -> (*mut c_void, usize) {
+        match Self::buffer_range(piece) {
             None => (null_mut(), 0),
             Some((offset, len)) => (arena.cast::<u8>().wrapping_add(offset).cast(), len),
         }
     }
 
     /// Makes a request valid for its session. Its number in the batch keeps its outputs apart from the outputs of other requests.
-    fn fitting(
+    fn valid_request(
         arena: *mut Arena,
         session: *mut SessionHandle,
         forward: bool,
@@ -193,7 +193,7 @@ impl Open {
             _ => (operation::OPEN, if forward { 12 } else { 16 }),
         };
         let is_hash = operation <= operation::MAC;
-        let (input, len) = Self::place(requested.input).unwrap_or_default();
+        let (input, len) = Self::buffer_range(requested.input).unwrap_or_default();
         let len = len.min(64) / 16 * 16;
         let (out, tag) = (at(1024 + 64 * number), at(2560 + 64 * number));
         let (iv, aad) =
@@ -216,10 +216,10 @@ impl Open {
     }
 
     fn request(arena: *mut Arena, session: *mut SessionHandle, number: usize, requested: &RequestInput) -> Request {
-        if let Some(forward) = requested.fits {
-            return Self::fitting(arena, session, forward, number, requested);
+        if let Some(forward) = requested.is_forward {
+            return Self::valid_request(arena, session, forward, number, requested);
         }
-        let piece = |which| Self::piece(arena, which);
+        let piece = |which| Self::buffer_pointer(arena, which);
         let (input, out, iv, aad, tag) = (
             piece(requested.input),
             piece(requested.out),
@@ -249,20 +249,20 @@ impl Open {
     }
 
     /// Runs a call, which may write to these places of the arena unless it is refused.
-    fn watched(&mut self, places: &[(*mut c_void, usize)], call: impl FnOnce() -> i32) -> i32 {
+    fn call_and_check_writes(&mut self, places: &[(*mut c_void, usize)], call: impl FnOnce() -> i32) -> i32 {
         let before = self.arena.0;
         let code = call();
         let arena = (&raw const *self.arena) as usize;
-        let mut may = [false; ARENA];
+        let mut may_change = [false; ARENA_SIZE];
         // A device that fails may have written.
         if code == 0 || code == Code::Device as i32 || code == Code::Unserved as i32 {
             for (at, len) in places.iter().filter(|(at, len)| !at.is_null() && *len > 0) {
                 let from = *at as usize - arena;
-                may[from..from + len].fill(true);
+                may_change[from..from + len].fill(true);
             }
         }
         for (at, (old, new)) in before.iter().zip(&self.arena.0).enumerate() {
-            assert!(old == new || may[at], "{code}: the byte at {at} was written");
+            assert!(old == new || may_change[at], "{code}: the byte at {at} was written");
         }
         assert!((Code::Internal as i32 + 1..=0).contains(&code), "{code}");
         code
@@ -272,7 +272,7 @@ impl Open {
         let arena = &raw mut *self.arena;
         match call {
             Call::SessionOpen { algorithm, key, mac_key, tag, direction, size } => {
-                let name = CString::new(NAMES[usize::from(algorithm) % NAMES.len()]).unwrap();
+                let name = CString::new(ALGORITHM_NAMES[usize::from(algorithm) % ALGORITHM_NAMES.len()]).unwrap();
                 let bytes: [u8; 512] = std::array::from_fn(|at| at as u8);
                 let params = Params {
                     size: size_of::<Params>().wrapping_add_signed(size.min(0).into()),
@@ -315,7 +315,7 @@ impl Open {
                 let places: Vec<_> = places.collect();
                 let at = list.as_mut_ptr();
                 // SAFETY: requests over memory of the arena, without other users.
-                let code = self.watched(&places, || unsafe { gantry_run(session, at, places.len() / 2) });
+                let code = self.call_and_check_writes(&places, || unsafe { gantry_run(session, at, places.len() / 2) });
                 for request in &list {
                     let known = [result::DONE, result::BAD_TAG, result::BAD_LENGTH];
                     assert!(code != 0 || known.contains(&request.result), "{}", request.result);
@@ -328,24 +328,26 @@ impl Open {
                 let out = out.map_or(tag_len, usize::from);
                 let mut list = Vec::new();
                 for (data, to) in messages.into_iter().take(40) {
-                    let ((data, len), (to, _)) = (Self::piece(arena, data), Self::piece(arena, to));
-                    let end = arena as usize + ARENA;
+                    let ((data, len), (to, _)) = (Self::buffer_pointer(arena, data), Self::buffer_pointer(arena, to));
+                    let end = arena as usize + ARENA_SIZE;
                     let to = if to as usize + out > end { null_mut() } else { to };
                     list.push(Message { data, len, out: to });
                 }
                 let places: Vec<_> = list.iter().map(|message| (message.out, out)).collect();
                 // SAFETY: as above.
-                self.watched(&places, || unsafe { gantry_digest_many(session, list.as_ptr(), list.len(), out) });
+                self.call_and_check_writes(&places, || unsafe {
+                    gantry_digest_many(session, list.as_ptr(), list.len(), out)
+                });
             }
             Call::Column { session, count, values, offsets, validity, bits, out } => {
                 let session = Self::pick(&self.sessions, session);
-                let (offsets, _) = Self::piece(arena, offsets);
+                let (offsets, _) = Self::buffer_pointer(arena, offsets);
                 let bits = [32, 64, 64, u32::from(bits)][usize::from(bits) % 4];
-                let end = arena as usize + ARENA;
+                let end = arena as usize + ARENA_SIZE;
                 let within = |at: *mut c_void, len: usize| !at.is_null() && at as usize + len <= end;
                 let count = usize::from(count % 20);
-                let (values, values_len) = Self::piece(arena, values);
-                let (validity, _) = Self::piece(arena, validity);
+                let (values, values_len) = Self::buffer_pointer(arena, values);
+                let (validity, _) = Self::buffer_pointer(arena, validity);
                 let validity_offset = values_len % 5;
                 if !within(offsets, (count + 1) * 8) || !validity.is_null() && !within(validity, 4) {
                     return;
@@ -366,7 +368,9 @@ impl Open {
                 let mut room = vec![0x5a; out.map_or(digests_len, usize::from)];
                 let (to, len) = (room.as_mut_ptr().cast(), room.len());
                 // SAFETY: as above; the output is a separate buffer.
-                self.watched(&[], || unsafe { gantry_digest_column(session, &raw const column, to, len) });
+                self.call_and_check_writes(&[], || unsafe {
+                    gantry_digest_column(session, &raw const column, to, len)
+                });
             }
             Call::StreamOpen { session, side_by_side } => {
                 let mut stream = null_mut();
@@ -387,23 +391,23 @@ impl Open {
                 self.streams.extend((code == 0).then_some(copy));
             }
             Call::Update { stream, data } => {
-                let (stream, (data, len)) = (Self::pick(&self.streams, stream), Self::piece(arena, data));
+                let (stream, (data, len)) = (Self::pick(&self.streams, stream), Self::buffer_pointer(arena, data));
                 // SAFETY: as above.
-                self.watched(&[], || unsafe { gantry_stream_update(stream, data, len) });
+                self.call_and_check_writes(&[], || unsafe { gantry_stream_update(stream, data, len) });
             }
             Call::UpdateMany(pieces) => {
                 let pieces = pieces.into_iter().take(20).map(|(stream, data)| {
-                    let (data, len) = Self::piece(arena, data);
+                    let (data, len) = Self::buffer_pointer(arena, data);
                     Piece { stream: Self::pick(&self.streams, stream), data, len }
                 });
                 let pieces: Vec<Piece> = pieces.collect();
                 // SAFETY: as above.
-                self.watched(&[], || unsafe { gantry_stream_update_many(pieces.as_ptr(), pieces.len()) });
+                self.call_and_check_writes(&[], || unsafe { gantry_stream_update_many(pieces.as_ptr(), pieces.len()) });
             }
             Call::Final { stream, out } => {
-                let (stream, (out, len)) = (Self::pick(&self.streams, stream), Self::piece(arena, out));
+                let (stream, (out, len)) = (Self::pick(&self.streams, stream), Self::buffer_pointer(arena, out));
                 // SAFETY: as above.
-                self.watched(&[(out, len)], || unsafe { gantry_stream_final(stream, out, len) });
+                self.call_and_check_writes(&[(out, len)], || unsafe { gantry_stream_final(stream, out, len) });
             }
             Call::QueueOpen(depth) if self.queue.is_null() => {
                 let mut queue = null_mut();
@@ -418,10 +422,10 @@ impl Open {
                 let mut borrowed = Box::new(Arena(self.arena.0));
                 let request = Self::request(&raw mut *borrowed, session, 0, &request);
                 // SAFETY: buffers that are kept until the completion, without other users.
-                let code = unsafe { gantry_queue_submit(self.queue, session, &raw const request, self.next) };
+                let code = unsafe { gantry_queue_submit(self.queue, session, &raw const request, self.next_tag) };
                 if code == 0 {
-                    self.borrowed.insert(self.next, borrowed);
-                    self.next += 1;
+                    self.borrowed.insert(self.next_tag, borrowed);
+                    self.next_tag += 1;
                 }
             }
             Call::Complete { room, wait } => {
@@ -440,7 +444,8 @@ impl Open {
                 unsafe { gantry_queue_arm(self.queue, &raw mut timeout) };
             }
             Call::TagsEqual(one, other, len) => {
-                let ((one, one_len), (other, other_len)) = (Self::piece(arena, one), Self::piece(arena, other));
+                let ((one, one_len), (other, other_len)) =
+                    (Self::buffer_pointer(arena, one), Self::buffer_pointer(arena, other));
                 let len = usize::from(len).min(one_len).min(other_len);
                 // SAFETY: memory of the arena.
                 let (code, same) = unsafe {

@@ -28,24 +28,24 @@ mod object;
 mod recognise;
 
 use bag_names::Escapes;
-use gantry_lab::memory::{Counting, within};
+use gantry_lab::memory::{CountingAllocator, run_within};
 use libfuzzer_sys::fuzz_target;
-use names::Id;
+use names::HashId;
 use recognise::{Recognised, Recogniser};
 
 #[global_allocator]
-static MEMORY: Counting = Counting;
+static MEMORY: CountingAllocator = CountingAllocator;
 
 // Input: the first byte selects a bag or not, and the functions; then the name of the file, up to a line end, and its lines.
 fuzz_target!(|data: &[u8]| {
     let Some((&first, data)) = data.split_first() else { return };
     let (in_bag, function) = (first & 1 == 1, first >> 1);
-    let allowed: Vec<Id> = Id::all().filter(|id| Some(*id) == Id::all().nth(function.into())).collect();
+    let allowed: Vec<HashId> = HashId::all().filter(|id| Some(*id) == HashId::all().nth(function.into())).collect();
     let mut lines = data.split_inclusive(|&byte| byte == b'\n');
     let mut recogniser = Recogniser::new(lines.next().unwrap_or_default(), in_bag.then_some(Escapes::All), &allowed);
     for line in lines {
         let most = 8 * line.len() + (64 << 10);
-        let Recognised::Entry(entry) = within(most, || recogniser.read(line)) else { continue };
+        let Recognised::Entry(entry) = run_within(most, || recogniser.read(line)) else { continue };
         assert!(!entry.name.is_empty() && !entry.name.contains(&0));
         assert!(!entry.digests.is_empty() && entry.digests.is_sorted_by_key(|(id, _)| *id));
         for (id, digest) in &entry.digests {

@@ -6,7 +6,7 @@ use std::fs;
 use std::os::fd::AsRawFd;
 use std::sync::LazyLock;
 
-use gantry_lab::memory::{Counting, within};
+use gantry_lab::memory::{CountingAllocator, run_within};
 use gantry_runtime::{Config, Error, Origin};
 use libfuzzer_sys::fuzz_target;
 use nix::sys::memfd::{MFdFlags, memfd_create};
@@ -28,12 +28,12 @@ static FILE: LazyLock<String> = LazyLock::new(|| {
 });
 
 #[global_allocator]
-static MEMORY: Counting = Counting;
+static MEMORY: CountingAllocator = CountingAllocator;
 
 fuzz_target!(|text: &str| {
     fs::write(&*FILE, text).unwrap();
     // The parser's own limit: a value of two bytes takes two hundred while the table grows.
-    match within(256 * text.len() + (256 << 10), Config::from_env) {
+    match run_within(256 * text.len() + (256 << 10), Config::from_env) {
         Ok(config) => assert!(!config.show().is_empty()),
         Err(Error::Setting { origin: Origin::File { line, .. }, problem }) => {
             assert!((1..=text.split('\n').count()).contains(&line), "{line}");

@@ -3,7 +3,7 @@
 #![no_main]
 
 use arbitrary::Arbitrary;
-use gantry_digest::{Blake3, Collision, LevelName, Sha1Checked, limit};
+use gantry_digest::{Blake3, Collision, LevelName, Sha1Checked, limit_level};
 use libfuzzer_sys::fuzz_target;
 
 #[derive(Arbitrary, Debug)]
@@ -25,7 +25,7 @@ enum Function {
 }
 
 fuzz_target!(|input: Input<'_>| {
-    limit(LevelName::ALL[usize::from(input.level) % LevelName::ALL.len()]);
+    limit_level(LevelName::ALL[usize::from(input.level) % LevelName::ALL.len()]);
     let lengths: Vec<usize> = input.lengths.iter().take(70).map(|length| usize::from(length % 5000)).collect();
     let total = lengths.iter().sum();
     let mut bytes = input.data.iter().chain([&0]).cycle().copied().take(total);

@@ -48,7 +48,7 @@ fuzz_target!(|input: Input<'_>| {
     let covered = validity.is_none_or(|validity| count == 0 || validity.bits.len() * 8 >= validity.offset + count);
     let column = match column {
         Ok(column) => column,
-        Err(Error::OffsetsBackwards { index }) => return assert!(seen[index + 1] < seen[index]),
+        Err(Error::DecreasingOffsets { index }) => return assert!(seen[index + 1] < seen[index]),
         Err(Error::OffsetNegative { index }) => return assert!(seen[index] < 0),
         Err(Error::OffsetBeyondData { index, .. }) => return assert!(seen[(index + 1).min(count)] > data),
         Err(Error::ValidityLength { .. }) => return assert!(!covered),
@@ -63,7 +63,7 @@ fuzz_target!(|input: Input<'_>| {
         None => digest_column(algorithm, &column, &mut output).unwrap(),
     }
     for (i, digest) in output.chunks_exact(size).enumerate() {
-        let mut expected = [0; Algorithm::MAX_DIGEST];
+        let mut expected = [0; Algorithm::MAX_DIGEST_SIZE];
         if let Some(value) = column.value(i) {
             let mut hasher = key.as_ref().map_or_else(|| Hasher::new(algorithm), HmacKey::hasher);
             hasher.update(value);

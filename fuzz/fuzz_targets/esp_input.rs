@@ -37,10 +37,10 @@ use inbound::{InboundPath, Pass};
 use libfuzzer_sys::fuzz_target;
 use packet::ip::{Header, TCP};
 use packet::offload::Offload;
-use packet::segment::Split;
+use packet::segment::Segments;
 use shared::Shared;
 use table::{Associations, Policies};
-use udp::{RECEIVES, Received, Socket};
+use udp::{DATAGRAMS_PER_RECEIVE, ReceivedDatagram, Socket};
 
 const ESP: u8 = 50;
 const SPI: u32 = 0x1000;
@@ -59,7 +59,7 @@ fuzz_target!(|input: &[u8]| {
     let (mut datagrams, mut sealed, mut count) = (Vec::new(), Vec::new(), 0);
     let mut rest = input;
     while let Some((&[kind, class, high, low], more)) = rest.split_first_chunk()
-        && datagrams.len() < RECEIVES
+        && datagrams.len() < DATAGRAMS_PER_RECEIVE
     {
         let (content, more) = more.split_at(more.len().min(usize::from(u16::from_be_bytes([high, low]) & 0xFFF)));
         rest = more;
@@ -77,7 +77,7 @@ fuzz_target!(|input: &[u8]| {
         let is_counted = |piece: &&[u8]| piece.len() != 1 && (piece.len() < 8 || piece[..4] != [0; 4]);
         count += bytes.chunks(stride).filter(is_counted).count() as u64;
         let from = SocketAddr::new(PEER, 4500 + u16::from(kind >> 7));
-        datagrams.push((Received { start: 0, bytes: bytes.len(), stride, from, class }, bytes));
+        datagrams.push((ReceivedDatagram { header_bytes: 0, bytes: bytes.len(), stride, from, class }, bytes));
     }
 
     let (shared, stack) = receive(datagrams);
@@ -87,11 +87,11 @@ fuzz_target!(|input: &[u8]| {
     assert_eq!(sum, count, "{counters:?}");
     let mut received = 0;
     for (offload, mut packet) in stack {
-        let split = Split::new(&mut packet, &offload).expect("the stack gets packets only");
-        received += split.segments() as u64;
-        for at in 0..split.segments() {
-            let mut part = vec![0; split.bytes(at)];
-            split.write(at, &mut part);
+        let segments = Segments::new(&mut packet, &offload).expect("the stack gets packets only");
+        received += segments.count() as u64;
+        for at in 0..segments.count() {
+            let mut part = vec![0; segments.bytes(at)];
+            segments.write(at, &mut part);
             assert!(sealed.iter().any(|content| is_part_of(&part, content)), "the packet was not sealed: {part:x?}");
             assert_eq!((&part[12..14], &part[16..18]), (&PEER_NETWORK[..], &OWN_NETWORK[..]), "no policy is for it");
         }
@@ -108,11 +108,11 @@ fn is_part_of(part: &[u8], content: &[u8]) -> bool {
 }
 
 /// Lets the receiving thread take datagrams. Returns its counters, and the packets for the stack.
-fn receive(datagrams: Vec<(Received, Vec<u8>)>) -> (Arc<Shared>, Vec<(Offload, Vec<u8>)>) {
+fn receive(datagrams: Vec<(ReceivedDatagram, Vec<u8>)>) -> (Arc<Shared>, Vec<(Offload, Vec<u8>)>) {
     let associations = associations();
     let shared = Arc::new(Shared::new(associations.view.clone()).unwrap());
     let tun = Arc::new(tun::Queue::default());
-    let waker = shared.view.waker().unwrap();
+    let waker = shared.view.new_waker().unwrap();
     let own_network = IpAddr::from([OWN_NETWORK[0], OWN_NETWORK[1], 0, 0]);
     let local_addresses = local_addresses::LocalAddresses::new(std::iter::once((own_network, 16)));
     let policy = Policies::default().add(policy(), false).unwrap();
@@ -196,10 +196,10 @@ fn seal(end: &Outbound, content: &[u8], class: u8) -> Vec<u8> {
     packet.data().to_vec()
 }
 
-/// Replaces the module of routes: the thread only keeps `Guards`.
+/// Replaces the module of routes: the thread only keeps `GuardStatus`.
 mod route {
     #[derive(Clone, Copy, Debug, Default)]
-    pub(crate) struct Guards;
+    pub(crate) struct GuardStatus;
 }
 
 /// A TUN device that keeps its packets.
@@ -236,18 +236,18 @@ mod udp {
 
     use nix::sys::eventfd::EventFd;
 
-    pub(crate) const LARGEST: usize = 65_535;
-    pub(crate) const RECEIVES: usize = 8;
+    pub(crate) const MAX_DATAGRAM_BYTES: usize = 65_535;
+    pub(crate) const DATAGRAMS_PER_RECEIVE: usize = 8;
     pub(crate) struct Socket {
         /// A descriptor that is always ready.
         ready: EventFd,
         pub(crate) port: Option<u16>,
-        datagrams: Mutex<Vec<(Received, Vec<u8>)>>,
+        datagrams: Mutex<Vec<(ReceivedDatagram, Vec<u8>)>>,
     }
 
     #[derive(Clone, Copy, Debug)]
-    pub(crate) struct Received {
-        pub(crate) start: usize,
+    pub(crate) struct ReceivedDatagram {
+        pub(crate) header_bytes: usize,
         pub(crate) bytes: usize,
         pub(crate) stride: usize,
         pub(crate) from: SocketAddr,
@@ -260,14 +260,14 @@ mod udp {
         pub(crate) to: SocketAddr,
     }
 
-    pub(crate) enum Report {
+    pub(crate) enum RouterReport {
         PathMtu { peer: IpAddr, mtu: usize },
         Other,
     }
 
     #[derive(Default)]
     pub(crate) struct Receiver {
-        pub(crate) received: Vec<Received>,
+        pub(crate) received: Vec<ReceivedDatagram>,
     }
 
     impl Receiver {
@@ -282,21 +282,21 @@ mod udp {
     }
 
     impl Socket {
-        pub(crate) fn new(datagrams: Vec<(Received, Vec<u8>)>) -> Self {
+        pub(crate) fn new(datagrams: Vec<(ReceivedDatagram, Vec<u8>)>) -> Self {
             Self { ready: EventFd::from_value(1).unwrap(), port: Some(4500), datagrams: datagrams.into() }
         }
 
         pub(crate) fn receive(&self, buffer: &mut [u8], into: &mut Receiver) -> io::Result<()> {
             into.received.clear();
             let all = std::mem::take(&mut *self.datagrams.lock().unwrap());
-            for ((received, bytes), place) in all.into_iter().zip(buffer.chunks_exact_mut(LARGEST)) {
+            for ((received, bytes), place) in all.into_iter().zip(buffer.chunks_exact_mut(MAX_DATAGRAM_BYTES)) {
                 place[..bytes.len()].copy_from_slice(&bytes);
                 into.received.push(received);
             }
             Ok(())
         }
 
-        pub(crate) fn report(&self) -> io::Result<Option<Report>> {
+        pub(crate) fn take_report(&self) -> io::Result<Option<RouterReport>> {
             Ok(None)
         }
     }
@@ -309,7 +309,7 @@ mod udp {
 
     /// Accepts every message in place of the daemon.
     #[allow(clippy::unnecessary_wraps, reason = "as the data path's own")]
-    pub(crate) fn pass_on(_: &[u8], _: SocketAddr, _: SocketAddr) -> io::Result<()> {
+    pub(crate) fn send_with_source(_: &[u8], _: SocketAddr, _: SocketAddr) -> io::Result<()> {
         Ok(())
     }
 

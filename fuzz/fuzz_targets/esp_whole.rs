@@ -13,12 +13,12 @@ use libfuzzer_sys::fuzz_target;
 const SPI: u32 = 0x6162_6364;
 const KEY: [u8; 20] = [7; 20];
 /// Bytes of header and IV.
-const START: usize = 16;
+const PAYLOAD_OFFSET: usize = 16;
 
 static GANTRY: LazyLock<Gantry> = LazyLock::new(|| Gantry::builder().driver(&SoftwareDriver).build());
 static AEAD: LazyLock<Session> =
     LazyLock::new(|| GANTRY.session(SessionParams::new(Algorithm::Aes128Gcm, &KEY[..16])).unwrap());
-static WHOLE: LazyLock<Session> = LazyLock::new(|| {
+static WHOLE_PACKET: LazyLock<Session> = LazyLock::new(|| {
     let params = SessionParams::new(Algorithm::EspAes128Gcm, &KEY);
     GANTRY.session(params.with_esp(Esp { spi: SPI, extended: false })).unwrap()
 });
@@ -28,7 +28,7 @@ fn association() -> Association {
 }
 
 /// Seals any content under a number, as a peer with the keys may do.
-fn sealed(content: &[u8], number: u32) -> Vec<u8> {
+fn seal_by_parts(content: &[u8], number: u32) -> Vec<u8> {
     let mut packet = [&SPI.to_be_bytes()[..], &number.to_be_bytes(), &u64::from(number).to_be_bytes()].concat();
     let (iv, aad) = ([&KEY[16..], &packet[8..16]].concat(), packet[..8].to_vec());
     let (mut data, mut tag) = (content.to_vec(), [0; 16]);
@@ -43,29 +43,32 @@ fuzz_target!(|input: &[u8]| {
     let number = 1 + u32::from(u16::from_be_bytes([a, b]));
 
     // Open a packet from a peer.
-    let packet = sealed(content, number);
+    let packet = seal_by_parts(content, number);
     let (mut whole, mut parts) = (packet.clone(), packet.clone());
-    let whole_result = WHOLE.unprotect(number.into(), &mut whole);
+    let whole_result = WHOLE_PACKET.unprotect(number.into(), &mut whole);
     let inbound = association().inbound(&GANTRY).unwrap();
     let mut packet_of_parts = Packet::new(&mut parts, 0..packet.len());
     match (whole_result, inbound.open(&mut packet_of_parts)) {
         (Ok((length, next)), Ok(())) => {
-            assert_eq!((&whole[START..START + length], next), (packet_of_parts.data(), packet_of_parts.next_header));
+            assert_eq!(
+                (&whole[PAYLOAD_OFFSET..PAYLOAD_OFFSET + length], next),
+                (packet_of_parts.data(), packet_of_parts.next_header)
+            );
         }
         // Dummy packets are handled by the association, not by the device.
         (Ok((_, 59)), Err(PacketError::Dummy)) => {}
         (Err(Error::Refused(Outcome::Malformed)), Err(PacketError::Malformed(_))) => {
-            let is_hidden = whole == packet || whole[START..whole.len() - 16].iter().all(|byte| *byte == 0);
+            let is_hidden = whole == packet || whole[PAYLOAD_OFFSET..whole.len() - 16].iter().all(|byte| *byte == 0);
             assert!(is_hidden, "a malformed packet returns no plaintext");
         }
         (one, other) => panic!("{one:?}, {other:?}"),
     }
 
     // Seal a packet to a peer.
-    let info = WHOLE.params().algorithm().info();
+    let info = WHOLE_PACKET.params().algorithm().info();
     let mut made = vec![0xEE; info.packet_length(content.len(), 16)];
-    made[START..START + content.len()].copy_from_slice(content);
-    WHOLE.protect(number.into(), next_header, &mut made, content.len()).unwrap();
+    made[PAYLOAD_OFFSET..PAYLOAD_OFFSET + content.len()].copy_from_slice(content);
+    WHOLE_PACKET.protect(number.into(), next_header, &mut made, content.len()).unwrap();
     let mut buffer = [&[0; 64][..], content, &[0; 64]].concat();
     let mut packet = Packet::new(&mut buffer, 64..64 + content.len());
     packet.next_header = next_header;

@@ -11,22 +11,22 @@ mod counters;
 mod packet;
 
 use libfuzzer_sys::fuzz_target;
-use packet::coalesce::{coalesce, pushes};
+use packet::coalesce::{coalesce, has_push_flag};
 use packet::fragment::Fragments;
-use packet::icmp::{Notice, notice};
+use packet::icmp::{NoticeReason, build_notice};
 use packet::ip::{self, Header, ICMP, ICMPV6, TCP};
-use packet::offload::{HEADER, Offload};
-use packet::segment::Split;
+use packet::offload::{HEADER_BYTES, Offload};
+use packet::segment::Segments;
 
 fuzz_target!(|input: &[u8]| {
     let Some((&[class, high, low], input)) = input.split_first_chunk() else { return };
-    let Some((offload, packet)) = input.split_first_chunk::<HEADER>() else { return };
+    let Some((offload, packet)) = input.split_first_chunk::<HEADER_BYTES>() else { return };
     let most = usize::from(u16::from_be_bytes([high, low]));
     let Some(header) = Header::read(packet) else { return };
     let packet = &packet[..header.total];
     check_header(packet, &header, class);
-    for notice in [Notice::TooLong(most), Notice::Prohibited] {
-        check_notice(packet, &header, notice);
+    for reason in [NoticeReason::TooLong(most), NoticeReason::Prohibited] {
+        check_notice(packet, &header, reason);
     }
     if !header.is_v6() && !header.dont_fragment {
         fragments(packet, &header, most);
@@ -37,7 +37,7 @@ fuzz_target!(|input: &[u8]| {
 });
 
 fn check_header(packet: &[u8], header: &Header, class: u8) {
-    assert!((ip::V4..=header.total).contains(&header.length));
+    assert!((ip::V4_HEADER_BYTES..=header.total).contains(&header.length));
     assert_eq!(Header::read(packet), Some(*header), "bytes after a packet are ignored");
     assert_eq!(Header::read(&packet[..header.total - 1]), None, "a packet that is cut off has no header");
     let mut other = packet.to_vec();
@@ -45,8 +45,8 @@ fn check_header(packet: &[u8], header: &Header, class: u8) {
     assert_eq!(Header::read(&other), Some(Header { class, ..*header }));
 }
 
-fn check_notice(packet: &[u8], header: &Header, kind: Notice) {
-    let Some(message) = notice(packet, header, kind) else { return };
+fn check_notice(packet: &[u8], header: &Header, reason: NoticeReason) {
+    let Some(message) = build_notice(packet, header, reason) else { return };
     let reply = Header::read(&message).expect("a packet");
     assert_eq!((reply.total, reply.is_v6()), (message.len(), header.is_v6()));
     assert_eq!((reply.flow.source, reply.flow.destination), (header.flow.destination, header.flow.source));
@@ -56,9 +56,12 @@ fn check_notice(packet: &[u8], header: &Header, kind: Notice) {
         let pseudo = [&message[8..40], &(layer.len() as u32).to_be_bytes(), &[0, 0, 0, ICMPV6]].concat();
         assert_eq!(sum(&[&pseudo, layer]), 0xFFFF);
     } else {
-        assert_eq!((sum(&[&message[..ip::V4]]), sum(&[layer]), reply.flow.protocol), (0xFFFF, 0xFFFF, ICMP));
+        assert_eq!(
+            (sum(&[&message[..ip::V4_HEADER_BYTES]]), sum(&[layer]), reply.flow.protocol),
+            (0xFFFF, 0xFFFF, ICMP)
+        );
     }
-    assert_eq!(notice(&message, &reply, Notice::Prohibited), None, "errors are not answered with errors");
+    assert_eq!(build_notice(&message, &reply, NoticeReason::Prohibited), None, "errors are not answered with errors");
 }
 
 fn fragments(packet: &[u8], header: &Header, most: usize) {
@@ -91,16 +94,16 @@ fn fragments(packet: &[u8], header: &Header, most: usize) {
 
 fn segments(packet: &[u8], offload: &Offload) {
     let mut complete = packet.to_vec();
-    let Some(split) = Split::new(&mut complete, offload) else { return };
-    let parts = parts(&split);
+    let Some(segments) = Segments::new(&mut complete, offload) else { return };
+    let parts = parts(&segments);
     // The stack's checksums follow the ports; a checksum at another place would change the header or the ports.
-    if offload.checksum.is_some_and(|(start, offset)| start + offset < split.header().length + 4) {
+    if offload.checksum.is_some_and(|(start, offset)| start + offset < segments.header().length + 4) {
         return;
     }
     assert!(parts.iter().map(Vec::len).sum::<usize>() >= packet.len());
     let headers: Vec<Header> = parts.iter().map(|part| Header::read(part).expect("a packet")).collect();
     for (part, header) in parts.iter().zip(&headers) {
-        assert_eq!((header.total, header.flow), (part.len(), split.header().flow));
+        assert_eq!((header.total, header.flow), (part.len(), segments.header().flow));
     }
     // The packet itself is put in between; it belongs to one of the groups or to none.
     let own = Header::read(packet);
@@ -111,14 +114,14 @@ fn segments(packet: &[u8], offload: &Offload) {
     members.sort_unstable();
     assert!(members.iter().copied().eq(0..burst.len()), "each packet is in one group");
     for group in groups {
-        let pushed = group.members.last().is_some_and(|last| pushes(&burst[*last].0, &burst[*last].1));
+        let pushed = group.members.last().is_some_and(|last| has_push_flag(&burst[*last].0, &burst[*last].1));
         let mut joined = burst[group.members[0]].0.clone();
         let offload = group.finish(&mut joined, pushed);
         for at in &group.members[1..] {
-            joined.extend_from_slice(&burst[*at].0[group.headers()..]);
+            joined.extend_from_slice(&burst[*at].0[group.header_bytes()..]);
         }
-        let split = Split::new(&mut joined, &offload).expect("a packet");
-        let again = self::parts(&split);
+        let segments = Segments::new(&mut joined, &offload).expect("a packet");
+        let again = self::parts(&segments);
         assert_eq!(again.len(), group.members.len());
         for (again, at) in again.iter().zip(&group.members) {
             let (part, header) = &burst[*at];
@@ -126,19 +129,19 @@ fn segments(packet: &[u8], offload: &Offload) {
                 assert_eq!(again, part);
             } else {
                 assert_eq!(plain(again), plain(part));
-                assert!(packet::segment::is_intact(again, header));
+                assert!(packet::segment::has_valid_checksum(again, header));
             }
         }
     }
 }
 
-fn parts(split: &Split<'_>) -> Vec<Vec<u8>> {
+fn parts(segments: &Segments<'_>) -> Vec<Vec<u8>> {
     let write = |at| {
-        let mut part = vec![0; split.bytes(at)];
-        split.write(at, &mut part);
+        let mut part = vec![0; segments.bytes(at)];
+        segments.write(at, &mut part);
         part
     };
-    (0..split.segments()).map(write).collect()
+    (0..segments.count()).map(write).collect()
 }
 
 /// Returns a segment without the fields that coalescing may change: its identification, and the encoding of a zero checksum.

@@ -29,7 +29,7 @@ struct Message {
 }
 
 /// More messages are only slower, and add no case.
-const MOST_MESSAGES: usize = 80;
+const MAX_MESSAGES: usize = 80;
 
 /// Frameworks by CPU level; if the CPU lacks a level, the next lower one is used again.
 static LANES: LazyLock<[Gantry; LevelName::ALL.len()]> =
@@ -41,7 +41,7 @@ fn single_device(driver: &dyn Driver) -> Gantry {
 
 fuzz_target!(|input: Input| {
     let mut input = input;
-    input.messages.truncate(MOST_MESSAGES);
+    input.messages.truncate(MAX_MESSAGES);
     let gantry = &LANES[usize::from(input.level) % LANES.len()];
     // Algorithms that the reference lacks (AES-128-XTS) cannot be compared.
     let comparable = |capability: &&Capability| SOFTWARE.devices()[0].capability(capability.algorithm).is_some();
@@ -68,14 +68,14 @@ fuzz_target!(|input: Input| {
         Kind::Digest | Kind::Mac => {
             let expected = tags(&software, &data);
             assert_eq!(tags(&lanes, &data), expected, "{algorithm} in a batch");
-            assert_eq!(streamed(&lanes, &data, &input.messages), expected, "{algorithm} in streams");
+            assert_eq!(tags_by_streams(&lanes, &data, &input.messages), expected, "{algorithm} in streams");
         }
         Kind::Cipher => {
             let operation = if input.decrypt { Operation::Decrypt } else { Operation::Encrypt };
             if capability.operations.contains(&operation) {
                 let ivs: Vec<Vec<u8>> = data.iter().map(|_| random.bytes(info.iv.min)).collect();
-                let expected = ciphered(&software, operation, &ivs, &data);
-                assert_eq!(ciphered(&lanes, operation, &ivs, &data), expected, "{algorithm}");
+                let expected = cipher_all(&software, operation, &ivs, &data);
+                assert_eq!(cipher_all(&lanes, operation, &ivs, &data), expected, "{algorithm}");
             }
         }
         Kind::Aead => {
@@ -93,11 +93,11 @@ fuzz_target!(|input: Input| {
                 lanes.open(&nonce, &aad, &mut whole, &tag).unwrap();
                 assert_eq!(whole, *data, "{algorithm}, opened");
                 if capability.streaming {
-                    in_pieces(&lanes, (&nonce, &aad), (data, &cipher, &tag), &message.cuts);
+                    check_in_pieces(&lanes, (&nonce, &aad), (data, &cipher, &tag), &message.cuts);
                 }
                 sealed.push(Sealed { nonce, aad, cipher, tag });
             }
-            sealed_in_batches(&lanes, &data, &sealed, usize::from(input.key));
+            check_sealed_in_batches(&lanes, &data, &sealed, usize::from(input.key));
         }
         kind => unreachable!("the lanes offer no {kind}"),
     }
@@ -105,7 +105,7 @@ fuzz_target!(|input: Input| {
 
 fn tags(session: &Session, data: &[Vec<u8>]) -> Vec<Vec<u8>> {
     let algorithm = session.params().algorithm();
-    let mut tags = vec![vec![0; algorithm.info().default_tag()]; data.len()];
+    let mut tags = vec![vec![0; algorithm.info().default_tag_length()]; data.len()];
     let mut requests: Vec<_> = (data.iter().zip(&mut tags))
         .map(|(data, tag)| match algorithm.kind() {
             Kind::Digest => Request::digest(data, tag),
@@ -117,7 +117,7 @@ fn tags(session: &Session, data: &[Vec<u8>]) -> Vec<Vec<u8>> {
 }
 
 /// Feeds all streams side by side: each round has the next chunk of every stream that has any left.
-fn streamed(session: &Session, data: &[Vec<u8>], messages: &[Message]) -> Vec<Vec<u8>> {
+fn tags_by_streams(session: &Session, data: &[Vec<u8>], messages: &[Message]) -> Vec<Vec<u8>> {
     let mut streams: Vec<_> = data.iter().map(|_| session.stream(data.len()).unwrap()).collect();
     let mut pieces: Vec<_> = data.iter().zip(messages).map(|(data, message)| split(data, &message.cuts)).collect();
     loop {
@@ -129,7 +129,7 @@ fn streamed(session: &Session, data: &[Vec<u8>], messages: &[Message]) -> Vec<Ve
         }
         session.process(&mut requests).unwrap();
     }
-    let mut tags = vec![vec![0; session.params().algorithm().info().default_tag()]; data.len()];
+    let mut tags = vec![vec![0; session.params().algorithm().info().default_tag_length()]; data.len()];
     let mut requests: Vec<_> =
         streams.iter_mut().zip(&mut tags).map(|(stream, tag)| Request::finish(stream, tag)).collect();
     session.process(&mut requests).unwrap();
@@ -154,7 +154,7 @@ struct Sealed {
     tag: Vec<u8>,
 }
 
-fn in_pieces(session: &Session, (nonce, aad): (&[u8], &[u8]), message: (&[u8], &[u8], &[u8]), cuts: &[u16]) {
+fn check_in_pieces(session: &Session, (nonce, aad): (&[u8], &[u8]), message: (&[u8], &[u8], &[u8]), cuts: &[u16]) {
     let (data, cipher, tag) = message;
     for operation in [Operation::Seal, Operation::Open] {
         let (from, to) = if operation == Operation::Seal { (data, cipher) } else { (cipher, data) };
@@ -178,7 +178,7 @@ fn in_pieces(session: &Session, (nonce, aad): (&[u8], &[u8]), message: (&[u8], &
 }
 
 /// Seals and then opens all messages as batches, every third one with a wrong bit in its tag.
-fn sealed_in_batches(session: &Session, data: &[Vec<u8>], sealed: &[Sealed], wrong: usize) {
+fn check_sealed_in_batches(session: &Session, data: &[Vec<u8>], sealed: &[Sealed], wrong: usize) {
     let mut output = data.to_vec();
     let mut tags: Vec<Vec<u8>> = sealed.iter().map(|message| vec![0; message.tag.len()]).collect();
     let mut requests: Vec<Request<'_>> = (sealed.iter().zip(output.iter_mut().zip(&mut tags)))
@@ -210,7 +210,7 @@ fn sealed_in_batches(session: &Session, data: &[Vec<u8>], sealed: &[Sealed], wro
 }
 
 /// Processes every second message in place.
-fn ciphered(session: &Session, operation: Operation, ivs: &[Vec<u8>], data: &[Vec<u8>]) -> Vec<Vec<u8>> {
+fn cipher_all(session: &Session, operation: Operation, ivs: &[Vec<u8>], data: &[Vec<u8>]) -> Vec<Vec<u8>> {
     let mut outputs: Vec<Vec<u8>> =
         data.iter().enumerate().map(|(i, data)| if i % 2 == 0 { data.clone() } else { vec![0; data.len()] }).collect();
     let request = match operation {

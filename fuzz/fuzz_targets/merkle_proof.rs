@@ -25,7 +25,7 @@ fuzz_target!(|input: Input<'_>| {
     let proof: Vec<Node> = input.proof.iter().map(|byte| [*byte; 32]).collect();
     let reference = Reference(function);
 
-    let expected = (first < second).then(|| reference.included(leaf, first, second, &proof)).flatten();
+    let expected = (first < second).then(|| reference.root_from_inclusion(leaf, first, second, &proof)).flatten();
     let verify = |root| verify_inclusion(function, &leaf, first, second, &proof, &root).is_ok();
     assert_eq!(verify(new_root), expected == Some(new_root));
     assert!(expected.is_none_or(verify));
@@ -40,7 +40,9 @@ fuzz_target!(|input: Input<'_>| {
         assert_eq!(verify(claimed), proof.is_empty() && old_root == empty);
         assert_eq!(verify((empty, new_root)), proof.is_empty());
     } else {
-        let roots = |old| (first < second).then(|| reference.grown(Some(old), first, second, &proof)).flatten();
+        let roots = |old| {
+            (first < second).then(|| reference.roots_from_consistency(Some(old), first, second, &proof)).flatten()
+        };
         // Both right roots, and each right root together with a wrong one.
         let valid = roots(old_root).into_iter().flat_map(|(old, new)| [(old, new), (new_root, new), (old, new_root)]);
         for claimed in valid.chain([claimed]) {
@@ -53,33 +55,33 @@ struct Reference(NodeHash);
 
 impl Reference {
     /// Returns the root of the tree whose PATH (RFC 9162, 2.1.3.1) is this proof.
-    fn included(&self, leaf: Node, index: u64, leaves: u64, proof: &[Node]) -> Option<Node> {
+    fn root_from_inclusion(&self, leaf: Node, index: u64, leaves: u64, proof: &[Node]) -> Option<Node> {
         if leaves == 1 {
             return proof.is_empty().then_some(leaf);
         }
-        let (left, (&top, rest)) = (left(leaves), proof.split_last()?);
+        let (left, (&top, rest)) = (left_leaves(leaves), proof.split_last()?);
         Some(if index < left {
-            self.parent(self.included(leaf, index, left, rest)?, top)
+            self.parent(self.root_from_inclusion(leaf, index, left, rest)?, top)
         } else {
-            self.parent(top, self.included(leaf, index - left, leaves - left, rest)?)
+            self.parent(top, self.root_from_inclusion(leaf, index - left, leaves - left, rest)?)
         })
     }
 
     /// Returns the roots of the old and the new tree whose SUBPROOF (RFC 9162, 2.1.4.1) is this proof. `known` is the old root, as long as
     /// no subtree lies left of the current one.
-    fn grown(&self, known: Option<Node>, old: u64, new: u64, proof: &[Node]) -> Option<(Node, Node)> {
+    fn roots_from_consistency(&self, known: Option<Node>, old: u64, new: u64, proof: &[Node]) -> Option<(Node, Node)> {
         if old == new {
             return match (known, proof) {
                 (Some(node), []) | (None, &[node]) => Some((node, node)),
                 _ => None,
             };
         }
-        let (left, (&top, rest)) = (left(new), proof.split_last()?);
+        let (left, (&top, rest)) = (left_leaves(new), proof.split_last()?);
         Some(if old <= left {
-            let (old_root, new_root) = self.grown(known, old, left, rest)?;
+            let (old_root, new_root) = self.roots_from_consistency(known, old, left, rest)?;
             (old_root, self.parent(new_root, top))
         } else {
-            let (old_root, new_root) = self.grown(None, old - left, new - left, rest)?;
+            let (old_root, new_root) = self.roots_from_consistency(None, old - left, new - left, rest)?;
             (self.parent(top, old_root), self.parent(top, new_root))
         })
     }
@@ -92,6 +94,6 @@ impl Reference {
 }
 
 /// Returns the number of leaves of the left subtree: the largest power of two below `leaves`.
-fn left(leaves: u64) -> u64 {
+fn left_leaves(leaves: u64) -> u64 {
     1 << (leaves - 1).ilog2()
 }

@@ -2,7 +2,7 @@
 
 #![no_main]
 
-use gantry_lab::memory::{Counting, within};
+use gantry_lab::memory::{CountingAllocator, run_within};
 use libfuzzer_sys::fuzz_target;
 
 #[allow(dead_code, reason = "the program uses all of it")]
@@ -27,13 +27,13 @@ fn openssl_output(_: &[&str]) -> Option<String> {
 }
 
 #[global_allocator]
-static MEMORY: Counting = Counting;
+static MEMORY: CountingAllocator = CountingAllocator;
 
 fuzz_target!(|text: &str| {
     // Files of this machine are not part of the input.
     if text.contains(".include") {
         return;
     }
-    let conf = within(64 << 20, || conf::Conf::parse(text, "x.cnf".as_ref()));
-    within(64 << 20, || assert!(conf.problems().iter().all(|problem| !problem.is_empty())));
+    let conf = run_within(64 << 20, || conf::Conf::parse(text, "x.cnf".as_ref()));
+    run_within(64 << 20, || assert!(conf.problems().iter().all(|problem| !problem.is_empty())));
 });

@@ -22,7 +22,7 @@ struct Input<'a> {
     cut: u8,
 }
 
-static GOOD: LazyLock<(PrivateKey, Vec<u8>)> = LazyLock::new(|| {
+static KEY_AND_SIGNATURE: LazyLock<(PrivateKey, Vec<u8>)> = LazyLock::new(|| {
     let key = PrivateKey::generate(ParameterSet::Sha2_128f, &[7; 48]).expect("seeds");
     let signature = key.sign(b"message", b"", None).expect("a short context");
     (key, signature)
@@ -40,7 +40,7 @@ fuzz_target!(|input: Input<'_>| {
     signature.resize(set.signature_bytes(), input.flipped);
     assert!(key.verify(input.message, input.context, &signature).is_err());
 
-    let (key, signature) = &*GOOD;
+    let (key, signature) = &*KEY_AND_SIGNATURE;
     let mut changed = signature.clone();
     let place = usize::from(input.place) % changed.len();
     changed[place] ^= input.flipped;

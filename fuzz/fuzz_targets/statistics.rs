@@ -3,15 +3,15 @@
 
 #![no_main]
 
-use gantry_lab::memory::{Counting, within};
+use gantry_lab::memory::{CountingAllocator, run_within};
 use gantry_runtime::stats::Report;
 use libfuzzer_sys::fuzz_target;
 
 #[global_allocator]
-static MEMORY: Counting = Counting;
+static MEMORY: CountingAllocator = CountingAllocator;
 
 fuzz_target!(|text: &str| {
-    let Ok(report) = within(16 * text.len() + (64 << 10), || Report::from_json(text)) else { return };
+    let Ok(report) = run_within(16 * text.len() + (64 << 10), || Report::from_json(text)) else { return };
     let json = report.to_json();
     assert_eq!(Report::from_json(&json).unwrap().to_json(), json);
     let mut sum = Report::default();

@@ -3,15 +3,15 @@
 
 #![no_main]
 
-use gantry_lab::memory::{Counting, within};
-use gantry_runtime::stats::{Process, Report, report_of};
+use gantry_lab::memory::{CountingAllocator, run_within};
+use gantry_runtime::stats::{Process, Report, report_from_page};
 use libfuzzer_sys::fuzz_target;
 
 #[global_allocator]
-static MEMORY: Counting = Counting;
+static MEMORY: CountingAllocator = CountingAllocator;
 
 fuzz_target!(|page: &[u8]| {
-    let mut report = within(16 * page.len() + (64 << 10), || report_of(page));
+    let mut report = run_within(16 * page.len() + (64 << 10), || report_from_page(page));
     let of_rows = report.rows.iter().flat_map(|row| [&row.algorithm, &row.operation]);
     let of_guests = report.guests.iter().flat_map(|guest| guest.numbers.keys().chain([&guest.name]));
     for text in of_rows.chain(of_guests) {

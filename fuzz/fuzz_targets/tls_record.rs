@@ -14,7 +14,7 @@ use libfuzzer_sys::fuzz_target;
 const KEY: [u8; 32] = [7; 32];
 const MAC_KEY: [u8; 20] = [9; 20];
 const IV: [u8; 16] = [5; 16];
-const MOST: usize = 1 << 14;
+const MAX_CONTENT: usize = 1 << 14;
 
 static GANTRY: LazyLock<Gantry> = LazyLock::new(|| Gantry::builder().driver(&SoftwareDriver).build());
 
@@ -52,16 +52,18 @@ fn open(which: usize, wire: &mut [u8]) -> Result<(Vec<u8>, u8), PacketError> {
     Ok((packet.data().to_vec(), packet.content_type))
 }
 
-fn allowed(content_type: u8, length: usize, is_13: bool) -> bool {
+fn is_allowed(content_type: u8, length: usize, is_13: bool) -> bool {
     let lowest = if is_13 { ALERT } else { CHANGE_CIPHER_SPEC };
-    (lowest..=HEARTBEAT).contains(&content_type) && length <= MOST && (length > 0 || content_type == APPLICATION_DATA)
+    (lowest..=HEARTBEAT).contains(&content_type)
+        && length <= MAX_CONTENT
+        && (length > 0 || content_type == APPLICATION_DATA)
 }
 
 /// Returns the content of a plaintext with padding, by the letter of the RFCs.
-fn content(which: usize, data: &[u8], content_type: u8) -> Option<(Vec<u8>, u8)> {
+fn unpadded_content(which: usize, data: &[u8], content_type: u8) -> Option<(Vec<u8>, u8)> {
     let (length, content_type) = match which {
         0 => {
-            let place = data.iter().rposition(|byte| *byte != 0).filter(|_| data.len() <= MOST + 1)?;
+            let place = data.iter().rposition(|byte| *byte != 0).filter(|_| data.len() <= MAX_CONTENT + 1)?;
             (place, data[place])
         }
         1 => (data.len(), content_type),
@@ -71,11 +73,11 @@ fn content(which: usize, data: &[u8], content_type: u8) -> Option<(Vec<u8>, u8)>
             (data[length..].iter().all(|byte| usize::from(*byte) + 1 == padding).then_some(length)?, content_type)
         }
     };
-    allowed(content_type, length, which == 0).then(|| (data[..length].to_vec(), content_type))
+    is_allowed(content_type, length, which == 0).then(|| (data[..length].to_vec(), content_type))
 }
 
 /// Makes a record as a peer with the keys: `data` is the plaintext; with MAC-then-encrypt, the first `message` bytes get a valid MAC.
-fn authentic(which: usize, data: &[u8], content_type: u8, message: usize) -> Vec<u8> {
+fn authentic_record(which: usize, data: &[u8], content_type: u8, message: usize) -> Vec<u8> {
     let [gcm, then_mac, cbc, mac] = &*SESSIONS;
     let outer = if which == 0 { APPLICATION_DATA } else { content_type };
     let header = |length: usize| [&[outer, 3, 3][..], &(length as u16).to_be_bytes()].concat();
@@ -101,7 +103,7 @@ fuzz_target!(|input: &[u8]| {
     let which = usize::from(which) % SUITES.len();
 
     if let Ok(Some(header)) = Header::read(data) {
-        assert!((5..=5 + MOST + 2048).contains(&header.length));
+        assert!((5..=5 + MAX_CONTENT + 2048).contains(&header.length));
     }
     let mut wire = data.to_vec();
     assert!(open(which, &mut wire).is_err(), "an unauthentic record opened");
@@ -112,7 +114,7 @@ fuzz_target!(|input: &[u8]| {
     let mut packet = Packet::new(&mut buffer, head..head + data.len());
     packet.content_type = content_type;
     let result = outbound.seal(&mut packet);
-    assert_eq!(result.is_ok(), allowed(content_type, data.len(), which == 0));
+    assert_eq!(result.is_ok(), is_allowed(content_type, data.len(), which == 0));
     let mut wire = packet.data().to_vec();
     match result {
         Ok(()) => assert_eq!(open(which, &mut wire), Ok((data.to_vec(), content_type))),
@@ -123,11 +125,12 @@ fuzz_target!(|input: &[u8]| {
     let mac_len = if which == 3 { 20 } else { 0 };
     let blocks = (data.len() + mac_len) / 16 * 16;
     let data = if which < 2 { data } else { &data[..blocks.saturating_sub(mac_len)] };
-    if data.len() > MOST + 200 || (which >= 2 && data.is_empty()) {
+    if data.len() > MAX_CONTENT + 200 || (which >= 2 && data.is_empty()) {
         return;
     }
     let message = usize::from(message).min(data.len());
-    let expected = content(which, data, content_type).filter(|(content, _)| which != 3 || content.len() == message);
-    let mut wire = authentic(which, data, content_type, message);
+    let expected =
+        unpadded_content(which, data, content_type).filter(|(content, _)| which != 3 || content.len() == message);
+    let mut wire = authentic_record(which, data, content_type, message);
     assert_eq!(open(which, &mut wire).ok(), expected);
 });

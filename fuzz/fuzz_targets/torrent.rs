@@ -12,15 +12,15 @@ mod metainfo;
 
 use std::path::{Component, Path};
 
-use gantry_lab::memory::{Counting, within};
+use gantry_lab::memory::{CountingAllocator, run_within};
 use libfuzzer_sys::fuzz_target;
-use metainfo::{DIGEST, Kind, Metainfo, PIECE_DIGEST};
+use metainfo::{Metainfo, V1_DIGEST_SIZE, V1FileKind, V2_DIGEST_SIZE};
 
 #[global_allocator]
-static MEMORY: Counting = Counting;
+static MEMORY: CountingAllocator = CountingAllocator;
 
 fuzz_target!(|data: &[u8]| {
-    let Ok(torrent) = within(4 * data.len() + (64 << 10), || Metainfo::read(data)) else { return };
+    let Ok(torrent) = run_within(4 * data.len() + (64 << 10), || Metainfo::read(data)) else { return };
     let below = |path: &Path| path.components().all(|component| matches!(component, Component::Normal(_)));
     // A link with `depth` folders above it leads to a path below the torrent's folder.
     let leads_below = |mut depth: usize, target: &Path| {
@@ -37,26 +37,26 @@ fuzz_target!(|data: &[u8]| {
         })
     };
     if let Some(v1) = &torrent.v1 {
-        for part in v1.parts() {
-            let path = metainfo::path(part.names);
+        for file in v1.files() {
+            let path = metainfo::path(file.names);
             assert!(below(&path));
-            if let Kind::Link(target) = part.kind {
+            if let V1FileKind::Link(target) = file.kind {
                 assert!(leads_below(path.components().count() - 1, &metainfo::path(target)));
             }
         }
-        assert_eq!(v1.parts().count(), v1.count);
-        let length: u64 = v1.parts().map(|part| part.length).sum();
-        assert_eq!(v1.digests.len() as u64, length.div_ceil(torrent.piece) * PIECE_DIGEST as u64);
+        assert_eq!(v1.files().count(), v1.file_count);
+        let length: u64 = v1.files().map(|file| file.length).sum();
+        assert_eq!(v1.digests.len() as u64, length.div_ceil(torrent.piece_size) * V1_DIGEST_SIZE as u64);
     }
     let each = torrent.v2.map(|v2| {
-        v2.each(&mut |path, tree| {
+        v2.for_each_file(&mut |path, file| {
             assert!(below(path));
-            assert_eq!(tree.root.is_some(), tree.length > 0);
-            let pieces = tree.length.div_ceil(torrent.piece);
-            let layer = tree.layer.len() as u64;
-            assert!(layer == 0 || pieces > 1 && layer == pieces * DIGEST as u64);
+            assert_eq!(file.root.is_some(), file.length > 0);
+            let pieces = file.length.div_ceil(torrent.piece_size);
+            let layer = file.layer.len() as u64;
+            assert!(layer == 0 || pieces > 1 && layer == pieces * V2_DIGEST_SIZE as u64);
             let depth = path.components().count().saturating_sub(2);
-            assert!(tree.link.is_none_or(|target| leads_below(depth, &metainfo::path(target))));
+            assert!(file.link.is_none_or(|target| leads_below(depth, &metainfo::path(target))));
             Ok::<_, String>(())
         })
     });

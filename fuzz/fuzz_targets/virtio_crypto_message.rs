@@ -20,18 +20,18 @@ fuzz_target!(|bytes: &[u8]| {
     let Some((mask, bytes)) = bytes.split_first() else { return };
     let features = Features::from_bits(u64::from(*mask));
     if let Ok(header) = control::Header::parse(bytes)
-        && let Ok(request) = control::Request::parse(&header, &bytes[control::HEADER..])
+        && let Ok(request) = control::Request::parse(&header, &bytes[control::HEADER_LEN..])
     {
         let written = request.encode(header.opcode >> 8, features);
         let header = control::Header::parse(&written).expect("the written request can be parsed");
-        assert_eq!(control::Request::parse(&header, &written[control::HEADER..]), Ok(request));
+        assert_eq!(control::Request::parse(&header, &written[control::HEADER_LEN..]), Ok(request));
     }
     if let Ok(header) = data::Header::parse(bytes)
-        && let Ok(request) = data::Request::parse(&header, &bytes[data::HEADER..], features)
+        && let Ok(request) = data::Request::parse(&header, &bytes[data::HEADER_LEN..], features)
     {
         let written = request.encode(&header, features);
-        assert_eq!(written.len(), data::HEADER + header.fixed_length(features).expect("it has a length"));
-        assert_eq!(data::Request::parse(&header, &written[data::HEADER..], features), Ok(request));
+        assert_eq!(written.len(), data::HEADER_LEN + header.fixed_length(features).expect("it has a length"));
+        assert_eq!(data::Request::parse(&header, &written[data::HEADER_LEN..], features), Ok(request));
         let parts = request.readable(&header);
         assert!(parts.source.end <= parts.length && parts.aad.end <= parts.length);
     }

@@ -2,8 +2,8 @@
 
 #![no_main]
 
-use gantry_abi_xfrm::private::Private;
-use gantry_abi_xfrm::{Datagram, Keys, Message, frames};
+use gantry_abi_xfrm::preload::PreloadMessage;
+use gantry_abi_xfrm::{Datagram, KeyVisibility, Message, frames};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {
@@ -11,13 +11,13 @@ fuzz_target!(|data: &[u8]| {
         let header = frame.header;
         let mut datagram = Datagram::new();
         if let Ok(message) = Message::parse(&frame) {
-            datagram.push(&message, header.flags, header.sequence, header.port, Keys::Shown);
+            datagram.push(&message, header.flags, header.sequence, header.port, KeyVisibility::Shown);
             let again = frames(datagram.as_bytes()).next().expect("the written message can be parsed");
             assert_eq!((again.header, Message::parse(&again)), (header, Ok(message)));
-        } else if let Ok(message) = Private::parse(&frame) {
-            datagram.push_private(&message);
+        } else if let Ok(message) = PreloadMessage::parse(&frame) {
+            datagram.push_preload_message(&message);
             let again = frames(datagram.as_bytes()).next().expect("the written message can be parsed");
-            assert_eq!(Private::parse(&again), Ok(message));
+            assert_eq!(PreloadMessage::parse(&again), Ok(message));
         }
         datagram.clear();
         datagram.acknowledge(&frame, header.port, 22, None);

@@ -24,7 +24,7 @@ pub use stream::{OpenStream, SealStream};
 pub struct Key {
     algorithm: Aead,
     bytes: Zeroizing<Vec<u8>>,
-    mac: Zeroizing<Vec<u8>>,
+    mac_key: Zeroizing<Vec<u8>>,
 }
 
 impl Key {
@@ -52,7 +52,7 @@ impl Key {
         if !takes.allows(mac_key.len()) {
             return Err(Misuse::MacKeyLength { algorithm: id, got: mac_key.len(), takes }.into());
         }
-        Ok(Self { algorithm, bytes, mac: Zeroizing::new(mac_key.to_vec()) })
+        Ok(Self { algorithm, bytes, mac_key: Zeroizing::new(mac_key.to_vec()) })
     }
 
     /// Returns the algorithm of the key.
@@ -63,7 +63,7 @@ impl Key {
 
 impl fmt::Debug for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (key, mac_key) = (self.bytes.len(), self.mac.len());
+        let (key, mac_key) = (self.bytes.len(), self.mac_key.len());
         match mac_key {
             0 => write!(f, "Key({}, {key} bytes)", self.algorithm),
             _ => write!(f, "Key({}, {key} and {mac_key} bytes)", self.algorithm),
@@ -101,7 +101,7 @@ pub struct Session(gantry_core::Session);
 
 impl Session {
     pub(crate) fn new(gantry: &gantry_core::Gantry, key: &Key) -> Result<Self> {
-        gantry.session(SessionParams::new(key.algorithm.algorithm(), &key.bytes).with_mac_key(&key.mac)).map(Self)
+        gantry.session(SessionParams::new(key.algorithm.algorithm(), &key.bytes).with_mac_key(&key.mac_key)).map(Self)
     }
 
     /// Returns a session with tags of `bytes` bytes.

@@ -57,8 +57,8 @@ macro_rules! in_guest {
         #[test]
         #[ignore = "in a guest: make lab"]
         fn $name() {
-            let shared = [$(concat!(module_path!(), "::", stringify!($member))),+];
-            $crate::run(&[$($option),*], &shared, concat!(module_path!(), "::", stringify!($name)), || $body);
+            let members = [$(concat!(module_path!(), "::", stringify!($member))),+];
+            $crate::run(&[$($option),*], &members, concat!(module_path!(), "::", stringify!($name)), || $body);
         }
     };
     ($([$($option:tt)*] $($(#[$attribute:meta])* fn $name:ident() $body:block)+)+) => {
@@ -72,33 +72,38 @@ type Guest = Arc<OnceLock<Output>>;
 /// The guests of this program, by the first of their tests.
 static GUESTS: Mutex<BTreeMap<&str, Guest>> = Mutex::new(BTreeMap::new());
 
-/// Runs a test that [`in_guest!`] made. In a guest it runs `body`. Elsewhere it starts the guest of the tests in `shared`, unless one of
+/// Runs a test that [`in_guest!`] made. In a guest it runs `body`. Elsewhere it starts the guest of the tests in `members`, unless one of
 /// them has done so, and reports the result that `test` has in the guest.
 ///
 /// # Panics
 /// If the test failed in the guest or the guest hung; the guest's output is printed before.
-pub fn run(options: &[&str], shared: &[&'static str], test: &'static str, body: fn()) {
-    let (begins, passed) = (format!("lab: {test} begins"), format!("lab: {test} passed"));
+pub fn run(options: &[&str], members: &[&'static str], test: &'static str, body: fn()) {
+    let (begin_line, passed_line) = (format!("lab: {test} begins"), format!("lab: {test} passed"));
     if is_guest() {
-        println!("\n{begins}");
+        println!("\n{begin_line}");
         body();
-        println!("\n{passed}");
+        println!("\n{passed_line}");
         return;
     }
-    let guest = GUESTS.lock().unwrap_or_else(PoisonError::into_inner).entry(shared[0]).or_default().clone();
-    let output = guest.get_or_init(|| start(options, shared));
+    let guest = GUESTS.lock().unwrap_or_else(PoisonError::into_inner).entry(members[0]).or_default().clone();
+    let output = guest.get_or_init(|| run_guest(options, members));
     let (text, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     // The other tests print their own output.
-    let own_output = text.split_once(&begins).map_or(&*text, |(_, rest)| rest);
+    let own_output = text.split_once(&begin_line).map_or(&*text, |(_, rest)| rest);
     print!("{}", own_output.split("\nlab: ").next().unwrap_or(own_output));
     eprint!("{errors}");
     // Messages about the end of the guest itself, for tests that expect it with `#[should_panic]`.
-    let ends: Vec<&str> = errors.lines().filter(|line| line.starts_with("guest: ")).collect();
-    assert!(text.lines().any(|line| line == passed), "in the guest: {}; {}", output.status, ends.join("; "));
+    let guest_messages: Vec<&str> = errors.lines().filter(|line| line.starts_with("guest: ")).collect();
+    assert!(
+        text.lines().any(|line| line == passed_line),
+        "in the guest: {}; {}",
+        output.status,
+        guest_messages.join("; ")
+    );
 }
 
 /// Runs the tests with these names, which include the module path, in a guest, and returns the output.
-fn start(options: &[&str], tests: &[&str]) -> Output {
+fn run_guest(options: &[&str], tests: &[&str]) -> Output {
     // libtest's names of tests do not include the crate.
     let tests = tests.iter().map(|test| test.split_once("::").map_or(*test, |(_, path)| path));
     Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/guest"))
@@ -129,7 +134,7 @@ pub fn random_calls() -> (usize, u64) {
 ///
 /// # Panics
 /// Outside a guest.
-pub fn series() -> String {
+pub fn kernel_series() -> String {
     let kernel = std::env::var("LAB_GUEST").expect("in a guest");
     kernel.split('.').take(2).collect::<Vec<_>>().join(".")
 }

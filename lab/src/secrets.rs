@@ -20,13 +20,13 @@ pub fn key(bytes: usize) -> Vec<u8> {
 ///
 /// # Errors
 /// If the process has ended, or belongs to another user.
-pub fn copies(process: u32, secret: &[u8]) -> io::Result<usize> {
+pub fn count_copies(process: u32, secret: &[u8]) -> io::Result<usize> {
     let memory = File::open(format!("/proc/{process}/mem"))?;
     let mut found = 0;
     for line in fs::read_to_string(format!("/proc/{process}/maps"))?.lines() {
         let Some((range, attributes)) = line.split_once(' ') else { continue };
-        let ends = range.split_once('-').map(|(begin, end)| [begin, end].map(|end| u64::from_str_radix(end, 16)));
-        let Some([Ok(begin), Ok(end)]) = ends else { continue };
+        let bounds = range.split_once('-').map(|(begin, end)| [begin, end].map(|bound| u64::from_str_radix(bound, 16)));
+        let Some([Ok(begin), Ok(end)]) = bounds else { continue };
         if !attributes.starts_with("rw") || attributes.contains("/memfd:") {
             continue;
         }

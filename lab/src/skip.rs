@@ -58,7 +58,7 @@ const PROGRAMS: &[&str] = &[
 ];
 
 /// Other things that tests may lack.
-const OTHERS: &[&str] = &[
+const OTHER_REQUIREMENTS: &[&str] = &[
     // The version of Debian 12: other versions answer differently.
     "coreutils 9.1",
     // Not in Debian.
@@ -100,7 +100,10 @@ const OTHERS: &[&str] = &[
 /// If `missing` is not declared in this file.
 pub fn skip(missing: &str) {
     let is_program = PROGRAMS.contains(&missing);
-    assert!(is_program || OTHERS.contains(&missing), "{missing} is not declared as a reason to skip a test");
+    assert!(
+        is_program || OTHER_REQUIREMENTS.contains(&missing),
+        "{missing} is not declared as a reason to skip a test"
+    );
     let remedy = if is_program { " (scripts/setup installs it)" } else { "" };
     let test = std::thread::current().name().unwrap_or("a test").to_owned();
     let line = format!("SKIPPED {test}: no {missing}{remedy}\n");

@@ -1,7 +1,7 @@
 use std::time::{Duration, Instant};
 
 /// Time after which a wait fails: long enough for a busy machine, because only failing tests take all of it.
-const PATIENCE: Duration = Duration::from_mins(2);
+const EVENT_TIMEOUT: Duration = Duration::from_mins(2);
 
 /// Waits until something has happened in another thread, process or guest. Looks every 5 ms.
 ///
@@ -11,7 +11,7 @@ const PATIENCE: Duration = Duration::from_mins(2);
 pub fn wait_until(what: &str, mut has_happened: impl FnMut() -> bool) {
     let start = Instant::now();
     while !has_happened() {
-        assert!(start.elapsed() < PATIENCE, "timed out waiting until {what}");
+        assert!(start.elapsed() < EVENT_TIMEOUT, "timed out waiting until {what}");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
@@ -22,11 +22,11 @@ mod tests {
 
     #[test]
     fn waits_until_the_event_has_happened() {
-        let mut looks = 0;
-        wait_until("the third look", || {
-            looks += 1;
-            looks == 3
+        let mut checks = 0;
+        wait_until("the third check", || {
+            checks += 1;
+            checks == 3
         });
-        assert_eq!(looks, 3);
+        assert_eq!(checks, 3);
     }
 }

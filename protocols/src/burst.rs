@@ -17,22 +17,22 @@ pub(crate) struct FramedPacket<N> {
 
 /// Takes a burst of packets, each with its end of an association, through three steps.
 ///
-/// `begin` describes the work on a packet. It returns `None` for a packet that needs no device, and leaves a refused packet unchanged.
-/// `crypt` runs the devices on all others. `end` maps the data's range within `device_range` to the packet's final range in the buffer.
-/// An error of `crypt` or `end` discards the packet.
+/// `frame` describes the work on a packet. It returns `None` for a packet that needs no device, and leaves a refused packet unchanged.
+/// `crypt` runs the devices on all others. `finish` maps the data's range within `device_range` to the packet's final range in the buffer.
+/// An error of `crypt` or `finish` discards the packet.
 pub(crate) fn run<E, N>(
     burst: &mut [(&E, &mut Packet<'_>)],
     keys: impl Fn(&E) -> &Keys,
-    mut begin: impl FnMut(&E, &mut Packet<'_>, &mut Work) -> Result<Option<FramedPacket<N>>, PacketError>,
+    mut frame: impl FnMut(&E, &mut Packet<'_>, &mut Work) -> Result<Option<FramedPacket<N>>, PacketError>,
     crypt: impl FnOnce(&mut [Task<'_>]),
-    mut end: impl FnMut(&E, &mut Packet<'_>, N, Result<Range<usize>, PacketError>) -> Result<Range<usize>, PacketError>,
+    mut finish: impl FnMut(&E, &mut Packet<'_>, N, Result<Range<usize>, PacketError>) -> Result<Range<usize>, PacketError>,
 ) {
     // Most bursts fit without an allocation.
     let mut works = SmallVec::<[Work; 32]>::new();
     let mut framed = SmallVec::<[Option<FramedPacket<N>>; 32]>::new();
     works.extend(std::iter::repeat_with(Work::default).take(burst.len()));
     for ((association, packet), work) in burst.iter_mut().zip(&mut works) {
-        framed.push(begin(association, packet, work).unwrap_or_else(|error| {
+        framed.push(frame(association, packet, work).unwrap_or_else(|error| {
             packet.refuse(error);
             None
         }));
@@ -48,7 +48,7 @@ pub(crate) fn run<E, N>(
     drop(tasks);
     for (((association, packet), work), framed) in burst.iter_mut().zip(works).zip(framed) {
         let Some(FramedPacket { state, .. }) = framed else { continue };
-        match end(association, packet, state, work.refused.map_or(Ok(work.data), Err)) {
+        match finish(association, packet, state, work.refusal.map_or(Ok(work.data), Err)) {
             Ok(range) => packet.complete(range),
             Err(error) => packet.discard(error),
         }
@@ -56,7 +56,7 @@ pub(crate) fn run<E, N>(
 }
 
 /// Runs a protocol's function for bursts on one packet.
-pub(crate) fn one<E>(
+pub(crate) fn run_one<E>(
     end: &E,
     packet: &mut Packet<'_>,
     run: impl FnOnce(&mut [(&E, &mut Packet<'_>)]),

@@ -41,7 +41,7 @@ pub(crate) enum Keys {
 
 impl Keys {
     /// Returns the size of an integrity check value, in bytes.
-    pub(crate) fn tag(&self) -> usize {
+    pub(crate) fn tag_len(&self) -> usize {
         let session = match self {
             Keys::Combined(session)
             | Keys::Separate { mac: session, .. }
@@ -53,10 +53,10 @@ impl Keys {
 }
 
 /// Bytes of the longest integrity check value: HMAC-SHA-384's in TLS.
-const MAX_TAG: usize = 48;
+const MAX_TAG_LEN: usize = 48;
 
 /// Bytes of an unpredictable IV: AES-CBC's.
-pub(crate) const RANDOM_IV: usize = 16;
+pub(crate) const RANDOM_IV_LEN: usize = 16;
 
 /// Up to 16 bytes.
 #[derive(Clone, Copy, Default)]
@@ -107,20 +107,20 @@ pub(crate) struct Work {
     /// Range of the encrypted data.
     pub(crate) data: Range<usize>,
     /// Range that the MAC covers, for keys with a separate MAC. With [`Keys::MacThenEncrypt`] the MAC follows it.
-    pub(crate) covered: Range<usize>,
+    pub(crate) mac_range: Range<usize>,
     /// The integrity check value, computed by [`seal`], checked by [`open`].
-    pub(crate) tag: [u8; MAX_TAG],
+    pub(crate) tag: [u8; MAX_TAG_LEN],
     /// Input or result of a device that may do the whole packet.
     pub(crate) fields: PacketFields,
     /// The reason to stop processing the packet, if there is one.
-    pub(crate) refused: Option<PacketError>,
+    pub(crate) refusal: Option<PacketError>,
 }
 
 impl Default for Work {
     fn default() -> Self {
         let (iv, aad) = (ShortBytes::default(), Aad::Packet(0..0));
         let fields = PacketFields::default();
-        Self { iv, aad, data: 0..0, covered: 0..0, tag: [0; MAX_TAG], fields, refused: None }
+        Self { iv, aad, data: 0..0, mac_range: 0..0, tag: [0; MAX_TAG_LEN], fields, refusal: None }
     }
 }
 
@@ -146,9 +146,9 @@ enum Step {
     /// The MAC that is encrypted with the data.
     EncryptedMac,
     /// Seals the whole packet.
-    Protect,
+    SealWholePacket,
     /// Opens the whole packet.
-    Unprotect,
+    OpenWholePacket,
 }
 
 /// Replaces the keys of a whole packet by the keys of its parts if devices need less time for the parts.
@@ -167,75 +167,75 @@ pub(crate) fn choose_whole_or_parts(tasks: &mut [Task<'_>], operation: Operation
     }
 }
 
-/// Draws unpredictable IVs for the packets that have room for an IV between the first `header` bytes and the data.
-pub(crate) fn randomize(tasks: &mut [Task<'_>], header: usize) {
-    let needs_iv = |task: &&mut Task<'_>| task.work.data.start == header + RANDOM_IV && !task.is_whole_packet();
+/// Draws unpredictable IVs for the packets that have room for an IV between the first `header_len` bytes and the data.
+pub(crate) fn draw_random_ivs(tasks: &mut [Task<'_>], header_len: usize) {
+    let needs_iv = |task: &&mut Task<'_>| task.work.data.start == header_len + RANDOM_IV_LEN && !task.is_whole_packet();
     let count = tasks.iter_mut().filter(needs_iv).count();
     if count == 0 {
         return;
     }
-    let mut drawn = SmallVec::<[u8; 32 * RANDOM_IV]>::from_elem(0, count * RANDOM_IV);
-    let result = getrandom::fill(&mut drawn);
-    for (task, iv) in tasks.iter_mut().filter(needs_iv).zip(drawn.as_chunks::<RANDOM_IV>().0) {
+    let mut ivs = SmallVec::<[u8; 32 * RANDOM_IV_LEN]>::from_elem(0, count * RANDOM_IV_LEN);
+    let result = getrandom::fill(&mut ivs);
+    for (task, iv) in tasks.iter_mut().filter(needs_iv).zip(ivs.as_chunks::<RANDOM_IV_LEN>().0) {
         if result.is_err() {
-            task.work.refused = Some(PacketError::Entropy);
+            task.work.refusal = Some(PacketError::Entropy);
         }
         task.work.iv = ShortBytes::from_field(*iv);
         // With `Keys::MacThenEncrypt`, the place of the IV still holds the pseudo-header.
         if !task.is_mac_then_encrypt() {
-            task.place_iv();
+            task.write_iv();
         }
     }
 }
 
 /// Encrypts the data of every packet, and writes the tags into the packets.
 pub(crate) fn seal(tasks: &mut [Task<'_>]) {
-    run(tasks, Step::Protect);
-    run(tasks, Step::EncryptedMac);
+    run_step(tasks, Step::SealWholePacket);
+    run_step(tasks, Step::EncryptedMac);
     for task in tasks.iter_mut().filter(|task| task.is_mac_then_encrypt()) {
-        let (place, length) = (task.work.covered.end, task.keys.tag());
-        task.packet[place..place + length].copy_from_slice(&task.work.tag[..length]);
-        task.place_iv();
+        let (offset, length) = (task.work.mac_range.end, task.keys.tag_len());
+        task.packet[offset..offset + length].copy_from_slice(&task.work.tag[..length]);
+        task.write_iv();
     }
     for step in [Step::Seal, Step::Encrypt, Step::Mac] {
-        run(tasks, step);
+        run_step(tasks, step);
     }
     for Task { keys, packet, work } in
         tasks.iter_mut().filter(|task| !task.is_mac_then_encrypt() && !task.is_whole_packet())
     {
-        let (length, place) = (keys.tag(), packet.len() - keys.tag());
-        packet[place..].copy_from_slice(&work.tag[..length]);
+        let (length, offset) = (keys.tag_len(), packet.len() - keys.tag_len());
+        packet[offset..].copy_from_slice(&work.tag[..length]);
     }
 }
 
 /// Checks every tag, and decrypts the data of packets with a right tag. With [`Keys::MacThenEncrypt`] the caller checks the MAC
 /// afterwards.
 pub(crate) fn open(tasks: &mut [Task<'_>]) {
-    run(tasks, Step::Unprotect);
-    for task in tasks.iter_mut().filter(|task| task.is_whole_packet() && task.work.refused.is_none()) {
+    run_step(tasks, Step::OpenWholePacket);
+    for task in tasks.iter_mut().filter(|task| task.is_whole_packet() && task.work.refusal.is_none()) {
         // The device returns length and next header, and need not leave the trailer in the packet.
-        let PacketFields { payload, next_header, .. } = task.work.fields;
-        write_trailer(&mut task.packet[task.work.data.clone()], payload, next_header);
+        let PacketFields { payload_len, next_header, .. } = task.work.fields;
+        write_trailer(&mut task.packet[task.work.data.clone()], payload_len, next_header);
     }
-    run(tasks, Step::Open);
+    run_step(tasks, Step::Open);
     if tasks.iter().all(|task| matches!(task.keys, Keys::Combined(_) | Keys::WholePacket { .. })) {
         return;
     }
     // The computed tag overwrites the received one.
     let received: SmallVec<[_; 32]> = tasks.iter().map(|task| task.work.tag).collect();
-    run(tasks, Step::Mac);
+    run_step(tasks, Step::Mac);
     for (task, received) in tasks.iter_mut().zip(received) {
-        let length = task.keys.tag();
+        let length = task.keys.tag_len();
         if task.is_separate()
-            && task.work.refused.is_none()
+            && task.work.refusal.is_none()
             && !tags_equal(&task.work.tag[..length], &received[..length])
         {
-            task.work.refused = Some(PacketError::Forged);
+            task.work.refusal = Some(PacketError::Forged);
         }
         // The right tag of a forged packet must not leak to its sender.
         task.work.tag.zeroize();
     }
-    run(tasks, Step::Decrypt);
+    run_step(tasks, Step::Decrypt);
 }
 
 impl<'p> Task<'p> {
@@ -252,13 +252,13 @@ impl<'p> Task<'p> {
     }
 
     /// Writes the IV before the data.
-    fn place_iv(&mut self) {
+    fn write_iv(&mut self) {
         let (iv, end) = (self.work.iv.bytes(), self.work.data.start);
         self.packet[end - iv.len()..end].copy_from_slice(iv);
     }
 
     /// Returns the IV, the AAD, the data, and the tag.
-    fn parts(&mut self) -> (&[u8], &[u8], &mut [u8], &mut [u8]) {
+    fn iv_aad_data_tag(&mut self) -> (&[u8], &[u8], &mut [u8], &mut [u8]) {
         let work = &mut *self.work;
         let start = if matches!(work.aad, Aad::WholePacket) { work.data.end } else { work.data.start };
         let (before, data) = self.packet.split_at_mut(start);
@@ -267,14 +267,14 @@ impl<'p> Task<'p> {
             Aad::Other(bytes) => bytes.bytes(),
             Aad::WholePacket => before,
         };
-        (work.iv.bytes(), aad, &mut data[..work.data.end - start], &mut work.tag[..self.keys.tag()])
+        (work.iv.bytes(), aad, &mut data[..work.data.end - start], &mut work.tag[..self.keys.tag_len()])
     }
 
     /// Returns the session for a step if these keys have one and the packet is not refused.
     fn session(&self, step: Step) -> Option<&'p Session> {
         let session = match (self.keys, step) {
             (Keys::Combined(session), Step::Seal | Step::Open) => Some(session),
-            (Keys::WholePacket { packet: whole, .. }, Step::Protect | Step::Unprotect) => Some(whole),
+            (Keys::WholePacket { packet: whole, .. }, Step::SealWholePacket | Step::OpenWholePacket) => Some(whole),
             (Keys::Separate { cipher, .. }, Step::Encrypt | Step::Decrypt) => cipher.as_ref(),
             (Keys::MacThenEncrypt { cipher, .. }, Step::Encrypt | Step::Decrypt) => Some(cipher),
             (Keys::Separate { mac, .. }, Step::Mac) | (Keys::MacThenEncrypt { mac, .. }, Step::EncryptedMac) => {
@@ -284,21 +284,21 @@ impl<'p> Task<'p> {
         };
         // A packet without payload has nothing to encrypt.
         let is_empty = matches!(step, Step::Encrypt | Step::Decrypt) && self.work.data.is_empty();
-        session.filter(|_| self.work.refused.is_none() && !is_empty)
+        session.filter(|_| self.work.refusal.is_none() && !is_empty)
     }
 
     fn operands(&mut self, step: Step) -> Operands<'_> {
         if matches!(step, Step::Mac | Step::EncryptedMac) {
-            let length = self.keys.tag();
-            let Work { covered, tag, .. } = &mut *self.work;
-            return Operands::Mac { iv: &[], input: &self.packet[covered.clone()], output: &mut tag[..length] };
+            let length = self.keys.tag_len();
+            let Work { mac_range, tag, .. } = &mut *self.work;
+            return Operands::Mac { iv: &[], input: &self.packet[mac_range.clone()], output: &mut tag[..length] };
         }
-        if matches!(step, Step::Protect | Step::Unprotect) {
-            let operation = if step == Step::Protect { Operation::Protect } else { Operation::Unprotect };
-            let PacketFields { number, payload, next_header } = &mut self.work.fields;
-            return Operands::Packet { operation, number: *number, packet: self.packet, payload, next_header };
+        if matches!(step, Step::SealWholePacket | Step::OpenWholePacket) {
+            let operation = if step == Step::SealWholePacket { Operation::Protect } else { Operation::Unprotect };
+            let PacketFields { number, payload_len, next_header } = &mut self.work.fields;
+            return Operands::Packet { operation, number: *number, packet: self.packet, payload_len, next_header };
         }
-        let (iv, aad, data, tag) = self.parts();
+        let (iv, aad, data, tag) = self.iv_aad_data_tag();
         let data = Buffers::InPlace(data);
         match step {
             Step::Seal => Operands::Seal { iv, aad, data, tag },
@@ -309,8 +309,8 @@ impl<'p> Task<'p> {
     }
 
     /// Records the result of a step.
-    fn end(&mut self, result: Result<Outcome, Error>) {
-        self.work.refused = match result {
+    fn record_result(&mut self, result: Result<Outcome, Error>) {
+        self.work.refusal = match result {
             Ok(Outcome::Done) => return,
             Ok(Outcome::BadTag) => Some(PacketError::Forged),
             Ok(Outcome::Malformed) => Some(PacketError::Malformed("invalid padding")),
@@ -322,11 +322,11 @@ impl<'p> Task<'p> {
 }
 
 /// Runs one step as one batch, on all packets whose keys have this step.
-fn run(tasks: &mut [Task<'_>], step: Step) {
+fn run_step(tasks: &mut [Task<'_>], step: Step) {
     if let [task] = tasks {
         if let Some(session) = task.session(step) {
             let result = session.run(task.operands(step));
-            task.end(result);
+            task.record_result(result);
         }
         return;
     }
@@ -342,6 +342,6 @@ fn run(tasks: &mut [Task<'_>], step: Step) {
     let results: SmallVec<[_; 32]> = requests.iter_mut().map(Request::result).collect();
     drop(requests);
     for (task, result) in tasks.iter_mut().filter(has_step).zip(results) {
-        task.end(result);
+        task.record_result(result);
     }
 }

@@ -24,7 +24,7 @@ impl Mode {
             Mode::Tunnel => (None, next_header_for_version(data)?),
             Mode::Transport => {
                 let headers = Headers::read(data)?;
-                (Some(headers), headers.next)
+                (Some(headers), headers.next_header)
             }
         })
     }
@@ -38,7 +38,7 @@ impl Mode {
         error: &'static str,
     ) -> Result<Option<Headers>, PacketError> {
         let headers = if self == Mode::Transport { Some(Headers::read(packet)?) } else { None };
-        let is_other = headers.is_some_and(|headers| headers.next != protocol);
+        let is_other = headers.is_some_and(|headers| headers.next_header != protocol);
         if is_other { Err(PacketError::Malformed(error)) } else { Ok(headers) }
     }
 }
@@ -49,9 +49,9 @@ pub(crate) struct Headers {
     /// Length of all headers in bytes.
     pub(crate) length: usize,
     /// The protocol after the headers.
-    pub(crate) next: u8,
-    /// Offset of the field that holds `next`.
-    place: usize,
+    pub(crate) next_header: u8,
+    /// Offset of the field that holds `next_header`.
+    next_header_offset: usize,
     is_v6: bool,
 }
 
@@ -59,8 +59,8 @@ pub(crate) struct Headers {
 const IPV4: u8 = 4;
 const IPV6: u8 = 41;
 
-const V4_HEADER: usize = 20;
-const V6_HEADER: usize = 40;
+const V4_HEADER_LEN: usize = 20;
+const V6_HEADER_LEN: usize = 40;
 
 const TRUNCATED: PacketError = PacketError::Malformed("truncated IP headers");
 const FRAGMENT: PacketError = PacketError::Malformed("a fragment of an IP packet");
@@ -76,9 +76,9 @@ impl Headers {
     }
 
     fn read_v4(packet: &[u8]) -> Result<Self, PacketError> {
-        let header: &[u8; V4_HEADER] = packet.first_chunk().ok_or(TRUNCATED)?;
+        let header: &[u8; V4_HEADER_LEN] = packet.first_chunk().ok_or(TRUNCATED)?;
         let length = usize::from(header[0] & 0xF) * 4;
-        if length < V4_HEADER || length > packet.len() {
+        if length < V4_HEADER_LEN || length > packet.len() {
             return Err(TRUNCATED);
         }
         if usize::from(u16::from_be_bytes([header[2], header[3]])) != packet.len() {
@@ -88,51 +88,55 @@ impl Headers {
         if u16::from_be_bytes([header[6], header[7]]) & 0x3FFF != 0 {
             return Err(FRAGMENT);
         }
-        Ok(Self { length, next: header[9], place: 9, is_v6: false })
+        Ok(Self { length, next_header: header[9], next_header_offset: 9, is_v6: false })
     }
 
     /// Reads the headers of IPv6. The protocol follows the extension headers that routers on the path read.
     fn read_v6(packet: &[u8]) -> Result<Self, PacketError> {
         const HOP_BY_HOP: u8 = 0;
         const ROUTING: u8 = 43;
-        const FRAGMENTS: u8 = 44;
-        const OPTIONS: u8 = 60;
-        let header: &[u8; V6_HEADER] = packet.first_chunk().ok_or(TRUNCATED)?;
-        if usize::from(u16::from_be_bytes([header[4], header[5]])) != packet.len() - V6_HEADER {
+        const FRAGMENT_HEADER: u8 = 44;
+        const DESTINATION_OPTIONS: u8 = 60;
+        let header: &[u8; V6_HEADER_LEN] = packet.first_chunk().ok_or(TRUNCATED)?;
+        if usize::from(u16::from_be_bytes([header[4], header[5]])) != packet.len() - V6_HEADER_LEN {
             return Err(PacketError::Malformed("the length in the IP header differs from the packet's"));
         }
-        let mut headers = Self { length: V6_HEADER, next: header[6], place: 6, is_v6: true };
+        let mut headers = Self { length: V6_HEADER_LEN, next_header: header[6], next_header_offset: 6, is_v6: true };
         let mut scanned = headers;
         // Destination options stay before the protocol only if a routing header follows.
-        while matches!(scanned.next, HOP_BY_HOP | ROUTING | OPTIONS) {
-            let &[next, words] = packet[scanned.length..].first_chunk().ok_or(TRUNCATED)?;
-            let current = scanned.next;
-            scanned =
-                Self { length: scanned.length + (usize::from(words) + 1) * 8, next, place: scanned.length, ..scanned };
+        while matches!(scanned.next_header, HOP_BY_HOP | ROUTING | DESTINATION_OPTIONS) {
+            let &[next_header, words] = packet[scanned.length..].first_chunk().ok_or(TRUNCATED)?;
+            let current = scanned.next_header;
+            scanned = Self {
+                length: scanned.length + (usize::from(words) + 1) * 8,
+                next_header,
+                next_header_offset: scanned.length,
+                ..scanned
+            };
             if scanned.length > packet.len() {
                 return Err(TRUNCATED);
             }
-            if current != OPTIONS {
+            if current != DESTINATION_OPTIONS {
                 headers = scanned;
             }
         }
-        if scanned.next == FRAGMENTS { Err(FRAGMENT) } else { Ok(headers) }
+        if scanned.next_header == FRAGMENT_HEADER { Err(FRAGMENT) } else { Ok(headers) }
     }
 
     /// Returns the most bytes of a packet with these headers.
     pub(crate) fn max_length(self) -> usize {
-        usize::from(u16::MAX) + if self.is_v6 { V6_HEADER } else { 0 }
+        usize::from(u16::MAX) + if self.is_v6 { V6_HEADER_LEN } else { 0 }
     }
 
     /// Fails if a packet of `bytes` bytes is too long for these headers.
-    pub(crate) fn fits(self, bytes: usize) -> Result<(), PacketError> {
+    pub(crate) fn check_fits(self, bytes: usize) -> Result<(), PacketError> {
         if bytes <= self.max_length() { Ok(()) } else { Err(PacketError::Malformed("longer than an IP packet can be")) }
     }
 
-    /// Writes the packet's length, which must [fit](Self::fits), and the protocol number. `packet` begins with the headers.
-    pub(crate) fn write(self, packet: &mut [u8], next: u8) {
-        let length = (if self.is_v6 { packet.len() - V6_HEADER } else { packet.len() }) as u16;
-        packet[self.place] = next;
+    /// Writes the packet's length, which must [fit](Self::check_fits), and the protocol number. `packet` begins with the headers.
+    pub(crate) fn write(self, packet: &mut [u8], next_header: u8) {
+        let length = (if self.is_v6 { packet.len() - V6_HEADER_LEN } else { packet.len() }) as u16;
+        packet[self.next_header_offset] = next_header;
         if self.is_v6 {
             packet[4..6].copy_from_slice(&length.to_be_bytes());
         } else {
@@ -156,19 +160,20 @@ fn checksum(header: &[u8]) -> u16 {
 /// Returns the next header that announces an IP packet in a tunnel: the protocol number of the packet's IP version.
 fn next_header_for_version(packet: &[u8]) -> Result<u8, PacketError> {
     match packet.first().map(|byte| byte >> 4) {
-        Some(4) if packet.len() >= V4_HEADER => Ok(IPV4),
-        Some(6) if packet.len() >= V6_HEADER => Ok(IPV6),
+        Some(4) if packet.len() >= V4_HEADER_LEN => Ok(IPV4),
+        Some(6) if packet.len() >= V6_HEADER_LEN => Ok(IPV6),
         _ => Err(PacketError::Malformed("not an IP packet")),
     }
 }
 
 /// Returns the length of an IP packet from a tunnel. Padding after the packet may hide its length (RFC 4303, 2.7).
-pub(crate) fn length(packet: &[u8], next: u8) -> Result<usize, PacketError> {
-    if next_header_for_version(packet)? != next {
+pub(crate) fn tunneled_packet_len(packet: &[u8], next_header: u8) -> Result<usize, PacketError> {
+    if next_header_for_version(packet)? != next_header {
         return Err(PacketError::Malformed("the IP version differs from the next header"));
     }
-    let at = |place| usize::from(u16::from_be_bytes([packet[place], packet[place + 1]]));
-    let (length, min_length) = if next == IPV4 { (at(2), V4_HEADER) } else { (V6_HEADER + at(4), V6_HEADER) };
+    let field = |offset| usize::from(u16::from_be_bytes([packet[offset], packet[offset + 1]]));
+    let (length, min_length) =
+        if next_header == IPV4 { (field(2), V4_HEADER_LEN) } else { (V6_HEADER_LEN + field(4), V6_HEADER_LEN) };
     if (min_length..=packet.len()).contains(&length) { Ok(length) } else { Err(TRUNCATED) }
 }
 
@@ -203,12 +208,12 @@ mod tests {
     fn headers_of_ipv4_are_read_with_options_and_written_with_their_checksum() {
         let mut packet = v4(&[1, 1, 1, 0], b"payload!");
         let headers = Headers::read(&packet).unwrap();
-        assert_eq!((headers.length, headers.next), (24, 17));
+        assert_eq!((headers.length, headers.next_header), (24, 17));
         packet.extend([0; 10]);
         headers.write(&mut packet, 50);
         assert_eq!((packet[9], packet[2..4].to_vec()), (50, vec![0, 42]));
         assert_eq!(checksum(&packet[..24]), 0, "the sum over a header with its checksum is zero");
-        assert!(headers.fits(65535).is_ok() && headers.fits(65536).is_err());
+        assert!(headers.check_fits(65535).is_ok() && headers.check_fits(65536).is_err());
     }
 
     #[test]
@@ -216,7 +221,9 @@ mod tests {
         let options = [17, 0, 0, 0, 0, 0, 0, 0];
         let routing = [60, 0, 0, 0, 0, 0, 0, 0];
         let hop = [43, 0, 0, 0, 0, 0, 0, 0];
-        let read = |packet: &[u8]| Headers::read(packet).map(|headers| (headers.length, headers.next, headers.place));
+        let read = |packet: &[u8]| {
+            Headers::read(packet).map(|headers| (headers.length, headers.next_header, headers.next_header_offset))
+        };
         assert_eq!(read(&v6(17, b"udp")), Ok((40, 17, 6)));
         assert_eq!(read(&v6(60, &options)), Ok((40, 60, 6)), "options for the destination");
         assert_eq!(read(&v6(0, &[hop, routing, options].concat())), Ok((56, 60, 48)));
@@ -244,10 +251,13 @@ mod tests {
     #[test]
     fn cuts_off_traffic_flow_padding_in_a_tunnel() {
         let inner = v4(&[], b"data");
-        assert_eq!(length(&[&inner[..], &[0; 30]].concat(), IPV4), Ok(24));
-        assert_eq!(length(&v6(17, b"abc"), IPV6), Ok(43));
-        assert!(length(&inner, IPV6).is_err() && length(&inner[..23], IPV4).is_err());
-        assert!(length(&[&inner[..2], &[0, 19], &inner[4..]].concat(), IPV4).is_err(), "shorter than its own header");
-        assert!(length(&[], IPV4).is_err());
+        assert_eq!(tunneled_packet_len(&[&inner[..], &[0; 30]].concat(), IPV4), Ok(24));
+        assert_eq!(tunneled_packet_len(&v6(17, b"abc"), IPV6), Ok(43));
+        assert!(tunneled_packet_len(&inner, IPV6).is_err() && tunneled_packet_len(&inner[..23], IPV4).is_err());
+        assert!(
+            tunneled_packet_len(&[&inner[..2], &[0, 19], &inner[4..]].concat(), IPV4).is_err(),
+            "shorter than its own header"
+        );
+        assert!(tunneled_packet_len(&[], IPV4).is_err());
     }
 }

@@ -61,7 +61,7 @@ impl<'b> Packet<'b> {
     }
 
     /// Refuses unless `head` bytes before and `tail` bytes after the packet are free.
-    pub(crate) fn has_room(&self, head: usize, tail: usize) -> Result<(), PacketError> {
+    pub(crate) fn check_room(&self, head: usize, tail: usize) -> Result<(), PacketError> {
         let (before, behind) = (self.range.start, self.buffer.len() - self.range.end);
         if head <= before && tail <= behind { Ok(()) } else { Err(PacketError::Room { head, tail, before, behind }) }
     }

@@ -8,7 +8,7 @@ use gantry_core::{Algorithm, Gantry, Operation, Session};
 pub(crate) struct PacketFields {
     pub(crate) number: u64,
     /// Length of the payload in bytes.
-    pub(crate) payload: usize,
+    pub(crate) payload_len: usize,
     pub(crate) next_header: u8,
 }
 
@@ -21,14 +21,14 @@ pub(crate) fn is_offered(gantry: &Gantry, algorithm: Algorithm) -> bool {
 /// Returns whether whole packets take less time than their parts by the known costs. If costs are unknown, returns true, so that whole
 /// packets are tried. Ignores whole packets in plain software, which takes about as long for the parts.
 pub(crate) fn is_faster(whole: &Session, parts: &Session, operation: Operation, requests: usize, bytes: usize) -> bool {
-    let best = |session: &Session, operation, counts: fn(Class) -> bool| {
+    let best_ns = |session: &Session, operation, is_eligible: fn(Class) -> bool| {
         let algorithm = session.params().algorithm();
-        let devices = session.gantry().devices().iter().filter(|device| counts(device.class()));
+        let devices = session.gantry().devices().iter().filter(|device| is_eligible(device.class()));
         let known = devices.filter_map(|device| device.costs(algorithm, operation)).filter(|costs| costs.is_known());
         known.map(|costs| costs.estimate(requests, bytes).wall_ns).min_by(f32::total_cmp)
     };
     let part = if operation == Operation::Protect { Operation::Seal } else { Operation::Open };
-    match (best(whole, operation, |class| class != Class::Software), best(parts, part, |_| true)) {
+    match (best_ns(whole, operation, |class| class != Class::Software), best_ns(parts, part, |_| true)) {
         (Some(whole), Some(parts)) => whole <= parts,
         _ => true,
     }

@@ -1,7 +1,7 @@
 //! The anti-replay window of RFC 6479, of any size.
 
 /// The bits of a word.
-const WORD: u64 = u64::BITS as u64;
+const WORD_BITS: u64 = u64::BITS as u64;
 
 /// A window that ends at the highest number received. It refuses numbers before the window, and accepts each number in the window once.
 #[derive(Debug)]
@@ -10,7 +10,7 @@ pub(crate) struct Window {
     ring: Box<[u64]>,
     size: u64,
     /// The highest number received; `None` before the first.
-    top: Option<u64>,
+    highest: Option<u64>,
 }
 
 impl Window {
@@ -18,17 +18,17 @@ impl Window {
     pub(crate) const MAX_SIZE: u32 = 1 << 25;
 
     pub(crate) fn new(size: u32) -> Self {
-        let words = u64::from(size).div_ceil(WORD) + 1;
-        Self { ring: vec![0; words.next_power_of_two() as usize].into(), size: size.into(), top: None }
+        let words = u64::from(size).div_ceil(WORD_BITS) + 1;
+        Self { ring: vec![0; words.next_power_of_two() as usize].into(), size: size.into(), highest: None }
     }
 
     /// Returns a window whose highest number is `number`, and which counts all earlier numbers as received.
     pub(crate) fn with_received(size: u32, number: u64) -> Self {
         let mut window = Self::new(size);
         window.ring.fill(u64::MAX);
-        let place = window.place(number / WORD);
-        window.ring[place] = u64::MAX >> (WORD - 1 - number % WORD);
-        window.top = Some(number);
+        let index = window.word_index(number / WORD_BITS);
+        window.ring[index] = u64::MAX >> (WORD_BITS - 1 - number % WORD_BITS);
+        window.highest = Some(number);
         window
     }
 
@@ -38,15 +38,15 @@ impl Window {
     }
 
     /// Returns the highest number received.
-    pub(crate) fn top(&self) -> Option<u64> {
-        self.top
+    pub(crate) fn highest(&self) -> Option<u64> {
+        self.highest
     }
 
     /// Returns whether a number is new.
     pub(crate) fn admits(&self, number: u64) -> bool {
-        match self.top {
+        match self.highest {
             Some(top) if number <= top => {
-                top - number < self.size && self.ring[self.place(number / WORD)] & bit(number) == 0
+                top - number < self.size && self.ring[self.word_index(number / WORD_BITS)] & bit(number) == 0
             }
             _ => true,
         }
@@ -57,28 +57,28 @@ impl Window {
         if !self.admits(number) {
             return false;
         }
-        let top = self.top.unwrap_or(0);
-        if self.top.is_none_or(|top| number > top) {
-            let last = number / WORD;
-            let words = (last - top / WORD).min(self.ring.len() as u64);
+        let top = self.highest.unwrap_or(0);
+        if self.highest.is_none_or(|top| number > top) {
+            let last = number / WORD_BITS;
+            let words = (last - top / WORD_BITS).min(self.ring.len() as u64);
             for word in last + 1 - words..=last {
-                let place = self.place(word);
-                self.ring[place] = 0;
+                let index = self.word_index(word);
+                self.ring[index] = 0;
             }
-            self.top = Some(number);
+            self.highest = Some(number);
         }
-        let place = self.place(number / WORD);
-        self.ring[place] |= bit(number);
+        let index = self.word_index(number / WORD_BITS);
+        self.ring[index] |= bit(number);
         true
     }
 
-    fn place(&self, word: u64) -> usize {
+    fn word_index(&self, word: u64) -> usize {
         word as usize & (self.ring.len() - 1)
     }
 }
 
 fn bit(number: u64) -> u64 {
-    1 << (number % WORD)
+    1 << (number % WORD_BITS)
 }
 
 #[cfg(test)]
@@ -88,17 +88,17 @@ mod tests {
 
     /// A window without a ring, as the reference.
     #[derive(Default)]
-    struct Plain {
+    struct ReferenceWindow {
         received: HashSet<u64>,
-        top: Option<u64>,
+        highest: Option<u64>,
     }
 
-    impl Plain {
+    impl ReferenceWindow {
         fn mark_received(&mut self, number: u64, size: u64) -> bool {
-            let in_window = self.top.is_none_or(|top| number > top || top - number < size);
+            let in_window = self.highest.is_none_or(|top| number > top || top - number < size);
             let new = in_window && self.received.insert(number);
             if new {
-                self.top = self.top.max(Some(number));
+                self.highest = self.highest.max(Some(number));
             }
             new
         }
@@ -113,21 +113,21 @@ mod tests {
         };
         for size in [1, 31, 32, 33, 63, 64, 65, 100, 128, 1000, 1024, 4096] {
             for from in [0, 1, u64::from(u32::MAX) - 5000, u64::MAX - 200_000] {
-                let (mut window, mut plain) = (Window::new(size), Plain::default());
+                let (mut window, mut reference) = (Window::new(size), ReferenceWindow::default());
                 let mut at = from;
                 for _ in 0..20_000 {
                     at = at.saturating_add(if random(100) == 0 { random(3 * u64::from(size)) } else { random(3) });
                     let number = at.saturating_sub(random(u64::from(size) + 70)).max(from);
                     assert_eq!(window.admits(number), {
-                        let before = plain.received.contains(&number);
-                        !before && plain.top.is_none_or(|top| number > top || top - number < u64::from(size))
+                        let before = reference.received.contains(&number);
+                        !before && reference.highest.is_none_or(|top| number > top || top - number < u64::from(size))
                     });
                     assert_eq!(
                         window.mark_received(number),
-                        plain.mark_received(number, size.into()),
+                        reference.mark_received(number, size.into()),
                         "{number} of {size}"
                     );
-                    assert_eq!(window.top(), plain.top);
+                    assert_eq!(window.highest(), reference.highest);
                 }
             }
         }

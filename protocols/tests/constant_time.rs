@@ -9,9 +9,9 @@ mod memcheck;
 use gantry_core::{Algorithm, Gantry, SessionParams};
 use gantry_driver_lanes::LanesDriver;
 use gantry_driver_software::SoftwareDriver;
-use gantry_protocols::tls::{Epoch, Hmac, MacOrder, MacSearch, Suite, without_padding};
+use gantry_protocols::tls::{Epoch, Hmac, MacOrder, MacSearch, Suite, unpadded_len};
 use gantry_protocols::{Packet, PacketError};
-use memcheck::{decisions, is_secret, secret, self_test};
+use memcheck::{count_decisions, is_secret, mark_secret, self_test};
 
 #[test]
 #[ignore = "needs valgrind: scripts/constant-time"]
@@ -25,20 +25,20 @@ fn the_mac_search_has_no_branch_on_secrets() {
     for padding in [0, 1, 15, 200, 255] {
         let mut record = [&[7; 100][..], &[9; 20], &vec![padding; usize::from(padding) + 1]].concat();
         let mut computed = [9; 20];
-        secret(&mut record);
-        secret(&mut computed);
+        mark_secret(&mut record);
+        mark_secret(&mut computed);
         let mut search = MacSearch::new(&record, 16, 20).unwrap();
         let mut length = 0;
-        let decided = decisions(|| {
+        let decided = count_decisions(|| {
             search = MacSearch::new(&record, 16, 20).unwrap();
-            length = search.claimed();
-            for place in search.places() {
+            length = search.claimed_message_len();
+            for place in search.candidate_offsets() {
                 search.compare(&record, place, &computed);
             }
-            length ^= without_padding(&record) as u32;
+            length ^= unpadded_len(&record) as u32;
         });
         assert_eq!(decided, 0, "{padding}");
-        assert_eq!(search.message(), Some(100));
+        assert_eq!(search.message_len(), Some(100));
     }
 }
 
@@ -52,8 +52,8 @@ fn opening_a_bad_record_branches_on_the_verdict_only() {
         let (mut key, mut mac_key) = ([3; 16], [4; 20]);
         let session = |algorithm, key: &[u8]| gantry.session(SessionParams::new(algorithm, key)).unwrap();
         let (cipher, hmac) = (session(Algorithm::Aes128Cbc, &key), session(Algorithm::HmacSha1, &mac_key));
-        secret(&mut key);
-        secret(&mut mac_key);
+        mark_secret(&mut key);
+        mark_secret(&mut mac_key);
         assert!(is_secret(&key) && is_secret(&mac_key));
         // Records of equal length: content, change to the MAC, and padding.
         for (content, wrong, padding) in [
@@ -79,7 +79,7 @@ fn opening_a_bad_record_branches_on_the_verdict_only() {
             let length = wire.len();
             let mut packet = Packet::new(&mut wire, 0..length);
             let mut result = Ok(());
-            let decided = decisions(|| result = inbound.open(&mut packet));
+            let decided = count_decisions(|| result = inbound.open(&mut packet));
             assert_eq!((result, decided), (Err(PacketError::Forged), 1), "{} {wrong} {padding:?}", content.len());
         }
     }

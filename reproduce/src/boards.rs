@@ -10,7 +10,7 @@ use gantry_core::{
 };
 use gantry_runtime::model::Profile;
 
-use crate::report::{Result, Row, deviates, model};
+use crate::report::{Result, Row, format_deviation, make_model};
 
 use crate::table::Table;
 
@@ -38,8 +38,8 @@ const fn point(bytes: usize, software: f64, engine: f64) -> Point {
 
 /// Converts a row of a table in kilobytes per second.
 const fn kilobytes(bytes: usize, software: f64, engine: f64) -> Point {
-    let of = 1000.0 / bytes as f64;
-    point(bytes, software * of, engine * of)
+    let per_kilobyte = 1000.0 / bytes as f64;
+    point(bytes, software * per_kilobyte, engine * per_kilobyte)
 }
 
 const BOARDS: [Board; 2] = [
@@ -75,16 +75,16 @@ const BOARDS: [Board; 2] = [
 ];
 
 /// Least share of the better device's rate, with one request at a time.
-const ALONE: f64 = 0.97;
-/// Least share of the sum of both rates, with [`IN_HAND`] requests in flight.
-const TOGETHER: f64 = 0.95;
-const IN_HAND: usize = 8;
-/// Smallest size for which [`TOGETHER`] is promised.
-const TOGETHER_FROM: usize = 1024;
+const MIN_SHARE_ALONE: f64 = 0.97;
+/// Least share of the sum of both rates, with [`CONCURRENT_REQUESTS`] requests in flight.
+const MIN_SHARE_TOGETHER: f64 = 0.95;
+const CONCURRENT_REQUESTS: usize = 8;
+/// Smallest size for which [`MIN_SHARE_TOGETHER`] is promised.
+const TOGETHER_MIN_BYTES: usize = 1024;
 /// Least share of the CPU time that the engine can save.
-const SAVED: f64 = 0.90;
+const MIN_SHARE_SAVED: f64 = 0.90;
 /// Largest deviation of the models from published rates: published points are not exactly on a line, but the points of the models are.
-const MODEL: f64 = 0.15;
+const MAX_MODEL_DEVIATION: f64 = 0.15;
 
 pub(crate) fn run(rows: &mut Vec<Row>) -> Result<String> {
     let mut text = String::new();
@@ -106,7 +106,7 @@ pub(crate) fn run(rows: &mut Vec<Row>) -> Result<String> {
         ];
         let mut table = Table::new(&header, 0);
         for point in board.points {
-            table.row(board.point(point, rows)?);
+            table.push_row(board.measure_point(point, rows)?);
         }
         text += board.name;
         text += ", ";
@@ -114,7 +114,7 @@ pub(crate) fn run(rows: &mut Vec<Row>) -> Result<String> {
         text += ": requests per second, simulated.\n\n";
         text += &table.render();
         text += "\n";
-        text += &board.power(rows)?;
+        text += &board.measure_power(rows)?;
     }
     text += "OF BETTER: of the better of software and engine alone, one request at a time. OF SUM: of software alone\n\
              and engine alone together. OFFLOAD SAVES: share of the CPU time that the engine can save, under the policy offload.\n";
@@ -122,7 +122,7 @@ pub(crate) fn run(rows: &mut Vec<Row>) -> Result<String> {
 }
 
 impl Board {
-    fn point(&self, point: &Point, rows: &mut Vec<Row>) -> Result<[String; 13]> {
+    fn measure_point(&self, point: &Point, rows: &mut Vec<Row>) -> Result<[String; 13]> {
         let bytes = point.bytes;
         let [engine, cpu] = [self.engine, self.cpu].map(|name| format!("model:{name}"));
         let software = self.run(Pin { device: cpu.clone() }, bytes, 1)?;
@@ -130,29 +130,29 @@ impl Board {
         let threshold = SizeThreshold { bytes: self.threshold, small: cpu, large: engine };
         let threshold = self.run(threshold, bytes, 1)?;
         let latency = self.run(Learned::Latency, bytes, 1)?;
-        let concurrent = self.run(Learned::Latency, bytes, IN_HAND)?;
+        let concurrent = self.run(Learned::Latency, bytes, CONCURRENT_REQUESTS)?;
         let offload = self.run(Learned::Offload, bytes, 1)?;
 
         let case = |what: &str| format!("{bytes} bytes, {what}");
         let mut push = |what: &str, unit, published: Option<f64>, found, min: Option<f64>, max: Option<f64>| {
-            rows.push(Row::new(self.name, case(what), unit, published, found).within(min, max));
+            rows.push(Row::new(self.name, case(what), unit, published, found).with_bounds(min, max));
         };
         for (what, published, found) in
             [("software", point.software, &software), ("engine", point.engine, &engine_alone)]
         {
-            let (min, max) = (published * (1.0 - MODEL), published * (1.0 + MODEL));
+            let (min, max) = (published * (1.0 - MAX_MODEL_DEVIATION), published * (1.0 + MAX_MODEL_DEVIATION));
             push(what, "1/s", Some(published), found.rate, Some(min), Some(max));
         }
         push("size threshold", "1/s", None, threshold.rate, None, None);
         let better = software.rate.max(engine_alone.rate);
-        push("latency, 1 in flight", "1/s", None, latency.rate, Some(ALONE * better), None);
+        push("latency, 1 in flight", "1/s", None, latency.rate, Some(MIN_SHARE_ALONE * better), None);
         let sum = software.rate + engine_alone.rate;
-        let promised = (bytes >= TOGETHER_FROM).then_some(TOGETHER * sum);
+        let promised = (bytes >= TOGETHER_MIN_BYTES).then_some(MIN_SHARE_TOGETHER * sum);
         push("latency, 8 in flight", "1/s", None, concurrent.rate, promised, None);
         let max_saving = software.cpu_ns - engine_alone.cpu_ns;
         let saves = (max_saving > 0.0).then(|| (software.cpu_ns - offload.cpu_ns) / max_saving);
         if let Some(saves) = saves {
-            push("CPU time that offload saves", "%", None, 100.0 * saves, Some(100.0 * SAVED), None);
+            push("CPU time that offload saves", "%", None, 100.0 * saves, Some(100.0 * MIN_SHARE_SAVED), None);
         }
         let whole = |number: f64| format!("{number:.0}");
         let percent = |share: f64| format!("{:.1} %", 100.0 * share);
@@ -160,10 +160,10 @@ impl Board {
             bytes.to_string(),
             whole(point.software),
             whole(software.rate),
-            deviates(point.software, software.rate),
+            format_deviation(point.software, software.rate),
             whole(point.engine),
             whole(engine_alone.rate),
-            deviates(point.engine, engine_alone.rate),
+            format_deviation(point.engine, engine_alone.rate),
             whole(threshold.rate),
             whole(latency.rate),
             percent(latency.rate / better),
@@ -174,7 +174,7 @@ impl Board {
     }
 
     /// Returns the board's power, if known, with the CPU and with the engine at work.
-    fn power(&self, rows: &mut Vec<Row>) -> Result<String> {
+    fn measure_power(&self, rows: &mut Vec<Row>) -> Result<String> {
         let Some(power) = Profile::named(self.cpu).and_then(|profile| profile.power) else { return Ok(String::new()) };
         let bytes = self.points[self.points.len() - 1].bytes;
         let mut parts = Vec::new();
@@ -200,12 +200,13 @@ impl Board {
     /// Simulates one thread that always has `in_flight` requests of `bytes` bytes in flight.
     fn run(&self, policy: impl Policy + 'static, bytes: usize, in_flight: usize) -> Result<Measurement> {
         /// Virtual nanoseconds for learning, and for measuring.
-        const LEARN: u64 = 100_000_000;
-        const MEASURE: u64 = 100_000_000;
+        const LEARN_NS: u64 = 100_000_000;
+        const MEASURE_NS: u64 = 100_000_000;
         let clock = Arc::new(VirtualClock::default());
         let named = |name| Profile::named(name).expect("the boards are built in");
-        let builder = Gantry::builder().driver(&model(named(self.cpu), &clock)?);
-        let gantry = builder.driver(&model(named(self.engine), &clock)?).policy(policy).clock(clock.clone()).build();
+        let builder = Gantry::builder().driver(&make_model(named(self.cpu), &clock)?);
+        let gantry =
+            builder.driver(&make_model(named(self.engine), &clock)?).policy(policy).clock(clock.clone()).build();
         let key = vec![3; self.algorithm.info().key.max];
         let session = gantry.session(SessionParams::new(self.algorithm, &key))?;
         let iv = vec![7; self.algorithm.info().iv.max];
@@ -214,7 +215,7 @@ impl Board {
         let mut queue = gantry.queue(options)?;
         let mut buffers = vec![vec![0x5a; bytes]; in_flight];
         let (mut done, mut failed) = (0_u64, 0_u64);
-        let mut until = |end: u64| -> Result<(u64, u64, u64)> {
+        let mut run_until = |end: u64| -> Result<(u64, u64, u64)> {
             while clock.now() < end {
                 while let Some(buffer) = buffers.pop() {
                     let submitted = queue.submit(&session, Submission::encrypt(&iv, buffer));
@@ -228,8 +229,8 @@ impl Board {
             }
             Ok((clock.now(), clock.spent(), done))
         };
-        let start = until(LEARN)?;
-        let end = until(start.0 + MEASURE)?;
+        let start = run_until(LEARN_NS)?;
+        let end = run_until(start.0 + MEASURE_NS)?;
         if failed > 0 {
             return Err(format!("{}: {failed} requests failed", self.name).into());
         }

@@ -9,14 +9,14 @@ use std::time::Instant;
 use gantry_core::driver::{Capability, Class, Device, DeviceInfo, DeviceSession, Driver, Found, Operands, Refusal};
 use gantry_core::{Algorithm, Fault, Gantry, Outcome, Session, SessionParams};
 
-use crate::paper::{DISPATCH_DIRECT, DISPATCH_THREAD, RETURN_IMMEDIATE, RETURN_THREAD};
-use crate::report::{Result, Row, deviates};
+use crate::paper::{DISPATCH_DIRECT_NS, DISPATCH_THREAD_NS, RETURN_IMMEDIATE_NS, RETURN_THREAD_NS};
+use crate::report::{Result, Row, format_deviation};
 use crate::table::Table;
 
 /// Most nanoseconds of a direct dispatch and an immediate return together.
-const TOGETHER_NS: f64 = 60.0;
+const MAX_CALL_NS: f64 = 60.0;
 /// Least ratio of the cost of a thread to the cost of a call.
-const TIMES: f64 = 10.0;
+const MIN_THREAD_RATIO: f64 = 10.0;
 
 const ROUNDS: usize = 15;
 /// Requests per round, so that a disturbance of the machine affects one round only.
@@ -24,45 +24,64 @@ const REQUESTS: usize = 400;
 
 /// Measures the dispatch on this machine, and compares it with the paper's.
 pub(crate) fn measure(rows: &mut Vec<Row>) -> Result<String> {
-    let watch = Arc::new(Watch { epoch: Instant::now(), entered: AtomicU64::new(0), left: AtomicU64::new(0) });
-    let gantry = Gantry::builder().driver(&Stopwatch(watch.clone())).build();
+    let times =
+        Arc::new(DeviceTimes { epoch: Instant::now(), entered_ns: AtomicU64::new(0), left_ns: AtomicU64::new(0) });
+    let gantry = Gantry::builder().driver(&StopwatchDriver(times.clone())).build();
     let session = gantry.session(SessionParams::new(Algorithm::Null, &[]))?;
-    let null = null()?;
+    let null = open_null_session()?;
     session.encrypt(&[], &mut [])?;
 
     let mut samples = [const { Vec::new() }; 5];
     for _ in 0..ROUNDS {
         // In turn, so that all measurements see the same state of the machine.
-        let [dispatch, returning] = direct(&session, &watch)?;
-        let [dispatch_thread, returning_thread] = through_threads(&session, &watch)?;
-        let whole_call = calls(&null)?;
-        for (column, ns) in samples.iter_mut().zip([dispatch, returning, dispatch_thread, returning_thread, whole_call])
+        let [dispatch_ns, return_ns] = measure_direct(&session, &times)?;
+        let [dispatch_thread_ns, return_thread_ns] = measure_through_thread(&session, &times)?;
+        let whole_call_ns = measure_whole_calls(&null)?;
+        for (column, ns) in
+            samples.iter_mut().zip([dispatch_ns, return_ns, dispatch_thread_ns, return_thread_ns, whole_call_ns])
         {
             column.push(ns);
         }
     }
-    let [dispatch, returning, dispatch_thread, returning_thread, whole_call] = samples.map(median);
+    let [dispatch_ns, return_ns, dispatch_thread_ns, return_thread_ns, whole_call_ns] = samples.map(median);
 
     let mut table = Table::new(&["WAY", "NS 2003", "NS HERE", "DEVIATION"], 1);
     for (number, case, published, found, at_most) in [
-        ("Tables 2 and 3", "dispatch through a thread", DISPATCH_THREAD, dispatch_thread, None),
-        ("Tables 2 and 3", "direct dispatch", DISPATCH_DIRECT, dispatch, Some(dispatch_thread / TIMES)),
-        ("Table 4", "return through a thread", RETURN_THREAD, returning_thread, None),
-        ("Table 4", "immediate return", RETURN_IMMEDIATE, returning, Some(returning_thread / TIMES)),
-        ("Tables 3 and 4", "both by a call", DISPATCH_DIRECT + RETURN_IMMEDIATE, whole_call, Some(TOGETHER_NS)),
+        ("Tables 2 and 3", "dispatch through a thread", DISPATCH_THREAD_NS, dispatch_thread_ns, None),
+        (
+            "Tables 2 and 3",
+            "direct dispatch",
+            DISPATCH_DIRECT_NS,
+            dispatch_ns,
+            Some(dispatch_thread_ns / MIN_THREAD_RATIO),
+        ),
+        ("Table 4", "return through a thread", RETURN_THREAD_NS, return_thread_ns, None),
+        ("Table 4", "immediate return", RETURN_IMMEDIATE_NS, return_ns, Some(return_thread_ns / MIN_THREAD_RATIO)),
+        (
+            "Tables 3 and 4",
+            "both by a call",
+            DISPATCH_DIRECT_NS + RETURN_IMMEDIATE_NS,
+            whole_call_ns,
+            Some(MAX_CALL_NS),
+        ),
     ] {
-        rows.push(Row::new(number, case.to_owned(), "ns", Some(published), found).within(None, at_most));
-        table.row([case.to_owned(), format!("{published:.0}"), format!("{found:.0}"), deviates(published, found)]);
+        rows.push(Row::new(number, case.to_owned(), "ns", Some(published), found).with_bounds(None, at_most));
+        table.push_row([
+            case.to_owned(),
+            format!("{published:.0}"),
+            format!("{found:.0}"),
+            format_deviation(published, found),
+        ]);
     }
     Ok(format!(
         "Tables 2, 3 and 4: from the caller to the device and back, on this machine. Medians of {ROUNDS} rounds.\n\
-         Limits: at most {TOGETHER_NS:.0} ns by a call, and at least {TIMES:.0} times as much through a thread.\n\n{}",
+         Limits: at most {MAX_CALL_NS:.0} ns by a call, and at least {MIN_THREAD_RATIO:.0} times as much through a thread.\n\n{}",
         table.render(),
     ))
 }
 
 /// Returns the nanoseconds of a whole call to the null device, without reading the clock inside.
-fn calls(session: &Session) -> Result<f64> {
+fn measure_whole_calls(session: &Session) -> Result<f64> {
     let mut data = [0; 16];
     let start = Instant::now();
     for _ in 0..REQUESTS {
@@ -72,33 +91,33 @@ fn calls(session: &Session) -> Result<f64> {
 }
 
 /// Returns the nanoseconds from the caller to the device and back by a call, less the cost of reading the clock.
-fn direct(session: &Session, watch: &Watch) -> Result<[f64; 2]> {
-    let mut look = Vec::with_capacity(REQUESTS);
+fn measure_direct(session: &Session, times: &DeviceTimes) -> Result<[f64; 2]> {
+    let mut clock_read_ns = Vec::with_capacity(REQUESTS);
     let mut dispatch_ns = Vec::with_capacity(REQUESTS);
-    let mut returning = Vec::with_capacity(REQUESTS);
+    let mut return_ns = Vec::with_capacity(REQUESTS);
     let mut data = [0; 16];
     for _ in 0..REQUESTS {
-        let looked = watch.now();
-        let before = watch.now();
+        let earlier = times.now();
+        let before = times.now();
         session.encrypt(&[], black_box(&mut data))?;
-        let after = watch.now();
-        look.push((before - looked) as f64);
-        dispatch_ns.push((watch.entered.load(Ordering::Relaxed) - before) as f64);
-        returning.push((after - watch.left.load(Ordering::Relaxed)) as f64);
+        let after = times.now();
+        clock_read_ns.push((before - earlier) as f64);
+        dispatch_ns.push((times.entered_ns.load(Ordering::Relaxed) - before) as f64);
+        return_ns.push((after - times.left_ns.load(Ordering::Relaxed)) as f64);
     }
-    let look = median(look);
-    Ok([dispatch_ns, returning].map(|ns| (median(ns) - look).max(0.0)))
+    let clock_read_ns = median(clock_read_ns);
+    Ok([dispatch_ns, return_ns].map(|ns| (median(ns) - clock_read_ns).max(0.0)))
 }
 
-/// Measures like [`direct`], but a thread passes the request to the device and the result back.
-fn through_threads(session: &Session, watch: &Watch) -> Result<[f64; 2]> {
+/// Measures like [`measure_direct`], but a thread passes the request to the device and the result back.
+fn measure_through_thread(session: &Session, times: &DeviceTimes) -> Result<[f64; 2]> {
     const IDLE: u64 = 0;
     const SUBMITTED: u64 = 1;
     const DONE: u64 = 2;
     const OVER: u64 = 3;
     let (state, failed) = (AtomicU64::new(IDLE), Mutex::new(None));
     let caller = thread::current();
-    let (mut dispatch_ns, mut returning) = (Vec::new(), Vec::new());
+    let (mut dispatch_ns, mut return_ns) = (Vec::new(), Vec::new());
     thread::scope(|scope| {
         let worker = scope.spawn(|| {
             loop {
@@ -118,27 +137,27 @@ fn through_threads(session: &Session, watch: &Watch) -> Result<[f64; 2]> {
         for _ in 0..REQUESTS / 4 {
             // Lets the worker fall asleep, as threads that wait for work do.
             thread::sleep(std::time::Duration::from_micros(20));
-            let before = watch.now();
+            let before = times.now();
             state.store(SUBMITTED, Ordering::Release);
             worker.thread().unpark();
             while state.load(Ordering::Acquire) != DONE {
                 thread::park();
             }
-            let after = watch.now();
-            dispatch_ns.push(watch.entered.load(Ordering::Relaxed).saturating_sub(before) as f64);
-            returning.push(after.saturating_sub(watch.left.load(Ordering::Relaxed)) as f64);
+            let after = times.now();
+            dispatch_ns.push(times.entered_ns.load(Ordering::Relaxed).saturating_sub(before) as f64);
+            return_ns.push(after.saturating_sub(times.left_ns.load(Ordering::Relaxed)) as f64);
         }
         state.store(OVER, Ordering::Release);
         worker.thread().unpark();
     });
     match failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
         Some(error) => Err(error.into()),
-        None => Ok([dispatch_ns, returning].map(median)),
+        None => Ok([dispatch_ns, return_ns].map(median)),
     }
 }
 
 /// Opens a session on the null device.
-fn null() -> Result<Session> {
+fn open_null_session() -> Result<Session> {
     let mut config = gantry_runtime::Config::default();
     config.set("devices", "null=on", "gantry-reproduce")?;
     let gantry = gantry_runtime::open(config)?;
@@ -153,22 +172,22 @@ fn median(mut values: Vec<f64>) -> f64 {
 }
 
 /// Records when a request enters and leaves the device.
-struct Watch {
+struct DeviceTimes {
     epoch: Instant,
-    entered: AtomicU64,
-    left: AtomicU64,
+    entered_ns: AtomicU64,
+    left_ns: AtomicU64,
 }
 
-impl Watch {
+impl DeviceTimes {
     fn now(&self) -> u64 {
         self.epoch.elapsed().as_nanos() as u64
     }
 }
 
 /// A driver of the NULL cipher that records times.
-struct Stopwatch(Arc<Watch>);
+struct StopwatchDriver(Arc<DeviceTimes>);
 
-impl Driver for Stopwatch {
+impl Driver for StopwatchDriver {
     fn name(&self) -> &'static str {
         "stopwatch"
     }
@@ -180,13 +199,13 @@ impl Driver for Stopwatch {
             capabilities: vec![Capability::new(Algorithm::Null)],
             ..DeviceInfo::new("stopwatch", Class::Model)
         };
-        vec![Found::Device(Arc::new(StopwatchDevice { info, watch: self.0.clone() }))]
+        vec![Found::Device(Arc::new(StopwatchDevice { info, times: self.0.clone() }))]
     }
 }
 
 struct StopwatchDevice {
     info: DeviceInfo,
-    watch: Arc<Watch>,
+    times: Arc<DeviceTimes>,
 }
 
 impl Device for StopwatchDevice {
@@ -195,20 +214,20 @@ impl Device for StopwatchDevice {
     }
 
     fn open(&self, _params: &SessionParams) -> Result<Arc<dyn DeviceSession>, Refusal> {
-        Ok(Arc::new(StopwatchSession(self.watch.clone())))
+        Ok(Arc::new(StopwatchSession(self.times.clone())))
     }
 }
 
-struct StopwatchSession(Arc<Watch>);
+struct StopwatchSession(Arc<DeviceTimes>);
 
 impl DeviceSession for StopwatchSession {
     fn run(&self, operands: Operands<'_>) -> Result<Outcome, Fault> {
         let Operands::Cipher { data, .. } = operands else { return Err(Fault::failed("ciphers only")) };
-        self.0.entered.store(self.0.now(), Ordering::Relaxed);
+        self.0.entered_ns.store(self.0.now(), Ordering::Relaxed);
         if let gantry_core::Buffers::Separate { input, output } = data {
             output.copy_from_slice(input);
         }
-        self.0.left.store(self.0.now(), Ordering::Relaxed);
+        self.0.left_ns.store(self.0.now(), Ordering::Relaxed);
         Ok(Outcome::Done)
     }
 }

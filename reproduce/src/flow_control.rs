@@ -6,7 +6,7 @@ use std::time::Duration;
 use gantry_core::{Algorithm, Clock, Gantry, Outcome, Queue, QueueOptions, SessionParams, Submission, VirtualClock};
 use gantry_runtime::model::Profile;
 
-use crate::report::{Result, Row, deviates, model};
+use crate::report::{Result, Row, format_deviation, make_model};
 use crate::table::Table;
 
 const THREADS: usize = 28;
@@ -14,20 +14,20 @@ const CARD: &str = "hifn7951";
 const BYTES: usize = 1024;
 const REQUESTS: u64 = 5_000;
 /// CPU time between two requests of a thread, in nanoseconds. All threads share one CPU: see [`cards`](crate::cards).
-const BETWEEN_NS: u64 = 13_800;
+const CPU_NS_BETWEEN_REQUESTS: u64 = 13_800;
 
 /// The paper's share of requests that had to be restarted because the rings were full, in percent.
-const RESTARTED: f64 = 51.0;
+const PUBLISHED_RESTARTED_PERCENT: f64 = 51.0;
 
-pub(crate) fn run(found: &mut Vec<Row>) -> Result<String> {
-    let SimulationResult { full, lost, wrong, rate } = simulate()?;
+pub(crate) fn run(report_rows: &mut Vec<Row>) -> Result<String> {
+    let SimulationResult { full_percent, lost_requests, wrong_results, rate } = simulate()?;
     let profile = Profile::named(CARD).expect("the cards of the paper are built in");
     let des = profile.rates.iter().find(|rate| rate.algorithm == Algorithm::DesEde3Cbc).expect("it has 3DES");
     let peak = 1e9 / (des.setup_ns as f64 + BYTES as f64 * 8000.0 / des.megabits as f64);
     let rows = [
-        ("requests that found the ring full", "%", Some(RESTARTED), full, Some(40.0), None),
-        ("requests lost or failed", "requests", Some(0.0), lost, None, Some(0.0)),
-        ("wrong results", "requests", None, wrong, None, Some(0.0)),
+        ("requests that found the ring full", "%", Some(PUBLISHED_RESTARTED_PERCENT), full_percent, Some(40.0), None),
+        ("requests lost or failed", "requests", Some(0.0), lost_requests, None, Some(0.0)),
+        ("wrong results", "requests", None, wrong_results, None, Some(0.0)),
         ("of the card's peak", "%", None, 100.0 * rate / peak, Some(97.0), None),
     ];
     let mut text = format!(
@@ -38,16 +38,17 @@ pub(crate) fn run(found: &mut Vec<Row>) -> Result<String> {
     let mut table = Table::new(&["", "2003", "OURS", "DEVIATION", "PROMISED"], 1);
     for (case, unit, published, ours, at_least, at_most) in rows {
         let promised = at_least.map(|least| format!("at least {least:.0}")).or(at_most.map(|_| "none".to_owned()));
-        table.row([
+        table.push_row([
             format!("{case} ({unit})"),
             published.map_or_else(String::new, |published| format!("{published:.0}")),
             format!("{ours:.1}"),
             published
                 .filter(|published| *published != 0.0)
-                .map_or_else(String::new, |published| deviates(published, ours)),
+                .map_or_else(String::new, |published| format_deviation(published, ours)),
             promised.unwrap_or_default(),
         ]);
-        found.push(Row::new("flow control", case.to_owned(), unit, published, ours).within(at_least, at_most));
+        report_rows
+            .push(Row::new("flow control", case.to_owned(), unit, published, ours).with_bounds(at_least, at_most));
     }
     text += &table.render();
     Ok(text)
@@ -55,9 +56,9 @@ pub(crate) fn run(found: &mut Vec<Row>) -> Result<String> {
 
 struct SimulationResult {
     /// Requests that found the ring full, in percent of all requests.
-    full: f64,
-    lost: f64,
-    wrong: f64,
+    full_percent: f64,
+    lost_requests: f64,
+    wrong_results: f64,
     /// Requests per second.
     rate: f64,
 }
@@ -66,7 +67,7 @@ struct SimulationResult {
 fn simulate() -> Result<SimulationResult> {
     let clock = Arc::new(VirtualClock::default());
     let profile = Profile::named(CARD).expect("the cards of the paper are built in");
-    let driver = model(profile, &clock)?;
+    let driver = make_model(profile, &clock)?;
     let gantry = Gantry::builder().driver(&driver).clock(clock.clone()).build();
     let key: Vec<u8> = (1..=24).map(|byte| byte * 8).collect();
     let session = gantry.session(SessionParams::new(Algorithm::DesEde3Cbc, &key))?;
@@ -75,24 +76,24 @@ fn simulate() -> Result<SimulationResult> {
 
     let options = || QueueOptions { depth: 1, coalesce: Duration::ZERO, ..QueueOptions::default() };
     let mut queues = (0..THREADS).map(|_| gantry.queue(options())).collect::<Result<Vec<Queue>, _>>()?;
-    let (mut submitted, mut done, mut right, mut full) = (0, 0, 0, 0_u64);
+    let (mut submitted, mut done, mut correct, mut full) = (0, 0, 0, 0_u64);
     let start = clock.now();
     while done < REQUESTS {
         let before = (submitted, done);
         for queue in &mut queues {
             if queue.in_flight() == 0 && submitted < REQUESTS {
-                clock.spend(BETWEEN_NS);
-                let taken = driver.meter().requests;
+                clock.spend(CPU_NS_BETWEEN_REQUESTS);
+                let accepted_before = driver.meter().requests;
                 if let Err(rejected) = queue.submit(&session, Submission::encrypt(&[7; 8], vec![0x5a; BYTES])) {
                     return Err(rejected.why.to_string().into());
                 }
                 submitted += 1;
-                full += u64::from(driver.meter().requests == taken);
+                full += u64::from(driver.meter().requests == accepted_before);
             }
             queue.complete(|completion| {
                 done += 1;
                 let fine = completion.result == Ok(Outcome::Done);
-                right += u64::from(fine && completion.submission.data() == expected);
+                correct += u64::from(fine && completion.submission.data() == expected);
             });
         }
         if before == (submitted, done) {
@@ -104,9 +105,9 @@ fn simulate() -> Result<SimulationResult> {
     }
     let seconds = (clock.now() - start) as f64 / 1e9;
     Ok(SimulationResult {
-        full: 100.0 * full as f64 / submitted as f64,
-        lost: (REQUESTS - done) as f64,
-        wrong: (done - right) as f64,
+        full_percent: 100.0 * full as f64 / submitted as f64,
+        lost_requests: (REQUESTS - done) as f64,
+        wrong_results: (done - correct) as f64,
         rate: done as f64 / seconds,
     })
 }

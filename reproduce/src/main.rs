@@ -88,7 +88,7 @@ fn run(args: &Args) -> Result<bool> {
             Work::FlowControl => flow_control::run(rows)?,
             Work::Boards => boards::run(rows)?,
             Work::Sec => sec::run(args.simulated, rows)?,
-            Work::Table9 => match table9::missing(args.simulated) {
+            Work::Table9 => match table9::missing_requirement(args.simulated) {
                 None => table9::run(rows)?,
                 Some(missing) if args.works.is_empty() => {
                     report::say(format_args!("Table 9 is left out, because it needs {missing}"));
@@ -104,5 +104,5 @@ fn run(args: &Args) -> Result<bool> {
     if args.json {
         writeln!(io::stdout(), "{}", report.to_json()?)?;
     }
-    Ok(report.conclude())
+    Ok(report.print_violations())
 }

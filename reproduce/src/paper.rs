@@ -3,7 +3,7 @@
 use gantry_core::Algorithm::{self, DesEde3Cbc, Md5, Sha1};
 
 /// Bytes of the operands, a column of each table.
-pub(crate) const BYTES: [usize; 11] = [8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192];
+pub(crate) const OPERAND_BYTES: [usize; 11] = [8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192];
 
 /// Throughput of `cryptotest` in megabits per second.
 pub(crate) struct Series {
@@ -98,7 +98,7 @@ pub(crate) const GAIN: [(&str, [f64; 11]); 3] = [
 ];
 
 /// Tables 2, 3 and 4: mean nanoseconds from the caller to the driver, and from the driver back.
-pub(crate) const DISPATCH_THREAD: f64 = 1519.0;
-pub(crate) const DISPATCH_DIRECT: f64 = 108.0;
-pub(crate) const RETURN_THREAD: f64 = 3102.0;
-pub(crate) const RETURN_IMMEDIATE: f64 = 98.0;
+pub(crate) const DISPATCH_THREAD_NS: f64 = 1519.0;
+pub(crate) const DISPATCH_DIRECT_NS: f64 = 108.0;
+pub(crate) const RETURN_THREAD_NS: f64 = 3102.0;
+pub(crate) const RETURN_IMMEDIATE_NS: f64 = 98.0;

@@ -11,7 +11,7 @@ use serde::Serialize;
 pub(crate) type Result<T, E = Box<dyn Error>> = std::result::Result<T, E>;
 
 /// Makes a modelled device in virtual time.
-pub(crate) fn model(profile: &Profile, clock: &Arc<VirtualClock>) -> Result<ModelDriver> {
+pub(crate) fn make_model(profile: &Profile, clock: &Arc<VirtualClock>) -> Result<ModelDriver> {
     Ok(ModelDriver::new(profile.clone(), gantry_runtime::reference(), clock.clone().into())?)
 }
 
@@ -21,7 +21,7 @@ pub(crate) fn deviation(published: f64, found: f64) -> f64 {
 }
 
 /// Formats the deviation.
-pub(crate) fn deviates(published: f64, found: f64) -> String {
+pub(crate) fn format_deviation(published: f64, found: f64) -> String {
     format!("{:+.1}%", deviation(published, found))
 }
 
@@ -57,7 +57,7 @@ impl Row {
         Self { table, case, unit, published, found, deviation, at_least: None, at_most: None, ok }
     }
 
-    pub(crate) fn within(mut self, at_least: Option<f64>, at_most: Option<f64>) -> Self {
+    pub(crate) fn with_bounds(mut self, at_least: Option<f64>, at_most: Option<f64>) -> Self {
         self.ok &= at_least.is_none_or(|least| self.found >= least) && at_most.is_none_or(|most| self.found <= most);
         Self { at_least, at_most, ..self }
     }
@@ -75,7 +75,7 @@ impl Report {
     }
 
     /// Prints the figures that are out of their bounds. Returns true if there are none.
-    pub(crate) fn conclude(&self) -> bool {
+    pub(crate) fn print_violations(&self) -> bool {
         for row in self.rows.iter().filter(|row| !row.ok) {
             let Row { table, case, unit, found, at_least, at_most, .. } = row;
             let bound = |word, bound: &Option<f64>| {

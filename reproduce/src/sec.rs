@@ -9,21 +9,21 @@ use std::time::Duration;
 use gantry_core::{
     Algorithm, Clock, Gantry, Outcome, Queue, QueueOptions, RealClock, SessionParams, Submission, VirtualClock,
 };
-use gantry_runtime::model::{ModelDriver, Profile, Time};
+use gantry_runtime::model::{ModelClock, ModelDriver, Profile};
 use gantry_vhost_user::{Counters, Limits, Server, Socket};
-use gantry_vhost_user_front::load::{self, Load, RunResult};
+use gantry_vhost_user_front::load::{self, LoadGenerator, RunResult};
 use gantry_vhost_user_front::parameters::Layout;
 use tempfile::TempDir;
 
-use crate::report::{Result, Row, model, say};
+use crate::report::{Result, Row, make_model, say};
 
 use crate::table::Table;
 
 const ENGINE: &str = "freescale-sec";
 const SIMULATED: &str = "simulated";
-const SIZES: [usize; 5] = [SMALL, 256, 1024, 8192, LARGE];
-const SMALL: usize = 64;
-const LARGE: usize = 65_536;
+const SIZES: [usize; 5] = [SMALL_FRAME, 256, 1024, 8192, LARGE_FRAME];
+const SMALL_FRAME: usize = 64;
+const LARGE_FRAME: usize = 65_536;
 const PARTITIONS: usize = 4;
 
 /// Number of partitions, and number of threads per partition.
@@ -53,42 +53,42 @@ impl Curve {
 }
 
 /// A statement about the curves that was published with them: throughput of a case relative to another case or to the engine's bandwidth.
-struct Shape {
+struct ExpectedRatio {
     what: &'static str,
     bytes: usize,
     case: Case,
-    by: Option<Case>,
+    baseline: Option<Case>,
     at_least: f64,
     at_most: Option<f64>,
 }
 
-const SHAPES: [Shape; 5] = [
-    shape("small frames: 3 partitions by 1", SMALL, (3, 1), Some((1, 1)), 2.4, Some(3.3)),
-    shape("small frames: 4 threads by 1", SMALL, (1, 4), Some((1, 1)), 2.4, None),
-    shape("large frames: 3 partitions by the engine's bandwidth", LARGE, (3, 4), None, 0.9, Some(1.01)),
-    shape("large frames: 4 partitions by 3", LARGE, (4, 4), Some((3, 4)), 0.9, Some(1.1)),
-    shape("large frames: 16 threads by 8", LARGE, (1, 16), Some((1, 8)), 0.9, Some(1.1)),
+const EXPECTED_RATIOS: [ExpectedRatio; 5] = [
+    expected_ratio("small frames: 3 partitions by 1", SMALL_FRAME, (3, 1), Some((1, 1)), 2.4, Some(3.3)),
+    expected_ratio("small frames: 4 threads by 1", SMALL_FRAME, (1, 4), Some((1, 1)), 2.4, None),
+    expected_ratio("large frames: 3 partitions by the engine's bandwidth", LARGE_FRAME, (3, 4), None, 0.9, Some(1.01)),
+    expected_ratio("large frames: 4 partitions by 3", LARGE_FRAME, (4, 4), Some((3, 4)), 0.9, Some(1.1)),
+    expected_ratio("large frames: 16 threads by 8", LARGE_FRAME, (1, 16), Some((1, 8)), 0.9, Some(1.1)),
 ];
 
-const fn shape(
+const fn expected_ratio(
     what: &'static str,
     bytes: usize,
     case: Case,
-    by: Option<Case>,
+    baseline: Option<Case>,
     at_least: f64,
     at_most: Option<f64>,
-) -> Shape {
-    Shape { what, bytes, case, by, at_least, at_most }
+) -> ExpectedRatio {
+    ExpectedRatio { what, bytes, case, baseline, at_least, at_most }
 }
 
 pub(crate) fn run(simulated_only: bool, rows: &mut Vec<Row>) -> Result<String> {
     let profile = Profile::named(ENGINE).expect("the engine is built in");
     let bandwidth = profile.cap_megabits.map_or(f64::NAN, |megabits| megabits as f64);
-    let mut methods = vec![(SIMULATED, curves(simulated)?)];
+    let mut methods = vec![(SIMULATED, measure_curves(simulate)?)];
     if !simulated_only {
-        let guests = Guests::new(profile)?;
-        let measured = |bytes, case| guests.rate(bytes, case);
-        methods.push(("vhost-user", curves(measured)?));
+        let server = PartitionServer::new(profile)?;
+        let measured = |bytes, case| server.rate(bytes, case);
+        methods.push(("vhost-user", measure_curves(measured)?));
     }
     let titles = [
         format!(
@@ -104,7 +104,7 @@ pub(crate) fn run(simulated_only: bool, rows: &mut Vec<Row>) -> Result<String> {
         let mut table = Table::new(&header, 0);
         for curve in curves {
             let cells = curve.rates.iter().map(|rate| format!("{rate:.0}"));
-            table.row(std::iter::once(curve.bytes.to_string()).chain(cells));
+            table.push_row(std::iter::once(curve.bytes.to_string()).chain(cells));
             rows.extend(CASES.iter().zip(curve.rates).map(|((partitions, threads), rate)| {
                 let case = format!("{} bytes, {partitions}x{threads}", curve.bytes);
                 Row::new(method, case, "Mb/s", None, rate)
@@ -117,34 +117,34 @@ pub(crate) fn run(simulated_only: bool, rows: &mut Vec<Row>) -> Result<String> {
         ["SHAPE", "PROMISED"].into_iter().chain(methods.iter().map(|(method, _)| *method)).map(str::to_uppercase);
     let header: Vec<String> = header.collect();
     let mut table = Table::new(&header.iter().map(String::as_str).collect::<Vec<_>>(), 2);
-    for shape in &SHAPES {
-        let promised = match shape.at_most {
-            Some(most) => format!("{:.2} to {most:.2}", shape.at_least),
-            None => format!("at least {:.2}", shape.at_least),
+    for expected in &EXPECTED_RATIOS {
+        let promised = match expected.at_most {
+            Some(most) => format!("{:.2} to {most:.2}", expected.at_least),
+            None => format!("at least {:.2}", expected.at_least),
         };
-        let mut cells = vec![shape.what.to_owned(), promised];
+        let mut cells = vec![expected.what.to_owned(), promised];
         for (method, curves) in &methods {
-            let found = shape.of(curves, bandwidth);
+            let found = expected.ratio(curves, bandwidth);
             cells.push(format!("{found:.2}"));
-            let row = Row::new(method, shape.what.to_owned(), "times", None, found);
+            let row = Row::new(method, expected.what.to_owned(), "times", None, found);
             // Measured values depend on the machine and its load.
             let is_promised = *method == SIMULATED;
-            rows.push(if is_promised { row.within(Some(shape.at_least), shape.at_most) } else { row });
+            rows.push(if is_promised { row.with_bounds(Some(expected.at_least), expected.at_most) } else { row });
         }
-        table.row(cells);
+        table.push_row(cells);
     }
     text += &table.render();
     Ok(text)
 }
 
-impl Shape {
-    fn of(&self, curves: &[Curve], bandwidth: f64) -> f64 {
+impl ExpectedRatio {
+    fn ratio(&self, curves: &[Curve], bandwidth: f64) -> f64 {
         let Some(curve) = curves.iter().find(|curve| curve.bytes == self.bytes) else { return f64::NAN };
-        curve.rate(self.case) / self.by.map_or(bandwidth, |by| curve.rate(by))
+        curve.rate(self.case) / self.baseline.map_or(bandwidth, |baseline| curve.rate(baseline))
     }
 }
 
-fn curves(mut rate: impl FnMut(usize, Case) -> Result<f64>) -> Result<Vec<Curve>> {
+fn measure_curves(mut rate: impl FnMut(usize, Case) -> Result<f64>) -> Result<Vec<Curve>> {
     SIZES.iter().map(|bytes| Curve::new(*bytes, &mut rate)).collect()
 }
 
@@ -153,19 +153,19 @@ fn megabits(bytes: usize, requests: u64, seconds: f64) -> f64 {
 }
 
 /// Simulates a queue for each partition, all in one thread: in virtual time, the order of execution is part of the model.
-fn simulated(bytes: usize, (partitions, threads): Case) -> Result<f64> {
+fn simulate(bytes: usize, (partitions, threads): Case) -> Result<f64> {
     /// Virtual nanoseconds until the engine is saturated, and virtual nanoseconds of the measurement.
-    const WARM: u64 = 5_000_000;
-    const MEASURE: u64 = 50_000_000;
+    const WARM_UP_NS: u64 = 5_000_000;
+    const MEASURE_NS: u64 = 50_000_000;
     let clock = Arc::new(VirtualClock::default());
-    let driver = model(Profile::named(ENGINE).expect("the engine is built in"), &clock)?;
+    let driver = make_model(Profile::named(ENGINE).expect("the engine is built in"), &clock)?;
     let gantry = Gantry::builder().driver(&driver).clock(clock.clone()).build();
     let session = gantry.session(SessionParams::new(Algorithm::Aes128Cbc, &[3; 16]))?;
     let options = || QueueOptions { depth: threads, coalesce: Duration::ZERO, ..QueueOptions::default() };
     let mut queues = (0..partitions).map(|_| gantry.queue(options())).collect::<Result<Vec<Queue>, _>>()?;
     let mut idle = vec![vec![vec![0x5a; bytes]; threads]; partitions];
     let (mut done, mut failed) = (0_u64, 0_u64);
-    let mut until = |end: u64| -> Result<(u64, u64)> {
+    let mut run_until = |end: u64| -> Result<(u64, u64)> {
         while clock.now() < end {
             let before = done;
             let mut submitted = false;
@@ -187,8 +187,8 @@ fn simulated(bytes: usize, (partitions, threads): Case) -> Result<f64> {
         }
         Ok((clock.now(), done))
     };
-    let begin = until(WARM)?;
-    let end = until(begin.0 + MEASURE)?;
+    let begin = run_until(WARM_UP_NS)?;
+    let end = run_until(begin.0 + MEASURE_NS)?;
     if failed > 0 {
         return Err(format!("{ENGINE}: {failed} requests failed").into());
     }
@@ -196,25 +196,25 @@ fn simulated(bytes: usize, (partitions, threads): Case) -> Result<f64> {
 }
 
 /// A server in this process with a socket for each partition.
-struct Guests {
+struct PartitionServer {
     folder: TempDir,
 }
 
-impl Guests {
+impl PartitionServer {
     fn new(profile: &Profile) -> Result<Self> {
         let folder = TempDir::new()?;
         let clock = Arc::new(RealClock::default());
-        let driver = ModelDriver::new(profile.clone(), gantry_runtime::reference(), Time::Real(clock.clone()))?;
+        let driver = ModelDriver::new(profile.clone(), gantry_runtime::reference(), ModelClock::Real(clock.clone()))?;
         let gantry = Gantry::builder().driver(&driver).clock(clock).build();
         // The server's threads run until the process ends.
         let server = Server::new(gantry)?;
-        let guests = Self { folder };
+        let partitions = Self { folder };
         for partition in 0..PARTITIONS {
-            let path = guests.socket(partition);
+            let path = partitions.socket(partition);
             let socket = Socket { path, mode: 0o600, owner: (None, None) };
             server.listen(&socket, Limits::default(), Counters::default())?;
         }
-        Ok(guests)
+        Ok(partitions)
     }
 
     fn socket(&self, partition: usize) -> std::path::PathBuf {
@@ -228,13 +228,13 @@ impl Guests {
         const ROUND: Duration = Duration::from_millis(100);
         /// Rounds of a measurement. The first round warms up.
         const ROUNDS: usize = 4;
-        const MOST: usize = 40;
+        const MAX_ROUNDS: usize = 40;
         say(format_args!("{bytes} bytes, partitions x threads: {partitions}x{threads}"));
         let guests = 0..partitions;
-        let guests = guests.map(|guest| Load::new(&self.socket(guest), Layout::Qemu10, bytes, threads));
-        let mut guests = guests.collect::<Result<Vec<Load>, _>>()?;
+        let guests = guests.map(|guest| LoadGenerator::new(&self.socket(guest), Layout::Qemu10, bytes, threads));
+        let mut guests = guests.collect::<Result<Vec<LoadGenerator>, _>>()?;
         let mut rates = Vec::with_capacity(ROUNDS);
-        for _ in 0..MOST {
+        for _ in 0..MAX_ROUNDS {
             let done = load::run_all(&mut guests.iter_mut().collect::<Vec<_>>(), ROUND)?;
             if done.iter().all(|done| done.refused == 0) {
                 let of = |done: &RunResult| megabits(bytes, done.requests, done.time.as_secs_f64());

@@ -1,15 +1,15 @@
-/// A text table. The first `left` columns are words, the others numbers.
+/// A text table. The first `left_columns` columns are words, the others numbers.
 pub(crate) struct Table {
     rows: Vec<Vec<String>>,
-    left: usize,
+    left_columns: usize,
 }
 
 impl Table {
-    pub(crate) fn new(header: &[&str], left: usize) -> Self {
-        Self { rows: vec![header.iter().map(|&cell| cell.to_owned()).collect()], left }
+    pub(crate) fn new(header: &[&str], left_columns: usize) -> Self {
+        Self { rows: vec![header.iter().map(|&cell| cell.to_owned()).collect()], left_columns }
     }
 
-    pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
+    pub(crate) fn push_row(&mut self, cells: impl IntoIterator<Item = String>) {
         self.rows.push(cells.into_iter().collect());
     }
 
@@ -19,7 +19,7 @@ impl Table {
         let mut text = String::new();
         for row in &self.rows {
             let cells = row.iter().zip(&widths).enumerate().map(|(column, (cell, &width))| {
-                if column < self.left { format!("{cell:<width$}") } else { format!("{cell:>width$}") }
+                if column < self.left_columns { format!("{cell:<width$}") } else { format!("{cell:>width$}") }
             });
             text += cells.collect::<Vec<_>>().join("  ").trim_end();
             text += "\n";

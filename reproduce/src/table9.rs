@@ -19,11 +19,11 @@ use crate::report::{Result, Row, say};
 use crate::table::Table;
 
 /// Bytes per write of the sender.
-const SIZES: [usize; 3] = [1024, 4096, 16384];
+const WRITE_SIZES: [usize; 3] = [1024, 4096, 16384];
 /// Seconds for which the sender sends.
 const SECONDS: u32 = 3;
 /// Longest time for a data path to start.
-const START: Duration = Duration::from_secs(20);
+const START_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A column: the device that computes ESP.
 struct Variant {
@@ -67,7 +67,7 @@ const ALGORITHMS: [&str; 9] = [
 ];
 
 /// Returns the first requirement that this machine does not meet.
-pub(crate) fn missing(simulated_only: bool) -> Option<&'static str> {
+pub(crate) fn missing_requirement(simulated_only: bool) -> Option<&'static str> {
     if simulated_only {
         return Some("real time");
     }
@@ -78,7 +78,7 @@ pub(crate) fn missing(simulated_only: bool) -> Option<&'static str> {
     if !starts("ip", "-V") || !starts("iperf3", "--version") {
         return Some("ip and iperf3 (Debian: iproute2, iperf3)");
     }
-    let models = Command::new(gantry()).args(["--set", CARD, "devices"]).output();
+    let models = Command::new(gantry_path()).args(["--set", CARD, "devices"]).output();
     if !models.is_ok_and(|output| output.status.success()) {
         return Some(
             "the program gantry beside this one, with models (cargo build --release -p gantry-crypto-cli --features model)",
@@ -88,7 +88,7 @@ pub(crate) fn missing(simulated_only: bool) -> Option<&'static str> {
 }
 
 /// Returns the path of the command `gantry` of the same build.
-fn gantry() -> PathBuf {
+fn gantry_path() -> PathBuf {
     std::env::current_exe().unwrap_or_default().with_file_name("gantry")
 }
 
@@ -97,16 +97,16 @@ pub(crate) fn run(rows: &mut Vec<Row>) -> Result<String> {
     let mut table = Table::new(&["ESP BY", "BYTES", "Mb/s", "CPU s/GB SENDER", "CPU s/GB RECEIVER"], 1);
     for variant in &VARIANTS {
         let tunnel = variant.settings.map(|settings| Tunnel::new(&network, settings)).transpose()?;
-        for bytes in SIZES {
+        for bytes in WRITE_SIZES {
             say(format_args!("{} bytes, {}: {SECONDS} s", bytes, variant.name));
-            let before = tunnel.as_ref().map(Tunnel::cpu);
+            let before = tunnel.as_ref().map(Tunnel::cpu_seconds);
             let (megabits, gigabytes) = network.send(bytes, tunnel.is_some())?;
             let cpu = before
-                .zip(tunnel.as_ref().map(Tunnel::cpu))
+                .zip(tunnel.as_ref().map(Tunnel::cpu_seconds))
                 .map(|(before, after)| [0, 1].map(|side| (after[side] - before[side]) / gigabytes));
             let cells = cpu.map_or_else(|| [String::new(), String::new()], |cpu| cpu.map(|cpu| format!("{cpu:.2}")));
             let [sender, receiver] = cells;
-            table.row([variant.name.to_owned(), bytes.to_string(), format!("{megabits:.0}"), sender, receiver]);
+            table.push_row([variant.name.to_owned(), bytes.to_string(), format!("{megabits:.0}"), sender, receiver]);
             rows.push(Row::new("Table 9", format!("{bytes} bytes, {}", variant.name), "Mb/s", None, megabits));
         }
     }
@@ -143,7 +143,7 @@ impl Network {
     }
 
     /// Prepares a command on one side.
-    fn on(&self, side: usize, program: &str) -> Command {
+    fn command_on(&self, side: usize, program: &str) -> Command {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", &self.names[side], program]).stdin(Stdio::null());
         command
@@ -152,18 +152,18 @@ impl Network {
     /// Runs iperf3 from the near side to the far one. Returns megabits per second, and gigabytes in total.
     fn send(&self, bytes: usize, through_tunnel: bool) -> Result<(f64, f64)> {
         let address = |side: &Side| if through_tunnel { side.inner } else { side.wire };
-        let mut server = self.on(1, "iperf3");
+        let mut server = self.command_on(1, "iperf3");
         let server = server.args(["--server", "--one-off", "--bind", address(&FAR)]).stdout(Stdio::null());
-        let mut server = Running(server.spawn()?);
+        let mut server = KilledOnDrop(server.spawn()?);
         let begin = Instant::now();
         let value = loop {
-            let mut client = self.on(0, "iperf3");
+            let mut client = self.command_on(0, "iperf3");
             client.args(["--json", "--client", address(&FAR), "--bind", address(&NEAR)]);
             client.args(["--time", &SECONDS.to_string(), "--length", &bytes.to_string()]);
             let output = client.output()?;
             let value: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
             // The server may not be listening yet.
-            if value["error"].is_null() || begin.elapsed() > START {
+            if value["error"].is_null() || begin.elapsed() > START_TIMEOUT {
                 break value;
             }
             thread::sleep(Duration::from_millis(100));
@@ -187,35 +187,35 @@ impl Drop for Network {
 
 /// A data path on each side.
 struct Tunnel {
-    sides: Vec<Running>,
+    sides: Vec<KilledOnDrop>,
 }
 
 impl Tunnel {
     fn new(network: &Network, settings: &[&str]) -> Result<Self> {
-        let program = gantry().to_string_lossy().into_owned();
+        let program = gantry_path().to_string_lossy().into_owned();
         let mut tunnel = Self { sides: Vec::new() };
-        for at in 0..2 {
-            let folder = folder(network, at);
+        for side in 0..2 {
+            let folder = folder(network, side);
             // The sockets of the previous data path would look like the sockets of this data path.
             let _ = fs::remove_dir_all(&folder);
-            let mut serve = network.on(at, &program);
+            let mut serve = network.command_on(side, &program);
             serve
                 .args(settings.iter().flat_map(|setting| ["--set", setting]))
                 .args(["esp", "serve", "--folder"])
                 .arg(&folder);
             let child = serve.stderr(Stdio::piped()).spawn()?;
-            tunnel.sides.push(Running(child));
-            tunnel.wait_for(at, &folder.join("status"))?;
+            tunnel.sides.push(KilledOnDrop(child));
+            tunnel.wait_for(side, &folder.join("status"))?;
             let xfrm = |words: &[&str]| {
-                let mut command = network.on(at, &program);
+                let mut command = network.command_on(side, &program);
                 command.args(["esp", "exec", "--folder"]).arg(&folder).args(["--", "ip", "xfrm"]).args(words);
-                done(command, "ip xfrm")
+                run_command(command, "ip xfrm")
             };
             for (from, to, spi) in [(NEAR, FAR, "0x91001"), (FAR, NEAR, "0x91002")] {
                 let name = ["state", "add", "src", from.wire, "dst", to.wire, "proto", "esp", "spi", spi];
                 let mode = ["reqid", "1", "mode", "tunnel", "replay-window", "32", "flag", "af-unspec"];
                 xfrm(&[&name[..], &mode, &ALGORITHMS, &["4500", "4500", "0.0.0.0"]].concat())?;
-                let direction = if from.name == [NEAR.name, FAR.name][at] { "out" } else { "in" };
+                let direction = if from.name == [NEAR.name, FAR.name][side] { "out" } else { "in" };
                 let selector = ["policy", "add", "src", from.inner, "dst", to.inner, "dir", direction];
                 let template =
                     ["tmpl", "src", from.wire, "dst", to.wire, "proto", "esp", "reqid", "1", "mode", "tunnel"];
@@ -226,14 +226,14 @@ impl Tunnel {
     }
 
     /// Waits until a data path is ready.
-    fn wait_for(&mut self, at: usize, socket: &Path) -> Result<()> {
+    fn wait_for(&mut self, side: usize, socket: &Path) -> Result<()> {
         let begin = Instant::now();
         while !socket.exists() {
-            let has_ended = self.sides[at].0.try_wait().ok().flatten().is_some();
-            if has_ended || begin.elapsed() > START {
+            let has_ended = self.sides[side].0.try_wait().ok().flatten().is_some();
+            if has_ended || begin.elapsed() > START_TIMEOUT {
                 let mut errors = String::new();
-                let _ = self.sides[at].0.kill();
-                let _ = self.sides[at].0.stderr.take().map(|mut stderr| stderr.read_to_string(&mut errors));
+                let _ = self.sides[side].0.kill();
+                let _ = self.sides[side].0.stderr.take().map(|mut stderr| stderr.read_to_string(&mut errors));
                 return Err(format!("a data path did not start: {}", errors.trim()).into());
             }
             thread::sleep(Duration::from_millis(20));
@@ -242,7 +242,7 @@ impl Tunnel {
     }
 
     /// Returns the CPU seconds of each side.
-    fn cpu(&self) -> [f64; 2] {
+    fn cpu_seconds(&self) -> [f64; 2] {
         let ticks = nix::unistd::sysconf(nix::unistd::SysconfVar::CLK_TCK).ok().flatten().unwrap_or(100) as f64;
         [0, 1].map(|side: usize| {
             let stat = fs::read_to_string(format!("/proc/{}/stat", self.sides[side].0.id())).unwrap_or_default();
@@ -254,9 +254,9 @@ impl Tunnel {
 }
 
 /// A process that is killed on drop.
-struct Running(Child);
+struct KilledOnDrop(Child);
 
-impl Drop for Running {
+impl Drop for KilledOnDrop {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
@@ -270,10 +270,10 @@ fn folder(network: &Network, side: usize) -> PathBuf {
 fn ip(words: &[&str]) -> Result<()> {
     let mut command = Command::new("ip");
     command.args(words);
-    done(command, "ip")
+    run_command(command, "ip")
 }
 
-fn done(mut command: Command, name: &str) -> Result<()> {
+fn run_command(mut command: Command, name: &str) -> Result<()> {
     let output = command.output()?;
     let text = String::from_utf8_lossy(&output.stderr);
     if output.status.success() { Ok(()) } else { Err(format!("{name}: {}", text.trim()).into()) }

@@ -3,7 +3,7 @@
 fn main() {
     println!("more rights than its caller: {}", gantry_rights::has_elevated_rights());
     for path in std::env::args_os().skip(1) {
-        match gantry_rights::loadable(path.as_ref()) {
+        match gantry_rights::resolve_trusted(path.as_ref()) {
             Ok(path) => println!("{}: yes", path.display()),
             Err(reason) => println!("{}: no, {reason}", path.display()),
         }

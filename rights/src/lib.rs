@@ -14,4 +14,4 @@ mod environment;
 mod paths;
 
 pub use environment::{has_elevated_rights, variable, variables};
-pub use paths::{check_trusted, loadable};
+pub use paths::{check_trusted, resolve_trusted};

@@ -21,7 +21,7 @@ impl Clock for MachineClock {
     }
 
     /// Returns `None` if a sandbox forbids the system call.
-    fn cpu(&self) -> Option<u64> {
+    fn thread_cpu_time(&self) -> Option<u64> {
         let time = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).ok()?;
         let (seconds, nanos) = (u64::try_from(time.tv_sec()).ok()?, u64::try_from(time.tv_nsec()).ok()?);
         seconds.checked_mul(1_000_000_000)?.checked_add(nanos)
@@ -35,7 +35,7 @@ mod tests {
     #[test]
     fn waiting_uses_no_cpu_time_and_spending_does() {
         let clock = MachineClock::default();
-        let cpu = || clock.cpu().expect("Linux has a clock for each thread");
+        let cpu = || clock.thread_cpu_time().expect("Linux has a clock for each thread");
         let before = cpu();
         std::thread::sleep(std::time::Duration::from_millis(20));
         assert!(cpu() - before < 10_000_000, "asleep");

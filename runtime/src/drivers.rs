@@ -12,7 +12,7 @@ use crate::{Config, Error};
 
 /// Returns the drivers; among equal devices, earlier drivers are preferred.
 #[cfg_attr(not(feature = "model"), allow(clippy::unnecessary_wraps, reason = "models can be wrong"))]
-pub(crate) fn all(config: &Config) -> Result<Vec<Box<dyn Driver>>, Error> {
+pub(crate) fn configured_drivers(config: &Config) -> Result<Vec<Box<dyn Driver>>, Error> {
     // Unused without lanes and models.
     let _ = config;
     #[allow(unused_mut, reason = "builds without models")]
@@ -51,7 +51,7 @@ pub fn software() -> Option<Arc<dyn Device>> {
 #[cfg(any(feature = "afalg", feature = "devcrypto", feature = "dpdk"))]
 fn unless_disabled(config: &Config, class: Class, driver: impl Driver + 'static) -> Box<dyn Driver> {
     let name = driver.name();
-    match config.excluded(name) {
+    match config.exclusion_reason(name) {
         None => Box::new(driver),
         Some(reason) => Box::new(DisabledDriver { name, class, reason }),
     }

@@ -33,7 +33,7 @@
 //! | `suggest.rs` | corrections of misspelt names |
 //! | `sandbox.rs` | detection of system call filters |
 //! | `readiness.rs` | queues as file descriptors |
-//! | `stats/` | statistics: `page.rs` shared counters, `send.rs` and `receive.rs` pages for the command, `live.rs` pages of processes, `read.rs` and `watch.rs` readers, `files.rs` folders, `report.rs` tables |
+//! | `stats/` | statistics: `page.rs` shared counters, `send.rs` and `receive.rs` pages for the command, `live_page.rs` pages of processes, `read.rs` and `watcher.rs` readers, `files.rs` folders, `report.rs` tables |
 
 #![deny(unsafe_code)]
 
@@ -81,12 +81,12 @@ use gantry_core::{DeviceState, Gantry, RegisteredDevice};
 /// Tests measure the memory that readers allocate.
 #[cfg(test)]
 #[global_allocator]
-static MEMORY: gantry_lab::memory::Counting = gantry_lab::memory::Counting;
+static MEMORY: gantry_lab::memory::CountingAllocator = gantry_lab::memory::CountingAllocator;
 
 pub use cache::{CostCache, CostSnapshot};
 use clock::MachineClock;
 pub use config::devices::devices;
-pub use config::keys::{KEYS, Key, Shown, sample};
+pub use config::keys::{KEYS, Key, ShownSetting, sample};
 pub use config::stats::StatsChoice;
 pub use config::{Config, File, Origin, Setting, files};
 pub use drivers::software;
@@ -156,17 +156,17 @@ pub fn open_with(
 ) -> Result<Gantry, Error> {
     let mut builder =
         Gantry::builder().clock(Arc::new(MachineClock::default())).verify(config.verify.value.map_or(0, NonZero::get));
-    if let Some(memory) = stats::memory(&config.stats.value) {
+    if let Some(memory) = stats::counter_memory(&config.stats.value) {
         builder = builder.stats_memory(memory);
     }
     if let Some(publish) = stats::publisher(&config) {
-        builder = builder.publish(stats::INTERVAL, publish);
+        builder = builder.publish(stats::PUBLICATION_INTERVAL, publish);
     }
-    for driver in &drivers::all(&config)? {
-        builder = builder.driver_with(&**driver, |device| config.excluded_device(device));
+    for driver in &drivers::configured_drivers(&config)? {
+        builder = builder.driver_with(&**driver, |device| config.exclusion_reason_of(device));
     }
     for driver in callers_drivers {
-        builder = builder.driver_with(*driver, |device| config.excluded(&device.name));
+        builder = builder.driver_with(*driver, |device| config.exclusion_reason(&device.name));
     }
     if let Some(costs) = costs {
         builder = builder.cost_store(costs);
@@ -190,7 +190,7 @@ pub fn open_with(
             DeviceState::Excluded(reason) if config.requires_validated() => Some(reason),
             _ => None,
         };
-        if let Some(reason) = config.excluded(name).or_else(unvalidated) {
+        if let Some(reason) = config.exclusion_reason(name).or_else(unvalidated) {
             let problem = format!("the policy names the device '{name}', which is {reason}");
             return Err(Error::Setting { origin: origin.clone(), problem });
         }
@@ -209,8 +209,11 @@ pub fn open_with(
 /// # Errors
 /// [`Error::Setting`], as [`open`].
 pub fn rescan(gantry: &Gantry, config: &Config) -> Result<Vec<String>, Error> {
-    let drivers = drivers::all(config)?;
-    Ok(drivers.iter().flat_map(|driver| gantry.discover(&**driver, |device| config.excluded_device(device))).collect())
+    let drivers = drivers::configured_drivers(config)?;
+    Ok(drivers
+        .iter()
+        .flat_map(|driver| gantry.discover(&**driver, |device| config.exclusion_reason_of(device)))
+        .collect())
 }
 
 fn check_device_exists(gantry: &Gantry, config: &Config, name: &str, origin: &Origin) -> Result<(), Error> {
@@ -260,8 +263,8 @@ mod tests {
         let gantry = with(&[]).unwrap();
         let names: Vec<&str> = gantry.devices().iter().map(gantry_core::RegisteredDevice::name).collect();
         let listed: Vec<&str> = devices().map(|(name, _)| name).collect();
-        assert_eq!(names, listed, "drivers::all and devices() name the same devices, in the same order");
-        assert_eq!(names[0], config::devices::LAST_RESORT);
+        assert_eq!(names, listed, "drivers::configured_drivers and devices() name the same devices, in the same order");
+        assert_eq!(names[0], config::devices::FALLBACK_DEVICE);
         assert!(matches!(state(&gantry, "afalg"), DeviceState::Excluded(why) if why.contains("off by default")));
         assert!(matches!(state(&gantry, "null"), DeviceState::Excluded(why) if why.contains("off by default")));
 

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use gantry_core::driver::{Device, Driver, Found};
-use gantry_driver_model::{Faults, ModelDriver, Profile, Time};
+use gantry_driver_model::{FaultInjector, ModelClock, ModelDriver, Profile};
 
 use crate::config::models;
 use crate::{Config, Error, Origin};
@@ -18,13 +18,14 @@ pub fn reference() -> Arc<dyn Device> {
 
 /// Returns the drivers of the modelled devices that are on.
 pub(crate) fn drivers(config: &Config) -> Result<Vec<Box<dyn Driver>>, Error> {
-    let enabled = models::profiles(config).filter(|profile| config.excluded(&models::device_name(profile)).is_none());
+    let enabled =
+        models::profiles(config).filter(|profile| config.exclusion_reason(&models::device_name(profile)).is_none());
     let driver = |profile: &Profile| {
-        let faults = Faults::default();
+        let faults = FaultInjector::default();
         if profile.name == "faulty" {
-            faults.plan(config.faults.value.plan);
+            faults.set_plan(config.faults.value.plan);
         }
-        let driver = ModelDriver::with_faults(profile.clone(), reference(), Time::real(), faults);
+        let driver = ModelDriver::with_faults(profile.clone(), reference(), ModelClock::real(), faults);
         let driver = driver.map_err(|error| {
             let origin = config.models.get(&*profile.name).map_or(Origin::Default, |setting| setting.origin.clone());
             Error::Setting { origin, problem: error.to_string() }

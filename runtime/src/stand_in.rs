@@ -3,12 +3,12 @@
 use gantry_core::driver::Class;
 use gantry_core::{Gantry, RegisteredDevice};
 
-use crate::config::devices::LAST_RESORT;
+use crate::config::devices::FALLBACK_DEVICE;
 
 /// Returns the device that a name of the configuration stands for. Without the software driver, `software` stands for the last device of
 /// its class, because the caller's devices come after those of the machine.
 pub(crate) fn resolve_name<'n>(gantry: &'n Gantry, name: &'n str) -> &'n str {
-    if name != LAST_RESORT || gantry.device(name).is_some() {
+    if name != FALLBACK_DEVICE || gantry.device(name).is_some() {
         return name;
     }
     let replacement = gantry.devices().iter().rev().find(|device| device.class() == Class::Software);

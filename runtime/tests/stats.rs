@@ -10,7 +10,7 @@ use gantry_core::route::Reason;
 use gantry_core::{Algorithm, Gantry, Request, SessionParams};
 use gantry_runtime::Config;
 use gantry_runtime::StatsChoice;
-use gantry_runtime::stats::{Live, Report, Watch, live, published};
+use gantry_runtime::stats::{LivePage, Report, Watcher, live_pages, published_files};
 
 /// A folder that is removed when dropped.
 struct Folder(PathBuf);
@@ -51,11 +51,11 @@ fn work(gantry: &Gantry) {
 fn published_counters_can_be_read_by_other_processes() {
     let folder = Folder::new("read");
     let gantry = publishing_to(&folder.0);
-    assert_eq!(published(&folder.0).unwrap().len(), 0, "no file before the first request");
+    assert_eq!(published_files(&folder.0).unwrap().len(), 0, "no file before the first request");
     work(&gantry);
     drop(gantry);
-    let [file] = &published(&folder.0).unwrap()[..] else { panic!("one process, one file") };
-    assert!(file.alive && file.pid == std::process::id());
+    let [file] = &published_files(&folder.0).unwrap()[..] else { panic!("one process, one file") };
+    assert!(file.is_alive && file.pid == std::process::id());
     assert_eq!(fs::metadata(&file.path).unwrap().permissions().mode() & 0o777, 0o600);
     let report = file.read().unwrap();
     assert_eq!(report.processes[0].pid, std::process::id());
@@ -80,7 +80,7 @@ fn every_step_of_a_stream_is_a_request() {
     stream.finish(&mut [0; 32]).unwrap();
     let rows = gantry.stats().rows;
     let [row] = &rows[..] else { panic!("{rows:?}") };
-    assert_eq!((row.requests(), row.reason(Reason::Stream), row.bytes), (3, 3, 17));
+    assert_eq!((row.requests(), row.requests_with_reason(Reason::Stream), row.bytes), (3, 3, 17));
 }
 
 #[test]
@@ -103,7 +103,7 @@ fn publishes_when_the_thread_that_opened_the_framework_ends() {
     })
     .join()
     .unwrap();
-    let [file] = &published(&folder.0).unwrap()[..] else { panic!("one process, one file") };
+    let [file] = &published_files(&folder.0).unwrap()[..] else { panic!("one process, one file") };
     assert_eq!(file.read().unwrap().rows.iter().map(|row| row.requests).sum::<u64>(), 10);
 }
 
@@ -134,8 +134,8 @@ fn ignores_unsafe_folders_without_failing_requests() {
         drop(gantry);
         assert!(!folder.is_dir() || fs::read_dir(&folder).unwrap().all(|entry| !is_report(&entry.unwrap().path())));
         match wrong {
-            Some(wrong) => assert_eq!(published(&folder).unwrap_err().to_string(), wrong, "{}", folder.display()),
-            None => assert_eq!(published(&folder).unwrap().len(), 0),
+            Some(wrong) => assert_eq!(published_files(&folder).unwrap_err().to_string(), wrong, "{}", folder.display()),
+            None => assert_eq!(published_files(&folder).unwrap().len(), 0),
         }
     }
 }
@@ -150,7 +150,7 @@ fn refuses_a_damaged_file() {
     let gantry = publishing_to(&folder.0);
     work(&gantry);
     drop(gantry);
-    let [file] = &published(&folder.0).unwrap()[..] else { panic!("one process, one file") };
+    let [file] = &published_files(&folder.0).unwrap()[..] else { panic!("one process, one file") };
     let text = fs::read_to_string(&file.path).unwrap();
     for damaged in ["", "{", &text[..text.len() / 2], "[]", "{\"processes\":1}"] {
         fs::write(&file.path, damaged).unwrap();
@@ -170,7 +170,7 @@ fn merges_reports_of_several_processes() {
         work(&gantry);
     }
     let mut sum = Report::default();
-    for file in published(&folder.0).unwrap() {
+    for file in published_files(&folder.0).unwrap() {
         sum.merge(file.read().unwrap());
     }
     assert_eq!(sum.processes.len(), 2);
@@ -197,9 +197,9 @@ fn stats_takes_auto_on_off_or_an_absolute_path() {
 }
 
 /// Returns the page of this process, which every test here writes.
-fn own_page() -> Live {
-    let all = live().unwrap();
-    all.into_iter().find(|live| live.pids.contains(&std::process::id())).expect("this process has a page")
+fn own_page() -> LivePage {
+    let all = live_pages().unwrap();
+    all.into_iter().find(|page| page.pids.contains(&std::process::id())).expect("this process has a page")
 }
 
 fn of_algorithm(report: &Report, algorithm: &str) -> (u64, u64) {
@@ -263,7 +263,7 @@ fn a_child_has_its_own_rows_in_the_page_of_its_parent() {
         let child = child();
         if child == 0 {
             hash(7);
-            let own = gantry.stats().rows.iter().map(gantry_core::stats::Numbers::requests).sum::<u64>();
+            let own = gantry.stats().rows.iter().map(gantry_core::stats::SnapshotRow::requests).sum::<u64>();
             // SAFETY: ends the process.
             unsafe { libc::_exit(own as i32) };
         }
@@ -300,28 +300,28 @@ fn the_last_counters_of_an_ended_process_can_be_read() {
         .unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     assert!(lines.any(|line| line.unwrap() == "ready"));
-    let mut watch = Watch::default();
-    watch.look().unwrap();
+    let mut watch = Watcher::default();
+    watch.observe().unwrap();
     // A process that reads a page is not counted as having it, even if it has a page of its own.
     let _gantry = gantry_runtime::open(Config::default()).unwrap();
-    let all = live().unwrap();
+    let all = live_pages().unwrap();
     let pages =
-        |pid: u32| all.iter().filter(|live| live.pids.contains(&pid)).map(|live| &*live.pids).collect::<Vec<_>>();
+        |pid: u32| all.iter().filter(|page| page.pids.contains(&pid)).map(|page| &*page.pids).collect::<Vec<_>>();
     assert_eq!(pages(child.id()), [[child.id()]]);
     assert_eq!(pages(std::process::id()).len(), 1);
-    let of_child = |watch: &Watch| {
-        let mut running = watch.running().filter(|watched| watched.live.pids.contains(&child.id()));
+    let of_child = |watch: &Watcher| {
+        let mut running = watch.running().filter(|watched| watched.page.pids.contains(&child.id()));
         running.next().map(|watched| of_algorithm(&watched.now, "blake2b-256"))
     };
     assert_eq!(of_child(&watch), Some((3, 21)));
     let totals =
-        |watch: &Watch| watch.totals().values().map(|report| of_algorithm(report, "blake2b-256")).fold((0, 0), add);
+        |watch: &Watcher| watch.totals().values().map(|report| of_algorithm(report, "blake2b-256")).fold((0, 0), add);
     assert_eq!(totals(&watch), (3, 21));
     child.stdin.take().unwrap().write_all(b"\n").unwrap();
     assert!(child.wait().unwrap().success());
     for _ in 0..2 {
-        watch.look().unwrap();
-        assert!(watch.running().all(|watched| !watched.live.pids.contains(&child.id())));
+        watch.observe().unwrap();
+        assert!(watch.running().all(|watched| !watched.page.pids.contains(&child.id())));
         assert_eq!(totals(&watch), (7, 49));
     }
 }

@@ -8,7 +8,7 @@
 use std::hint::black_box;
 use std::time::Duration;
 
-use gantry_digest::{LevelName, limit};
+use gantry_digest::{LevelName, limit_level};
 use gantry_slh_dsa::{ParameterSet, PrivateKey};
 use nix::time::{ClockId, clock_gettime};
 
@@ -22,7 +22,7 @@ fn main() {
     println!("{:20} {:8} {:>10} {:>10} {:>10}", "milliseconds", "level", "key", "sign", "verify");
     for set in ParameterSet::ALL.into_iter().filter(chosen) {
         for level in LevelName::ALL {
-            limit(level);
+            limit_level(level);
             let key = PrivateKey::generate(set, &vec![7; set.seed_bytes()]).expect("seeds");
             let signature = key.sign(b"message", b"", None).expect("a short context");
             let made = best(|| _ = black_box(PrivateKey::generate(set, &vec![7; set.seed_bytes()])));

@@ -2,7 +2,7 @@
 
 /// The type of an address (table 1).
 #[derive(Clone, Copy)]
-pub(crate) enum Kind {
+pub(crate) enum AddressKind {
     WotsHash = 0,
     WotsPublicKey = 1,
     Tree = 2,
@@ -28,14 +28,14 @@ pub(crate) struct Address {
 }
 
 /// Bytes of a compressed address, for SHA-2.
-pub(crate) const COMPRESSED: usize = 22;
+pub(crate) const COMPRESSED_ADDRESS_BYTES: usize = 22;
 /// Bytes of an address for SHAKE.
-pub(crate) const FULL: usize = 32;
+pub(crate) const FULL_ADDRESS_BYTES: usize = 32;
 
 impl Address {
     /// Writes the address, compressed if `bytes` has the length of a compressed one.
-    pub(crate) fn write(&self, kind: Kind, bytes: &mut [u8]) {
-        let (kind, rest) = if bytes.len() == COMPRESSED {
+    pub(crate) fn write(&self, kind: AddressKind, bytes: &mut [u8]) {
+        let (kind, rest) = if bytes.len() == COMPRESSED_ADDRESS_BYTES {
             bytes[0] = self.layer as u8;
             bytes[1..9].copy_from_slice(&self.tree.to_be_bytes());
             (kind as u8, &mut bytes[9..])

@@ -2,9 +2,9 @@
 
 use alloc::vec::Vec;
 
-use crate::address::{Address, Kind};
+use crate::address::{Address, AddressKind};
 use crate::batch::Hashes;
-use crate::tree::{Leaf, climb, level_above};
+use crate::tree::{Leaf, hash_level_above, roots_from_paths};
 
 /// Leaves computed at a time.
 const LEAVES_PER_BATCH: usize = 64;
@@ -24,7 +24,7 @@ pub(crate) fn sign(
 ) -> Vec<u8> {
     let set = hashes.set;
     let (n, a) = (set.n, set.a);
-    let leaves = indices(digest, a, set.k);
+    let leaves = leaf_indices(digest, a, set.k);
     let part = (a + 1) * n;
     let begin = signature.len();
     signature.resize(begin + set.fors_bytes(), 0);
@@ -34,20 +34,20 @@ pub(crate) fn sign(
     for (trees, (parts, leaves)) in parts.zip(leaves.chunks(trees_per_batch)).enumerate() {
         let first = ((trees * trees_per_batch) << a) as u32;
         let mut nodes = alloc::vec![0; (leaves.len() * n) << a];
-        let chosen: Vec<usize> = leaves.iter().enumerate().map(|(tree, leaf)| (tree << a) + *leaf as usize).collect();
+        let selected: Vec<usize> = leaves.iter().enumerate().map(|(tree, leaf)| (tree << a) + *leaf as usize).collect();
         secrets_and_leaves(hashes, secret_seed, Address { index: first, ..address }, &mut nodes, |index, secret| {
             let tree = index >> a;
-            if chosen[tree] == index {
+            if selected[tree] == index {
                 parts[tree * part..][..n].copy_from_slice(secret);
             }
         });
         for level in 0..a {
-            for (tree, chosen) in chosen.iter().enumerate() {
-                let sibling = &nodes[n * (chosen >> level ^ 1)..][..n];
+            for (tree, leaf) in selected.iter().enumerate() {
+                let sibling = &nodes[n * (leaf >> level ^ 1)..][..n];
                 parts[tree * part + (level + 1) * n..][..n].copy_from_slice(sibling);
             }
             let above = Address { row: level as u32 + 1, index: first >> (level + 1), ..address };
-            level_above(hashes, Kind::ForsTree, above, &mut nodes);
+            hash_level_above(hashes, AddressKind::ForsTree, above, &mut nodes);
         }
         roots.extend_from_slice(&nodes);
     }
@@ -69,13 +69,13 @@ fn secrets_and_leaves(
         let all = 0..leaves.len() / n;
         let address_of = |call: usize| Address { index: address.index + (first + call) as u32, ..address };
         for call in all.clone() {
-            batch.set_address(call, Kind::ForsSecret, &address_of(call));
+            batch.set_address(call, AddressKind::ForsSecret, &address_of(call));
             batch.set_message(call, secret_seed);
         }
         batch.hash_in_place(all.clone());
         for call in all {
             secret(first + call, batch.message(call));
-            batch.set_address(call, Kind::ForsTree, &address_of(call));
+            batch.set_address(call, AddressKind::ForsTree, &address_of(call));
         }
         batch.hash(leaves);
     }
@@ -85,30 +85,30 @@ fn secrets_and_leaves(
 pub(crate) fn public_key_from_signature(hashes: &Hashes, address: Address, digest: &[u8], signature: &[u8]) -> Vec<u8> {
     let set = hashes.set;
     let (n, a) = (set.n, set.a);
-    let leaf = |(tree, index)| Leaf { index, first: (tree << a) as u32 };
-    let leaves: Vec<Leaf> = indices(digest, a, set.k).into_iter().enumerate().map(leaf).collect();
+    let leaf = |(tree, index)| Leaf { index, first_of_tree: (tree << a) as u32 };
+    let leaves: Vec<Leaf> = leaf_indices(digest, a, set.k).into_iter().enumerate().map(leaf).collect();
     let parts: Vec<&[u8]> = signature.chunks_exact((a + 1) * n).collect();
     let mut batch = hashes.short_batch(set.k);
     for (i, (leaf, part)) in leaves.iter().zip(&parts).enumerate() {
-        batch.set_address(i, Kind::ForsTree, &Address { index: leaf.first + leaf.index, ..address });
+        batch.set_address(i, AddressKind::ForsTree, &Address { index: leaf.first_of_tree + leaf.index, ..address });
         batch.set_message(i, &part[..n]);
     }
     let mut nodes = alloc::vec![0; set.k * n];
     batch.hash(&mut nodes);
-    climb(hashes, Kind::ForsTree, address, &leaves, &mut nodes, a, |i| &parts[i][n..]);
+    roots_from_paths(hashes, AddressKind::ForsTree, address, &leaves, &mut nodes, a, |i| &parts[i][n..]);
     public_key(hashes, address, &nodes)
 }
 
 /// Returns the public key, which is the digest of all roots.
 fn public_key(hashes: &Hashes, address: Address, roots: &[u8]) -> Vec<u8> {
     let mut batch = hashes.long_batch(hashes.set.k, 1);
-    batch.set_address(0, Kind::ForsRoots, &address);
+    batch.set_address(0, AddressKind::ForsRoots, &address);
     batch.set_message(0, roots);
     batch.hash_one()
 }
 
 /// Splits a digest into numbers of `bits` bits each (algorithm 4, base_2b).
-fn indices(digest: &[u8], bits: usize, count: usize) -> Vec<u32> {
+fn leaf_indices(digest: &[u8], bits: usize, count: usize) -> Vec<u32> {
     let bit = |i: usize| u32::from(digest[i / 8] >> (7 - i % 8) & 1);
     (0..count).map(|i| (i * bits..(i + 1) * bits).fold(0, |number, i| number << 1 | bit(i))).collect()
 }

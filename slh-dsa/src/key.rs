@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 use core::fmt;
 
-use gantry_digest::internal::wipe::{in_own_frame, overwrite};
+use gantry_digest::internal::wipe::{in_own_frame, overwrite_stack};
 use zeroize::Zeroizing;
 
 use crate::error::{Error, check_length};
@@ -12,10 +12,10 @@ use crate::prehash::PreHash;
 use crate::scheme::{self, Secret};
 
 /// Bytes of the stack to overwrite after signing. The maximum is 40 KiB, for SHA-512 with precomputed words.
-const STACK: usize = 64 << 10;
+const STACK_BYTES: usize = 64 << 10;
 
 /// Maximum bytes of a context.
-const MAX_CONTEXT: usize = 255;
+const MAX_CONTEXT_BYTES: usize = 255;
 
 /// A public key.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,9 +56,9 @@ impl PublicKey {
     /// Verifies a signature of an already framed message, given in parts (algorithm 20, slh_verify_internal). For tests, and for callers
     /// that frame messages themselves.
     pub fn verify_framed(&self, message: &[&[u8]], signature: &[u8]) -> Result<(), Error> {
-        let valid = signature.len() == self.set.signature_bytes()
+        let is_valid = signature.len() == self.set.signature_bytes()
             && scheme::verify(self.set.parameters(), &self.bytes, message, signature);
-        if valid { Ok(()) } else { Err(Error::Signature) }
+        if is_valid { Ok(()) } else { Err(Error::Signature) }
     }
 }
 
@@ -135,13 +135,13 @@ impl fmt::Debug for PrivateKey {
 }
 
 /// Returns the bytes before context and message: 1 for a prehashed message or 0, and the length of the context.
-fn header(hashed: u8, context: &[u8]) -> Result<[u8; 2], Error> {
-    if context.len() > MAX_CONTEXT { Err(Error::Context) } else { Ok([hashed, context.len() as u8]) }
+fn header(prehashed: u8, context: &[u8]) -> Result<[u8; 2], Error> {
+    if context.len() > MAX_CONTEXT_BYTES { Err(Error::Context) } else { Ok([prehashed, context.len() as u8]) }
 }
 
 /// Runs `work`, and then overwrites the secrets that it left on the stack.
 fn with_stack_wiped<T>(work: impl FnOnce() -> T) -> T {
     let result = in_own_frame(work);
-    overwrite::<STACK>();
+    overwrite_stack::<STACK_BYTES>();
     result
 }

@@ -24,7 +24,7 @@ pub enum ParameterSet {
 #[derive(Clone, Copy)]
 pub(crate) struct Parameters {
     pub(crate) name: &'static str,
-    pub(crate) shake: bool,
+    pub(crate) is_shake: bool,
     /// Bytes of a digest.
     pub(crate) n: usize,
     /// Levels of the hypertree, summed over its layers.
@@ -40,18 +40,18 @@ pub(crate) struct Parameters {
 /// The names are those of FIPS 205; rows are in the order of the variants.
 #[rustfmt::skip]
 const TABLE: [Parameters; 12] = [
-    Parameters { name: "SLH-DSA-SHA2-128s",  shake: false, n: 16, h: 63, d: 7,  a: 12, k: 14 },
-    Parameters { name: "SLH-DSA-SHA2-128f",  shake: false, n: 16, h: 66, d: 22, a: 6,  k: 33 },
-    Parameters { name: "SLH-DSA-SHA2-192s",  shake: false, n: 24, h: 63, d: 7,  a: 14, k: 17 },
-    Parameters { name: "SLH-DSA-SHA2-192f",  shake: false, n: 24, h: 66, d: 22, a: 8,  k: 33 },
-    Parameters { name: "SLH-DSA-SHA2-256s",  shake: false, n: 32, h: 64, d: 8,  a: 14, k: 22 },
-    Parameters { name: "SLH-DSA-SHA2-256f",  shake: false, n: 32, h: 68, d: 17, a: 9,  k: 35 },
-    Parameters { name: "SLH-DSA-SHAKE-128s", shake: true,  n: 16, h: 63, d: 7,  a: 12, k: 14 },
-    Parameters { name: "SLH-DSA-SHAKE-128f", shake: true,  n: 16, h: 66, d: 22, a: 6,  k: 33 },
-    Parameters { name: "SLH-DSA-SHAKE-192s", shake: true,  n: 24, h: 63, d: 7,  a: 14, k: 17 },
-    Parameters { name: "SLH-DSA-SHAKE-192f", shake: true,  n: 24, h: 66, d: 22, a: 8,  k: 33 },
-    Parameters { name: "SLH-DSA-SHAKE-256s", shake: true,  n: 32, h: 64, d: 8,  a: 14, k: 22 },
-    Parameters { name: "SLH-DSA-SHAKE-256f", shake: true,  n: 32, h: 68, d: 17, a: 9,  k: 35 },
+    Parameters { name: "SLH-DSA-SHA2-128s",  is_shake: false, n: 16, h: 63, d: 7,  a: 12, k: 14 },
+    Parameters { name: "SLH-DSA-SHA2-128f",  is_shake: false, n: 16, h: 66, d: 22, a: 6,  k: 33 },
+    Parameters { name: "SLH-DSA-SHA2-192s",  is_shake: false, n: 24, h: 63, d: 7,  a: 14, k: 17 },
+    Parameters { name: "SLH-DSA-SHA2-192f",  is_shake: false, n: 24, h: 66, d: 22, a: 8,  k: 33 },
+    Parameters { name: "SLH-DSA-SHA2-256s",  is_shake: false, n: 32, h: 64, d: 8,  a: 14, k: 22 },
+    Parameters { name: "SLH-DSA-SHA2-256f",  is_shake: false, n: 32, h: 68, d: 17, a: 9,  k: 35 },
+    Parameters { name: "SLH-DSA-SHAKE-128s", is_shake: true,  n: 16, h: 63, d: 7,  a: 12, k: 14 },
+    Parameters { name: "SLH-DSA-SHAKE-128f", is_shake: true,  n: 16, h: 66, d: 22, a: 6,  k: 33 },
+    Parameters { name: "SLH-DSA-SHAKE-192s", is_shake: true,  n: 24, h: 63, d: 7,  a: 14, k: 17 },
+    Parameters { name: "SLH-DSA-SHAKE-192f", is_shake: true,  n: 24, h: 66, d: 22, a: 8,  k: 33 },
+    Parameters { name: "SLH-DSA-SHAKE-256s", is_shake: true,  n: 32, h: 64, d: 8,  a: 14, k: 22 },
+    Parameters { name: "SLH-DSA-SHAKE-256f", is_shake: true,  n: 32, h: 68, d: 17, a: 9,  k: 35 },
 ];
 
 impl ParameterSet {
@@ -119,8 +119,8 @@ impl Parameters {
         self.h / self.d
     }
 
-    /// Returns the chains of a one-time signature: `len`.
-    pub(crate) fn chains(&self) -> usize {
+    /// Returns the number of chains of a one-time signature: `len`.
+    pub(crate) fn chain_count(&self) -> usize {
         2 * self.n + 3
     }
 
@@ -131,7 +131,7 @@ impl Parameters {
 
     /// Returns the bytes of a one-time signature with its path.
     pub(crate) fn layer_bytes(&self) -> usize {
-        (self.chains() + self.height()) * self.n
+        (self.chain_count() + self.height()) * self.n
     }
 }
 
@@ -145,7 +145,7 @@ mod tests {
         let sizes = [7856, 17088, 16224, 35664, 29792, 49856];
         for (set, size) in ParameterSet::ALL.into_iter().zip(sizes.into_iter().cycle()) {
             assert_eq!(set.signature_bytes(), size, "{set}");
-            assert_eq!(set.name().contains("SHAKE"), set.parameters().shake);
+            assert_eq!(set.name().contains("SHAKE"), set.parameters().is_shake);
             assert!(set.name().contains(&(8 * set.n()).to_string()));
             assert_eq!(
                 format!("{set:?}").to_lowercase().replace('_', ""),

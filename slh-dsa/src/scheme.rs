@@ -33,7 +33,7 @@ pub(crate) fn sign(
     let hashes = Hashes::new(set, &public[..set.n]);
     let mut signature = Vec::with_capacity(set.n + set.fors_bytes() + set.d * set.layer_bytes());
     signature.extend_from_slice(&randomizer(set, secret.prf, randomness, message));
-    let target = Target::new(set, &signature, public, message);
+    let target = SigningTarget::new(set, &signature, public, message);
     let mut node = fors::sign(&hashes, secret.seed, target.fors_address(), &target.digest, &mut signature);
     for (address, leaf) in target.layers(set) {
         node = wots::build_tree(&hashes, secret.seed, address, Some((leaf, &node)), &mut signature);
@@ -46,7 +46,7 @@ pub(crate) fn verify(set: &'static Parameters, public: &[u8], message: &[&[u8]],
     let hashes = Hashes::new(set, &public[..set.n]);
     let (randomizer, rest) = signature.split_at(set.n);
     let (fors_signature, layers) = rest.split_at(set.fors_bytes());
-    let target = Target::new(set, randomizer, public, message);
+    let target = SigningTarget::new(set, randomizer, public, message);
     let mut node = fors::public_key_from_signature(&hashes, target.fors_address(), &target.digest, fors_signature);
     for ((address, leaf), signature) in target.layers(set).zip(layers.chunks_exact(set.layer_bytes())) {
         node = wots::root_from_signature(&hashes, address, leaf, &node, signature);
@@ -55,27 +55,27 @@ pub(crate) fn verify(set: &'static Parameters, public: &[u8], message: &[&[u8]],
 }
 
 /// The digest that FORS signs, and the position of the FORS key.
-struct Target {
+struct SigningTarget {
     digest: Vec<u8>,
     tree: u64,
     leaf: u32,
 }
 
-impl Target {
+impl SigningTarget {
     /// Derives the target from the digest of randomizer, public key and message.
     fn new(set: &Parameters, randomizer: &[u8], public: &[u8], message: &[&[u8]]) -> Self {
-        let (height, digest) = (set.height(), (set.k * set.a).div_ceil(8));
-        let tree = (set.h - height).div_ceil(8);
-        let mut bytes = alloc::vec![0; digest + tree + height.div_ceil(8)];
+        let (height, digest_bytes) = (set.height(), (set.k * set.a).div_ceil(8));
+        let tree_bytes = (set.h - height).div_ceil(8);
+        let mut bytes = alloc::vec![0; digest_bytes + tree_bytes + height.div_ceil(8)];
         message_digest(set, &[&[randomizer, public], message].concat(), &mut bytes);
         let number = |bytes: &[u8], bits: usize| {
             let number = bytes.iter().fold(0, |number: u64, &byte| number << 8 | u64::from(byte));
             number & (u64::MAX >> (64 - bits))
         };
-        let leaf = number(&bytes[digest + tree..], height) as u32;
-        let tree = number(&bytes[digest..digest + tree], set.h - height);
-        bytes.truncate(digest);
-        Target { digest: bytes, tree, leaf }
+        let leaf = number(&bytes[digest_bytes + tree_bytes..], height) as u32;
+        let tree = number(&bytes[digest_bytes..digest_bytes + tree_bytes], set.h - height);
+        bytes.truncate(digest_bytes);
+        SigningTarget { digest: bytes, tree, leaf }
     }
 
     /// Returns the address of the FORS key.
@@ -97,17 +97,17 @@ impl Target {
 }
 
 /// Returns the hash function for messages in parameter sets with SHA-2.
-fn sha2(set: &Parameters) -> Algorithm {
+fn sha2_algorithm(set: &Parameters) -> Algorithm {
     if set.n == 16 { Algorithm::Sha256 } else { Algorithm::Sha512 }
 }
 
 /// Derives the randomizer, which makes the digest of a message unpredictable (PRF_msg).
 fn randomizer(set: &Parameters, prf: &[u8], randomness: &[u8], message: &[&[u8]]) -> Vec<u8> {
-    let mut output = alloc::vec![0; if set.shake { set.n } else { sha2(set).digest_size() }];
-    if set.shake {
+    let mut output = alloc::vec![0; if set.is_shake { set.n } else { sha2_algorithm(set).digest_size() }];
+    if set.is_shake {
         shake256(&[&[prf, randomness], message].concat(), &mut output);
     } else {
-        let key = HmacKey::new(sha2(set), prf);
+        let key = HmacKey::new(sha2_algorithm(set), prf);
         finish(key.hasher(), &[&[randomness], message].concat(), &mut output);
     }
     output.truncate(set.n);
@@ -116,10 +116,10 @@ fn randomizer(set: &Parameters, prf: &[u8], randomness: &[u8], message: &[&[u8]]
 
 /// Returns the digest of a message (H_msg). `parts` are the randomizer, the public key, and the parts of the message.
 fn message_digest(set: &Parameters, parts: &[&[u8]], output: &mut [u8]) {
-    if set.shake {
+    if set.is_shake {
         return shake256(parts, output);
     }
-    let algorithm = sha2(set);
+    let algorithm = sha2_algorithm(set);
     let mut inner = [0; 64];
     let inner = &mut inner[..algorithm.digest_size()];
     finish(Hasher::new(algorithm), parts, inner);

@@ -2,14 +2,14 @@
 
 use alloc::vec::Vec;
 
-use crate::address::{Address, Kind};
+use crate::address::{Address, AddressKind};
 use crate::batch::Hashes;
 
 /// Nodes hashed at a time.
 const NODES_PER_BATCH: usize = 64;
 
 /// Replaces each pair of `nodes` by its parent. `address` is the address of the first parent.
-pub(crate) fn level_above(hashes: &Hashes, kind: Kind, address: Address, nodes: &mut Vec<u8>) {
+pub(crate) fn hash_level_above(hashes: &Hashes, kind: AddressKind, address: Address, nodes: &mut Vec<u8>) {
     let n = hashes.set.n;
     let above = nodes.len() / (2 * n);
     let mut batch = hashes.long_batch(2, NODES_PER_BATCH.min(above));
@@ -29,14 +29,14 @@ pub(crate) fn level_above(hashes: &Hashes, kind: Kind, address: Address, nodes: 
 #[derive(Clone, Copy)]
 pub(crate) struct Leaf {
     pub(crate) index: u32,
-    pub(crate) first: u32,
+    pub(crate) first_of_tree: u32,
 }
 
 /// Computes the roots of trees side by side, from leaves and their paths. `nodes` holds the leaves, which are replaced by the roots.
 /// `path(i)` returns path `i`, with a node for each level.
-pub(crate) fn climb<'a>(
+pub(crate) fn roots_from_paths<'a>(
     hashes: &Hashes,
-    kind: Kind,
+    kind: AddressKind,
     address: Address,
     leaves: &[Leaf],
     nodes: &mut [u8],
@@ -52,7 +52,7 @@ pub(crate) fn climb<'a>(
             let (left, right) = if leaf.index >> level & 1 == 0 { (node, sibling) } else { (sibling, node) };
             pair[..n].copy_from_slice(left);
             pair[n..2 * n].copy_from_slice(right);
-            let index = (leaf.first + leaf.index) >> (level + 1);
+            let index = (leaf.first_of_tree + leaf.index) >> (level + 1);
             batch.set_address(i, kind, &Address { row: level as u32 + 1, index, ..address });
             batch.set_message(i, &pair[..2 * n]);
         }

@@ -9,9 +9,9 @@
 #[path = "../../drivers/lanes/src/constant_time/memcheck.rs"]
 mod memcheck;
 
-use gantry_digest::{LevelName, limit};
+use gantry_digest::{LevelName, limit_level};
 use gantry_slh_dsa::{ParameterSet, PrivateKey};
-use memcheck::{decisions, is_secret, public, secret, self_test};
+use memcheck::{count_decisions, is_secret, mark_public, mark_secret, self_test};
 
 #[test]
 #[ignore = "needs valgrind: scripts/constant-time"]
@@ -23,24 +23,24 @@ fn detects_a_branch_on_a_secret() {
 #[ignore = "needs valgrind: scripts/constant-time"]
 fn key_generation_and_signing_do_not_branch_on_the_secret_seed() {
     for level in [LevelName::Base, LevelName::Avx2] {
-        limit(level);
+        limit_level(level);
         for set in ParameterSet::ALL.into_iter().filter(|set| set.name().ends_with('f')) {
             let mut seeds: Vec<u8> = (0..set.seed_bytes()).map(|i| (i * 29) as u8).collect();
-            secret(&mut seeds[..set.n()]);
+            mark_secret(&mut seeds[..set.n()]);
             let mut made = None;
             assert_eq!(
-                decisions(|| made = Some(PrivateKey::generate(set, &seeds).unwrap())),
+                count_decisions(|| made = Some(PrivateKey::generate(set, &seeds).unwrap())),
                 0,
                 "{level} {set}: a key"
             );
             let mut bytes = made.take().expect("a key").to_bytes();
             assert!(is_secret(&bytes[3 * set.n()..]), "{level} {set}: an output computed from a secret must be secret");
-            public(&mut bytes[3 * set.n()..]);
+            mark_public(&mut bytes[3 * set.n()..]);
             let key = PrivateKey::from_bytes(set, &bytes).unwrap();
             let mut signature = Vec::new();
-            let decided = decisions(|| signature = key.sign(b"message", b"", None).unwrap());
+            let decided = count_decisions(|| signature = key.sign(b"message", b"", None).unwrap());
             assert_eq!(decided, 0, "{level} {set}: a signature");
-            public(&mut signature);
+            mark_public(&mut signature);
             assert_eq!(key.public_key().verify(b"message", b"", &signature), Ok(()));
         }
     }

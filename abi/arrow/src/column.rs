@@ -58,22 +58,22 @@ unsafe impl Send for Column {}
 unsafe impl Sync for Column {}
 
 /// Bytes of a view.
-const VIEW: usize = 16;
+const VIEW_SIZE: usize = 16;
 /// Bytes of the longest value stored in its view.
-const INLINE: usize = 12;
+const MAX_INLINE_LEN: usize = 12;
 
 impl Column {
-    /// Imports an array whose schema has this layout. With `nested`, the array is a structure, and the column is its only child.
+    /// Imports an array whose schema has this layout. With `is_table`, the array is a structure, and the column is its only child.
     ///
     /// # Safety
     /// The array is released, or is valid for a schema of this layout. Its buffers have the bytes that the layout needs, and are not
     /// written before the column is dropped.
-    pub unsafe fn new(array: ArrowArray, layout: Layout, nested: bool) -> Result<Self, Error> {
+    pub unsafe fn new(array: ArrowArray, layout: Layout, is_table: bool) -> Result<Self, Error> {
         if array.is_released() {
             return Err(Error::Released);
         }
-        let (len, outer) = (size(array.length)?, size(array.offset)?);
-        if !nested {
+        let (len, outer) = (to_usize(array.length)?, to_usize(array.offset)?);
+        if !is_table {
             // SAFETY: guaranteed by the caller.
             return unsafe { Self::locate(&array, layout, 0, len, None) }.map(|parts| parts.with_array(array));
         }
@@ -83,7 +83,7 @@ impl Column {
                 if array.n_children == 1 { array.children.as_ref().and_then(|child| child.as_ref()) } else { None };
             (bitmap(&array, outer)?, child.ok_or(Error::Malformed("a structure has no child"))?)
         };
-        if outer.checked_add(len).is_none_or(|needed| size(child.length).is_ok_and(|length| length < needed)) {
+        if outer.checked_add(len).is_none_or(|needed| to_usize(child.length).is_ok_and(|length| length < needed)) {
             return Err(Error::Malformed("a child is shorter than its structure"));
         }
         // SAFETY: guaranteed by the caller; the child lives as long as its parent.
@@ -100,23 +100,23 @@ impl Column {
         skip: usize,
         len: usize,
         outer: Option<Bitmap>,
-    ) -> Result<Parts, Error> {
+    ) -> Result<LocatedValues, Error> {
         let begin =
-            size(array.offset)?.checked_add(skip).ok_or(Error::Malformed("an offset exceeds the address space"))?;
-        let end = begin.checked_add(len).filter(|end| *end < isize::MAX as usize / VIEW);
+            to_usize(array.offset)?.checked_add(skip).ok_or(Error::Malformed("an offset exceeds the address space"))?;
+        let end = begin.checked_add(len).filter(|end| *end < isize::MAX as usize / VIEW_SIZE);
         let end = end.ok_or(Error::Malformed("a length exceeds the address space"))?;
-        let enough = match layout {
-            Layout::Views => array.n_buffers >= layout.buffers(),
+        let has_buffers = match layout {
+            Layout::Views => array.n_buffers >= layout.buffer_count(),
             // polars exports a bitmap, which the format does not have.
             Layout::Null => (0..=1).contains(&array.n_buffers),
-            _ => array.n_buffers == layout.buffers(),
+            _ => array.n_buffers == layout.buffer_count(),
         };
-        if !enough || (array.buffers.is_null() && array.n_buffers > 0) {
+        if !has_buffers || (array.buffers.is_null() && array.n_buffers > 0) {
             return Err(Error::Malformed("its number of buffers does not match its type"));
         }
         // SAFETY: `index` is below `n_buffers`: the comparison above covers all calls.
         let buffer = |index: usize| NonNull::new(unsafe { *array.buffers.add(index) }.cast_mut().cast::<u8>());
-        let needed = |index, is_needed| match buffer(index) {
+        let required_buffer = |index, is_needed| match buffer(index) {
             Some(buffer) => Ok(buffer),
             None if is_needed => Err(Error::Malformed("a buffer is missing")),
             None => Ok(NonNull::dangling()),
@@ -127,37 +127,37 @@ impl Column {
             Layout::Fixed(size) => {
                 let bytes = end.checked_mul(size).filter(|bytes| isize::try_from(*bytes).is_ok());
                 bytes.ok_or(Error::Malformed("a length exceeds the address space"))?;
-                let data = needed(1, !is_empty && size > 0)?;
+                let data = required_buffer(1, !is_empty && size > 0)?;
                 // SAFETY: the buffer has the bytes of all values before `end`; a dangling pointer is only used for zero bytes.
                 Values::Fixed { data: if is_empty { data } else { unsafe { data.add(begin * size) } }, size }
             }
             Layout::Bits32 | Layout::Bits64 if is_empty => Values::Null,
             Layout::Bits32 => {
                 // SAFETY: the buffer has `end + 1` offsets.
-                let (first, last) = unsafe { first_and_last::<i32>(needed(1, true)?, begin, len) };
+                let (first, last) = unsafe { first_and_last::<i32>(required_buffer(1, true)?, begin, len) };
                 let end = usize::try_from(last).map_err(|_| Error::InvertedOffsets { index: len - 1 })?;
-                Values::Bits32(Offsets { first, data: needed(2, end > 0)?, end })
+                Values::Bits32(Offsets { first, data: required_buffer(2, end > 0)?, end })
             }
             Layout::Bits64 => {
                 // SAFETY: the buffer has `end + 1` offsets.
-                let (first, last) = unsafe { first_and_last::<i64>(needed(1, true)?, begin, len) };
+                let (first, last) = unsafe { first_and_last::<i64>(required_buffer(1, true)?, begin, len) };
                 let end = isize::try_from(last).ok().and_then(|end| usize::try_from(end).ok());
                 let end = end.ok_or(Error::InvertedOffsets { index: len - 1 })?;
-                Values::Bits64(Offsets { first, data: needed(2, end > 0)?, end })
+                Values::Bits64(Offsets { first, data: required_buffer(2, end > 0)?, end })
             }
             Layout::Views => {
-                let count = size(array.n_buffers)? - 3;
-                let sizes = needed(count + 2, count > 0)?;
-                let views = needed(1, !is_empty)?;
+                let count = to_usize(array.n_buffers)? - 3;
+                let sizes = required_buffer(count + 2, count > 0)?;
+                let views = required_buffer(1, !is_empty)?;
                 // SAFETY: the buffer has a view for each value before `end`. The pointers to buffers of data follow the first two.
                 let (views, buffers) =
-                    unsafe { (if is_empty { views } else { views.add(begin * VIEW) }, array.buffers.add(2)) };
+                    unsafe { (if is_empty { views } else { views.add(begin * VIEW_SIZE) }, array.buffers.add(2)) };
                 Values::Views { views, buffers: buffers.cast(), sizes: sizes.as_ptr().cast(), count }
             }
         };
         // SAFETY: guaranteed by the caller.
         let inner = if layout == Layout::Null { None } else { unsafe { bitmap(array, begin) }? };
-        Ok(Parts { len, values, validity: [inner, outer] })
+        Ok(LocatedValues { len, values, validity: [inner, outer] })
     }
 
     /// Returns the number of values, including null ones.
@@ -196,11 +196,11 @@ impl Column {
             }
             Values::Views { views, buffers, sizes, count } => {
                 // SAFETY: there is a view for each value.
-                let view = unsafe { &*views.add(index * VIEW).cast::<[u8; VIEW]>().as_ptr() };
+                let view = unsafe { &*views.add(index * VIEW_SIZE).cast::<[u8; VIEW_SIZE]>().as_ptr() };
                 let number =
                     |at: usize| usize::try_from(i32::from_ne_bytes(view[at..at + 4].try_into().expect("4 bytes")));
                 let Ok(len) = number(0) else { return Err(Error::View { index }) };
-                if len <= INLINE {
+                if len <= MAX_INLINE_LEN {
                     return Ok(Some(&view[4..4 + len]));
                 }
                 let (Ok(buffer), Ok(begin)) = (number(8), number(12)) else { return Err(Error::View { index }) };
@@ -222,13 +222,13 @@ impl Column {
 }
 
 /// A column without the array that owns its memory.
-struct Parts {
+struct LocatedValues {
     len: usize,
     values: Values,
     validity: [Option<Bitmap>; 2],
 }
 
-impl Parts {
+impl LocatedValues {
     fn with_array(self, array: ArrowArray) -> Column {
         Column { len: self.len, values: self.values, validity: self.validity, _array: array }
     }
@@ -284,7 +284,7 @@ unsafe fn bitmap(array: &ArrowArray, offset: usize) -> Result<Option<Bitmap>, Er
     }
 }
 
-fn size(number: i64) -> Result<usize, Error> {
+fn to_usize(number: i64) -> Result<usize, Error> {
     usize::try_from(number).map_err(|_| Error::Malformed("a length is negative"))
 }
 

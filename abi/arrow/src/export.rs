@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::vec::IntoIter;
 
 use crate::error::Error;
-use crate::raw::{ArrowArray, ArrowArrayStream, ArrowSchema, NULLABLE};
+use crate::raw::{ArrowArray, ArrowArrayStream, ArrowSchema, FLAG_NULLABLE};
 
 /// The type of values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +44,7 @@ impl Type {
         ArrowSchema {
             format: pointer,
             name: c"".as_ptr(),
-            flags: NULLABLE,
+            flags: FLAG_NULLABLE,
             release: Some(release_schema),
             private_data: Box::into_raw(format).cast(),
             ..ArrowSchema::released()
@@ -85,7 +85,7 @@ impl ExportedColumn {
     }
 
     /// Counts the null values.
-    pub fn nulls(&self) -> usize {
+    pub fn count_nulls(&self) -> usize {
         match &self.validity {
             Some(_) => (0..self.len).filter(|index| !self.is_valid(*index)).count(),
             None => 0,
@@ -144,10 +144,10 @@ impl ExportedColumn {
             Type::Bytes(_) => (2, [validity, data, ptr::null()]),
             Type::Text(_) => (3, [validity, offsets.as_ptr().cast(), data]),
         };
-        let (Ok(length), Ok(null_count)) = (self.len.try_into(), self.nulls().try_into()) else {
+        let (Ok(length), Ok(null_count)) = (self.len.try_into(), self.count_nulls().try_into()) else {
             return Err(Error::TooLong);
         };
-        let mut shared = Box::new(Shared { buffers, _offsets: offsets, _column: self });
+        let mut shared = Box::new(SharedBuffers { buffers, _offsets: offsets, _column: self });
         let buffers = shared.buffers.as_mut_ptr();
         Ok(ArrowArray {
             length,
@@ -173,13 +173,13 @@ pub fn stream(kind: Type, columns: Vec<Arc<ExportedColumn>>) -> ArrowArrayStream
 }
 
 /// The memory that an array keeps alive.
-struct Shared {
+struct SharedBuffers {
     buffers: [*const c_void; 3],
     _offsets: Vec<i32>,
     _column: Arc<ExportedColumn>,
 }
 
-type Stream = (Type, IntoIter<Arc<ExportedColumn>>);
+type StreamState = (Type, IntoIter<Arc<ExportedColumn>>);
 
 /// # Safety
 /// The schema was made by [`Type::schema`] and is not released.
@@ -196,7 +196,7 @@ unsafe extern "C" fn release_schema(schema: *mut ArrowSchema) {
 unsafe extern "C" fn release_array(array: *mut ArrowArray) {
     // SAFETY: the caller guarantees that the private data are the box of [`ExportedColumn::array`].
     unsafe {
-        drop(Box::from_raw((*array).private_data.cast::<Shared>()));
+        drop(Box::from_raw((*array).private_data.cast::<SharedBuffers>()));
         (*array).release = None;
     }
 }
@@ -206,26 +206,26 @@ unsafe extern "C" fn release_array(array: *mut ArrowArray) {
 unsafe extern "C" fn release_stream(stream: *mut ArrowArrayStream) {
     // SAFETY: the caller guarantees that the private data are the box of [`stream`].
     unsafe {
-        drop(Box::from_raw((*stream).private_data.cast::<Stream>()));
+        drop(Box::from_raw((*stream).private_data.cast::<StreamState>()));
         (*stream).release = None;
     }
 }
 
 unsafe extern "C" fn get_schema(stream: *mut ArrowArrayStream, out: *mut ArrowSchema) -> c_int {
     // SAFETY: guaranteed by the caller; `out` holds no structure that would have to be released.
-    unsafe { out.write((*(*stream).private_data.cast::<Stream>()).0.schema()) };
+    unsafe { out.write((*(*stream).private_data.cast::<StreamState>()).0.schema()) };
     0
 }
 
 unsafe extern "C" fn get_next(stream: *mut ArrowArrayStream, out: *mut ArrowArray) -> c_int {
     /// `EOVERFLOW` of Linux.
-    const OVERFLOW: c_int = 75;
+    const EOVERFLOW: c_int = 75;
     // SAFETY: guaranteed by the caller; one thread at a time uses the stream.
-    let columns = unsafe { &mut (*(*stream).private_data.cast::<Stream>()).1 };
+    let columns = unsafe { &mut (*(*stream).private_data.cast::<StreamState>()).1 };
     let array = match columns.next().map(ExportedColumn::array) {
         None => ArrowArray::released(),
         Some(Ok(array)) => array,
-        Some(Err(_)) => return OVERFLOW,
+        Some(Err(_)) => return EOVERFLOW,
     };
     // SAFETY: guaranteed by the caller; `out` holds no structure that would have to be released.
     unsafe { out.write(array) };

@@ -65,7 +65,7 @@ impl Layout {
     }
 
     /// Returns the number of buffers of an array; for views and null values, the minimum.
-    pub(crate) fn buffers(self) -> i64 {
+    pub(crate) fn buffer_count(self) -> i64 {
         match self {
             Self::Null => 0,
             Self::Fixed(_) => 2,

@@ -21,12 +21,12 @@ macro_rules! structure {
             /// Moves the structure out of the producer's memory, and marks the original as released.
             ///
             /// # Safety
-            /// `place` points to an initialized structure, and nothing else uses it during the call.
-            pub unsafe fn take(place: *mut Self) -> Self {
-                // SAFETY: guaranteed by the caller. The structure has one owner, because `place` is marked as released.
+            /// `source` points to an initialized structure, and nothing else uses it during the call.
+            pub unsafe fn take(source: *mut Self) -> Self {
+                // SAFETY: guaranteed by the caller. The structure has one owner, because `source` is marked as released.
                 unsafe {
-                    let taken = place.read();
-                    (*place).release = None;
+                    let taken = source.read();
+                    (*source).release = None;
                     taken
                 }
             }
@@ -106,7 +106,7 @@ structure! {
 }
 
 /// `ARROW_FLAG_NULLABLE`.
-pub const NULLABLE: i64 = 2;
+pub const FLAG_NULLABLE: i64 = 2;
 
 impl ArrowSchema {
     /// Returns a released structure, which a producer can overwrite.

@@ -51,11 +51,11 @@ impl Iterator for Reader {
         };
         // SAFETY: guaranteed by the caller of `new`.
         let code = unsafe { get(&raw mut self.stream, &raw mut array) };
-        let (layout, nested) = self.layout;
+        let (layout, is_table) = self.layout;
         let column = match code {
             0 if array.is_released() => return None,
             // SAFETY: guaranteed by the caller of `new`.
-            0 => unsafe { Column::new(array, layout, nested) },
+            0 => unsafe { Column::new(array, layout, is_table) },
             // SAFETY: the last call failed.
             _ => Err(unsafe { last_error(&mut self.stream, code) }),
         };

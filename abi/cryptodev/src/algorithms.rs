@@ -13,11 +13,11 @@ pub struct CipherRow {
     /// The algorithms, one for each key length; empty if Gantry has none.
     pub algorithms: &'static [Algorithm],
     /// Bytes of the IV. CCM's IV has the kernel's form: 14 minus the nonce's length, the nonce, and zeros.
-    pub iv: usize,
+    pub iv_len: usize,
     /// Bytes of a block. The length of data is a multiple of it.
-    pub block: usize,
+    pub block_size: usize,
     /// The kernel module's flag for stream ciphers, which SRTP requires. It is not set for CFB and OFB.
-    pub stream: bool,
+    pub is_stream: bool,
 }
 
 /// A digest or an HMAC, with its number.
@@ -29,8 +29,8 @@ pub struct HashRow {
     pub algorithm: Algorithm,
 }
 
-const fn cbc(number: u32, name: &'static str, algorithms: &'static [Algorithm], block: usize) -> CipherRow {
-    CipherRow { number, name, algorithms, iv: block, block, stream: false }
+const fn cbc(number: u32, name: &'static str, algorithms: &'static [Algorithm], block_size: usize) -> CipherRow {
+    CipherRow { number, name, algorithms, iv_len: block_size, block_size, is_stream: false }
 }
 
 /// Returns the row of a cipher or an AEAD for data of any length.
@@ -38,10 +38,10 @@ const fn any_length(
     number: u32,
     name: &'static str,
     algorithms: &'static [Algorithm],
-    iv: usize,
-    stream: bool,
+    iv_len: usize,
+    is_stream: bool,
 ) -> CipherRow {
-    CipherRow { number, name, algorithms, iv, block: 1, stream }
+    CipherRow { number, name, algorithms, iv_len, block_size: 1, is_stream }
 }
 
 /// Every cipher number that the module accepts; it answers EINVAL to the other numbers of its header. No version of Linux has had
@@ -55,7 +55,7 @@ pub static CIPHERS: &[CipherRow] = &[
     any_length(21, "ctr(aes)", &[A::Aes128Ctr, A::Aes192Ctr, A::Aes256Ctr], 16, true),
     // The kernel takes whole blocks here, without ciphertext stealing.
     cbc(22, "xts(aes)", &[A::Aes128Xts, A::Aes256Xts], 16),
-    CipherRow { iv: 0, ..cbc(23, "ecb(aes)", &[A::Aes128Ecb, A::Aes192Ecb, A::Aes256Ecb], 16) },
+    CipherRow { iv_len: 0, ..cbc(23, "ecb(aes)", &[A::Aes128Ecb, A::Aes192Ecb, A::Aes256Ecb], 16) },
     any_length(24, "cfb(aes)", &[A::Aes128Cfb, A::Aes192Cfb, A::Aes256Cfb], 16, false),
     any_length(25, "ofb(aes)", &[A::Aes128Ofb, A::Aes192Ofb, A::Aes256Ofb], 16, false),
     any_length(50, "gcm(aes)", &[A::Aes128Gcm, A::Aes192Gcm, A::Aes256Gcm], 12, true),
@@ -99,9 +99,9 @@ impl CipherRow {
         self.algorithms.first().is_some_and(|algorithm| algorithm.kind() == Kind::Aead) || self.number >= 108
     }
 
-    /// Returns the algorithm with a key of `bytes` bytes.
-    pub fn with_key(&self, bytes: usize) -> Option<Algorithm> {
-        self.algorithms.iter().copied().find(|algorithm| algorithm.info().key.allows(bytes))
+    /// Returns the algorithm with a key of `key_len` bytes.
+    pub fn algorithm_for_key_len(&self, key_len: usize) -> Option<Algorithm> {
+        self.algorithms.iter().copied().find(|algorithm| algorithm.info().key.allows(key_len))
     }
 }
 
@@ -116,10 +116,10 @@ mod tests {
                 let info = algorithm.info();
                 assert_eq!(info.kernel, row.name);
                 match info.kind {
-                    Kind::Cipher => assert!(info.iv.allows(row.iv) && row.block >= info.block, "{algorithm}"),
+                    Kind::Cipher => assert!(info.iv.allows(row.iv_len) && row.block_size >= info.block, "{algorithm}"),
                     kind => assert_eq!(kind, Kind::Aead, "{algorithm}"),
                 }
-                assert_eq!(row.with_key(info.key.min), Some(*algorithm));
+                assert_eq!(row.algorithm_for_key_len(info.key.min), Some(*algorithm));
             }
         }
         for row in HASHES {

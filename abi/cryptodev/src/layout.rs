@@ -29,7 +29,7 @@ pub(crate) trait Fields: Default {
     fn walk(&mut self, walk: &mut Walk<'_>);
 
     fn size(width: Width) -> usize {
-        let mut walk = Walk { bytes: Bytes::None, width, offset: 0, align: 1 };
+        let mut walk = Walk { bytes: FieldBytes::Measure, width, offset: 0, align: 1 };
         Self::default().walk(&mut walk);
         walk.size()
     }
@@ -38,26 +38,26 @@ pub(crate) trait Fields: Default {
     fn read(bytes: &[u8], width: Width) -> Option<Self> {
         let bytes = bytes.get(..Self::size(width))?;
         let mut fields = Self::default();
-        fields.walk(&mut Walk { bytes: Bytes::Read(bytes), width, offset: 0, align: 1 });
+        fields.walk(&mut Walk { bytes: FieldBytes::Read(bytes), width, offset: 0, align: 1 });
         Some(fields)
     }
 
     /// Writes the structure to the front of `bytes`, which has room for it.
     fn write(mut self, width: Width, bytes: &mut [u8]) {
-        self.walk(&mut Walk { bytes: Bytes::Write(bytes), width, offset: 0, align: 1 });
+        self.walk(&mut Walk { bytes: FieldBytes::Write(bytes), width, offset: 0, align: 1 });
     }
 }
 
 /// The state of a walk over the fields of a structure.
 pub(crate) struct Walk<'a> {
-    bytes: Bytes<'a>,
+    bytes: FieldBytes<'a>,
     width: Width,
     offset: usize,
     align: usize,
 }
 
-enum Bytes<'a> {
-    None,
+enum FieldBytes<'a> {
+    Measure,
     Read(&'a [u8]),
     Write(&'a mut [u8]),
 }
@@ -98,12 +98,12 @@ impl Walk<'_> {
     fn field(&mut self, value: &mut [u8], align: usize) {
         self.offset = self.offset.next_multiple_of(align);
         self.align = self.align.max(align);
-        let place = self.offset..self.offset + value.len();
-        self.offset = place.end;
+        let range = self.offset..self.offset + value.len();
+        self.offset = range.end;
         match &mut self.bytes {
-            Bytes::None => {}
-            Bytes::Read(bytes) => value.copy_from_slice(&bytes[place]),
-            Bytes::Write(bytes) => bytes[place].copy_from_slice(value),
+            FieldBytes::Measure => {}
+            FieldBytes::Read(bytes) => value.copy_from_slice(&bytes[range]),
+            FieldBytes::Write(bytes) => bytes[range].copy_from_slice(value),
         }
     }
 

@@ -3,19 +3,19 @@
 use crate::layout::{Fields, Walk, Width};
 
 /// Longest key of a cipher, in bytes.
-pub const MAX_CIPHER_KEY: usize = 64;
+pub const MAX_CIPHER_KEY_LEN: usize = 64;
 /// Longest key of an HMAC, in bytes.
-pub const MAX_HMAC_KEY: usize = 512;
+pub const MAX_HMAC_KEY_LEN: usize = 512;
 /// Longest digest, in bytes.
-pub const MAX_DIGEST: usize = 64;
+pub const MAX_DIGEST_LEN: usize = 64;
 /// Longest IV, in bytes.
-pub const MAX_IV: usize = 16;
+pub const MAX_IV_LEN: usize = 16;
 /// Maximum bytes of associated data: one page, in the kernel module.
-pub const MAX_AUTH: usize = 4096;
+pub const MAX_AUTH_LEN: usize = 4096;
 /// Largest offset of the encrypted part in an SRTP packet, in bytes.
-pub const MAX_SRTP_HEADER: u64 = 256;
+pub const MAX_SRTP_HEADER_LEN: u64 = 256;
 /// Bytes of a name in [`SessionInfoOp`], including its NUL.
-pub const MAX_NAME: usize = 64;
+pub const NAME_SIZE: usize = 64;
 
 /// [`CryptOp::op`] and [`CryptAuthOp::op`]: plaintext to ciphertext.
 pub const COP_ENCRYPT: u16 = 0;
@@ -269,13 +269,13 @@ structure! {
         /// The session.
         session: u32 = u32,
         /// Result: the kernel's name of the cipher.
-        cipher_name: [u8; MAX_NAME] = chars,
+        cipher_name: [u8; NAME_SIZE] = chars,
         /// Result: the driver of the cipher.
-        cipher_driver: [u8; MAX_NAME] = chars,
+        cipher_driver: [u8; NAME_SIZE] = chars,
         /// Result: the kernel's name of the digest.
-        hash_name: [u8; MAX_NAME] = chars,
+        hash_name: [u8; NAME_SIZE] = chars,
         /// Result: the driver of the hash.
-        hash_driver: [u8; MAX_NAME] = chars,
+        hash_driver: [u8; NAME_SIZE] = chars,
         /// Result: data is used without a copy if these bits of its address are 0.
         align_mask: u16 = u16,
         /// Result: `SIOP_FLAG_*`.
@@ -285,7 +285,7 @@ structure! {
 
 impl Default for SessionInfoOp {
     fn default() -> Self {
-        let no_name = [0; MAX_NAME];
+        let no_name = [0; NAME_SIZE];
         Self {
             session: 0,
             cipher_name: no_name,

@@ -34,20 +34,20 @@ impl<'a> Reader<'a> {
 /// Appends integers to a buffer.
 pub(crate) trait Write {
     /// Appends `words`.
-    fn words(&mut self, words: &[u32]);
+    fn put_words(&mut self, words: &[u32]);
 
     /// Appends zeros up to a total of `length` bytes.
-    fn fill(&mut self, length: usize);
+    fn pad_to(&mut self, length: usize);
 }
 
 impl Write for Vec<u8> {
-    fn words(&mut self, words: &[u32]) {
+    fn put_words(&mut self, words: &[u32]) {
         for word in words {
             self.extend(word.to_le_bytes());
         }
     }
 
-    fn fill(&mut self, length: usize) {
+    fn pad_to(&mut self, length: usize) {
         self.resize(self.len().max(length), 0);
     }
 }

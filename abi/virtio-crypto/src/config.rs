@@ -56,11 +56,11 @@ impl Config {
     /// Encodes all [`LENGTH`](Self::LENGTH) bytes.
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(Self::LENGTH);
-        bytes.words(&[self.status, self.max_dataqueues, self.services]);
+        bytes.put_words(&[self.status, self.max_dataqueues, self.services]);
         bytes.extend(self.ciphers.to_le_bytes());
-        bytes.words(&[self.hashes]);
+        bytes.put_words(&[self.hashes]);
         bytes.extend(self.macs.to_le_bytes());
-        bytes.words(&[self.aeads, self.max_cipher_key_len, self.max_auth_key_len, self.akciphers]);
+        bytes.put_words(&[self.aeads, self.max_cipher_key_len, self.max_auth_key_len, self.akciphers]);
         bytes.extend(self.max_size.to_le_bytes());
         bytes
     }

@@ -9,11 +9,11 @@ use crate::session::{Aead, Akcipher, Direction, Hash, Mac, Session, read_symmetr
 use crate::{Error, Features, Status};
 
 /// Bytes of the header.
-pub const HEADER: usize = 16;
+pub const HEADER_LEN: usize = 16;
 /// Bytes of the fixed part with [`Features::LEGACY`].
-pub const LEGACY: usize = 56;
+pub const LEGACY_FIXED_LEN: usize = 56;
 /// Bytes that the device writes for a new session.
-pub const CREATED: usize = 16;
+pub const CREATED_LEN: usize = 16;
 
 /// `struct virtio_crypto_ctrl_header`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,10 +44,10 @@ impl Header {
         Ok(Self { opcode: reader.u32()?, algo: reader.u32()?, flag: reader.u32()?, queue_id: reader.u32()? })
     }
 
-    /// Encodes all [`HEADER`] bytes.
+    /// Encodes all [`HEADER_LEN`] bytes.
     pub fn encode(&self) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(HEADER);
-        bytes.words(&[self.opcode, self.algo, self.flag, self.queue_id]);
+        let mut bytes = Vec::with_capacity(HEADER_LEN);
+        bytes.put_words(&[self.opcode, self.algo, self.flag, self.queue_id]);
         bytes
     }
 
@@ -58,14 +58,14 @@ impl Header {
             op::HASH_CREATE_SESSION => 8,
             op::MAC_CREATE_SESSION => 16,
             op::AEAD_CREATE_SESSION => 24,
-            _ if self.destroys() => 8,
+            _ if self.is_destroy() => 8,
             other => return Err(Error::Operation(other)),
         };
-        Ok(if features.revision_1() { length } else { LEGACY })
+        Ok(if features.has_revision_1() { length } else { LEGACY_FIXED_LEN })
     }
 
     /// Returns true if the request destroys a session. The device then writes only one byte.
-    pub fn destroys(&self) -> bool {
+    pub fn is_destroy(&self) -> bool {
         matches!(
             self.opcode,
             op::CIPHER_DESTROY_SESSION
@@ -95,7 +95,7 @@ impl Request {
                 op: Direction::from_number(reader.u32()?)?,
             }),
             op::AKCIPHER_CREATE_SESSION => Session::Akcipher(Akcipher::read(reader)?),
-            _ if header.destroys() => return reader.u64().map(Self::Destroy),
+            _ if header.is_destroy() => return reader.u64().map(Self::Destroy),
             other => return Err(Error::Operation(other)),
         }))
     }
@@ -110,24 +110,24 @@ impl Request {
         let mut bytes = header.encode();
         match self {
             Self::Create(session @ (Session::Cipher(_) | Session::Chain(_))) => write_symmetric(session, &mut bytes),
-            Self::Create(Session::Hash(hash)) => bytes.words(&[hash.algo, hash.result_len]),
-            Self::Create(Session::Mac(mac)) => bytes.words(&[mac.algo, mac.result_len, mac.key_len, 0]),
+            Self::Create(Session::Hash(hash)) => bytes.put_words(&[hash.algo, hash.result_len]),
+            Self::Create(Session::Mac(mac)) => bytes.put_words(&[mac.algo, mac.result_len, mac.key_len, 0]),
             Self::Create(Session::Aead(aead)) => {
-                bytes.words(&[aead.algo, aead.key_len, aead.tag_len, aead.aad_len, aead.op as u32, 0]);
+                bytes.put_words(&[aead.algo, aead.key_len, aead.tag_len, aead.aad_len, aead.op as u32, 0]);
             }
             Self::Create(Session::Akcipher(akcipher)) => akcipher.write(&mut bytes),
             Self::Destroy(session) => bytes.extend(session.to_le_bytes()),
         }
         // All opcodes above have a length.
-        bytes.fill(HEADER + header.fixed_length(features).unwrap_or(LEGACY));
+        bytes.pad_to(HEADER_LEN + header.fixed_length(features).unwrap_or(LEGACY_FIXED_LEN));
         bytes
     }
 }
 
 /// Encodes `struct virtio_crypto_session_input`, the answer of the device for a new session. The number is valid only with
 /// [`Status::Ok`].
-pub fn encode_created(session: u64, status: Status) -> [u8; CREATED] {
-    let mut bytes = [0; CREATED];
+pub fn encode_created(session: u64, status: Status) -> [u8; CREATED_LEN] {
+    let mut bytes = [0; CREATED_LEN];
     bytes[..8].copy_from_slice(&session.to_le_bytes());
     bytes[8..12].copy_from_slice(&u32::from(status as u8).to_le_bytes());
     bytes

@@ -11,9 +11,9 @@ use crate::session::{Aead, Akcipher, Direction, Hash, Mac, Session, read_statele
 use crate::{Error, Features};
 
 /// Bytes of the header.
-pub const HEADER: usize = 24;
+pub const HEADER_LEN: usize = 24;
 /// Bytes of the fixed part with [`Features::LEGACY`].
-pub const LEGACY: usize = 48;
+pub const LEGACY_FIXED_LEN: usize = 48;
 
 /// `struct virtio_crypto_op_header`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,60 +34,60 @@ pub struct Request {
     /// The parameters of a request without a session.
     pub session_parameters: Option<Session>,
     /// The lengths of the operands.
-    pub lengths: Data,
-    /// True for the form of [`Features::stateless`], even if the request names a session. In this form, a chain's associated data precede
-    /// its source. In the other form they follow the source.
-    pub stateless_form: bool,
+    pub lengths: OperandLengths,
+    /// True for the form of [`Features::has_stateless_mode`], even if the request names a session. In this form, a chain's associated data
+    /// precede its source. In the other form they follow the source.
+    pub is_stateless_form: bool,
 }
 
 /// Lengths and offsets of operands in bytes, by service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Data {
+pub enum OperandLengths {
     /// `struct virtio_crypto_cipher_para`.
     Cipher {
         /// The length of the IV, the counter or the tweak.
-        iv: u32,
+        iv_len: u32,
         /// The length of the input.
-        source: u32,
+        source_len: u32,
         /// The length of the space for the output.
-        destination: u32,
+        destination_len: u32,
     },
     /// `struct virtio_crypto_alg_chain_data_para`.
     Chain(Chain),
     /// `struct virtio_crypto_hash_para`.
     Hash {
         /// The length of the message.
-        source: u32,
+        source_len: u32,
         /// The length of the digest.
-        result: u32,
+        result_len: u32,
     },
     /// `struct virtio_crypto_mac_para`.
     Mac {
         /// The length of the message.
-        source: u32,
+        source_len: u32,
         /// The length of the MAC.
-        result: u32,
+        result_len: u32,
     },
     /// `struct virtio_crypto_aead_para`.
     Aead {
         /// The length of the nonce.
-        iv: u32,
+        iv_len: u32,
         /// The length of the associated data.
-        aad: u32,
+        aad_len: u32,
         /// The length of the plaintext, or of ciphertext and tag.
-        source: u32,
+        source_len: u32,
         /// The length of the space for ciphertext and tag, or for the plaintext.
-        destination: u32,
+        destination_len: u32,
         /// The length of the tag; 0 stands for the session's [`tag_len`](crate::session::Aead::tag_len). Virtio 1.1 and Linux's header lack
         /// this field.
-        tag: u32,
+        tag_len: u32,
     },
     /// `struct virtio_crypto_akcipher_para`.
     Akcipher {
         /// The length of the input; in a verification, of the signature.
-        source: u32,
+        source_len: u32,
         /// The length of the space for the result; in a verification, of the signed data, which are a second input.
-        destination: u32,
+        destination_len: u32,
     },
 }
 
@@ -95,11 +95,11 @@ pub enum Data {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Chain {
     /// The length of the IV.
-    pub iv: u32,
+    pub iv_len: u32,
     /// The length of the input.
-    pub source: u32,
+    pub source_len: u32,
     /// The length of the space for the output, without the digest.
-    pub destination: u32,
+    pub destination_len: u32,
     /// The offset of the cipher's part in the source.
     pub cipher_start: u32,
     /// The length of the cipher's part.
@@ -109,9 +109,9 @@ pub struct Chain {
     /// The length of the digest's part.
     pub hash_len: u32,
     /// The length of the associated data.
-    pub aad: u32,
+    pub aad_len: u32,
     /// The length of the digest.
-    pub result: u32,
+    pub result_len: u32,
 }
 
 /// The places of the operands in the variable part, relative to its start. The guest chooses the lengths, whose sum may exceed 32 bits.
@@ -140,12 +140,12 @@ impl Header {
         Ok(Self { opcode, algo, session_id, flag })
     }
 
-    /// Encodes all [`HEADER`] bytes.
+    /// Encodes all [`HEADER_LEN`] bytes.
     pub fn encode(&self) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(HEADER);
-        bytes.words(&[self.opcode, self.algo]);
+        let mut bytes = Vec::with_capacity(HEADER_LEN);
+        bytes.put_words(&[self.opcode, self.algo]);
         bytes.extend(self.session_id.to_le_bytes());
-        bytes.words(&[self.flag, 0]);
+        bytes.put_words(&[self.flag, 0]);
         bytes
     }
 
@@ -154,10 +154,10 @@ impl Header {
         self.opcode >> 8
     }
 
-    /// Returns true if this request names no session. A device should reject such a request unless [`Features::stateless`] returns true for
-    /// the request's service.
+    /// Returns true if this request names no session. A device should reject such a request unless [`Features::has_stateless_mode`] returns
+    /// true for the request's service.
     pub fn is_stateless(&self, features: Features) -> bool {
-        features.revision_1() && self.flag & FLAG_SESSION_MODE == 0
+        features.has_revision_1() && self.flag & FLAG_SESSION_MODE == 0
     }
 
     /// Returns the number of bytes of the fixed part, which follows the header.
@@ -169,9 +169,9 @@ impl Header {
             op::AKCIPHER_ENCRYPT | op::AKCIPHER_DECRYPT | op::AKCIPHER_SIGN | op::AKCIPHER_VERIFY => (8, 28),
             other => return Err(Error::Operation(other)),
         };
-        Ok(match features.revision_1() {
-            false => LEGACY,
-            true if features.stateless(self.service()) => stateless,
+        Ok(match features.has_revision_1() {
+            false => LEGACY_FIXED_LEN,
+            true if features.has_stateless_mode(self.service()) => stateless,
             true => regular,
         })
     }
@@ -180,7 +180,7 @@ impl Header {
 impl Request {
     /// Parses the fixed part. Ignores bytes after its structure.
     pub fn parse(header: &Header, fixed: &[u8], features: Features) -> Result<Self, Error> {
-        if features.stateless(header.service()) {
+        if features.has_stateless_mode(header.service()) {
             return Self::parse_stateless(header, fixed, header.is_stateless(features));
         }
         let reader = &mut Reader(fixed);
@@ -189,17 +189,18 @@ impl Request {
                 let mut parameters = Reader(reader.take(40)?);
                 match reader.u32()? {
                     sym_op::CIPHER => read_cipher(&mut parameters)?,
-                    sym_op::ALGORITHM_CHAINING => Data::Chain(Chain::read(&mut parameters)?),
+                    sym_op::ALGORITHM_CHAINING => OperandLengths::Chain(Chain::read(&mut parameters)?),
                     _ => return Err(Error::Value("op_type")),
                 }
             }
             op::AEAD_ENCRYPT | op::AEAD_DECRYPT => {
-                let (iv, aad, source, destination) = (reader.u32()?, reader.u32()?, reader.u32()?, reader.u32()?);
-                Data::Aead { iv, aad, source, destination, tag: reader.u32()? }
+                let (iv_len, aad_len, source_len, destination_len) =
+                    (reader.u32()?, reader.u32()?, reader.u32()?, reader.u32()?);
+                OperandLengths::Aead { iv_len, aad_len, source_len, destination_len, tag_len: reader.u32()? }
             }
             other => read_pair(other, reader)?,
         };
-        Ok(Self { session_parameters: None, lengths, stateless_form: false })
+        Ok(Self { session_parameters: None, lengths, is_stateless_form: false })
     }
 
     /// Parses the stateless form. Skips the session parameters if the request names a session and so does not use them.
@@ -215,29 +216,33 @@ impl Request {
                     ),
                     sym_op::ALGORITHM_CHAINING => {
                         let session_parameters = read_parameters(parameters, is_stateless, 32, read_stateless_chain)?;
-                        (session_parameters, Data::Chain(Chain::read(parameters)?))
+                        (session_parameters, OperandLengths::Chain(Chain::read(parameters)?))
                     }
                     _ => return Err(Error::Value("op_type")),
                 }
             }
             op::HASH => {
-                let (algo, source, result) = (reader.u32()?, reader.u32()?, reader.u32()?);
-                (Some(Session::Hash(Hash { algo, result_len: result })), Data::Hash { source, result })
+                let (algo, source_len, result_len) = (reader.u32()?, reader.u32()?, reader.u32()?);
+                (Some(Session::Hash(Hash { algo, result_len })), OperandLengths::Hash { source_len, result_len })
             }
             op::MAC => {
-                let (algo, key_len, source, result) = (reader.u32()?, reader.u32()?, reader.u32()?, reader.u32()?);
-                (Some(Session::Mac(Mac { algo, result_len: result, key_len })), Data::Mac { source, result })
+                let (algo, key_len, source_len, result_len) =
+                    (reader.u32()?, reader.u32()?, reader.u32()?, reader.u32()?);
+                (Some(Session::Mac(Mac { algo, result_len, key_len })), OperandLengths::Mac { source_len, result_len })
             }
             op::AEAD_ENCRYPT | op::AEAD_DECRYPT => {
                 let (algo, key_len, op) = (reader.u32()?, reader.u32()?, reader.u32()?);
-                let (iv, tag, aad) = (reader.u32()?, reader.u32()?, reader.u32()?);
-                let (source, destination) = (reader.u32()?, reader.u32()?);
+                let (iv_len, tag_len, aad_len) = (reader.u32()?, reader.u32()?, reader.u32()?);
+                let (source_len, destination_len) = (reader.u32()?, reader.u32()?);
                 let session = if is_stateless {
-                    Some(Aead { algo, key_len, tag_len: tag, aad_len: aad, op: Direction::from_number(op)? })
+                    Some(Aead { algo, key_len, tag_len, aad_len, op: Direction::from_number(op)? })
                 } else {
                     None
                 };
-                (session.map(Session::Aead), Data::Aead { iv, aad, source, destination, tag })
+                (
+                    session.map(Session::Aead),
+                    OperandLengths::Aead { iv_len, aad_len, source_len, destination_len, tag_len },
+                )
             }
             other => {
                 let session_parameters =
@@ -245,52 +250,62 @@ impl Request {
                 (session_parameters, read_pair(other, reader)?)
             }
         };
-        Ok(Self { session_parameters: session_parameters.filter(|_| is_stateless), lengths, stateless_form: true })
+        Ok(Self { session_parameters: session_parameters.filter(|_| is_stateless), lengths, is_stateless_form: true })
     }
 
     /// Encodes the header and the fixed part. Includes session parameters only if the header names no session.
     pub fn encode(&self, header: &Header, features: Features) -> Vec<u8> {
         let mut bytes = header.encode();
         // Only tests encode an unknown opcode, whose length is not defined.
-        let end = HEADER + header.fixed_length(features).unwrap_or(LEGACY);
-        let stateless = features.stateless(header.service());
+        let end = HEADER_LEN + header.fixed_length(features).unwrap_or(LEGACY_FIXED_LEN);
+        let stateless = features.has_stateless_mode(header.service());
         let session_parameters =
             self.session_parameters.as_ref().filter(|_| stateless && header.is_stateless(features));
         let symmetric = if stateless { 72 } else { 40 };
         match session_parameters {
-            Some(Session::Cipher(cipher)) => bytes.words(&[cipher.algo, cipher.key_len, cipher.op as u32]),
+            Some(Session::Cipher(cipher)) => bytes.put_words(&[cipher.algo, cipher.key_len, cipher.op as u32]),
             Some(Session::Chain(chain)) => {
-                bytes.words(&[chain.order as u32, chain.aad_len]);
-                bytes.words(&[chain.cipher.algo, chain.cipher.key_len, chain.cipher.op as u32]);
-                bytes.words(&[chain.hash_algo, chain.auth_key_len, chain.hash_mode as u32]);
+                bytes.put_words(&[chain.order as u32, chain.aad_len]);
+                bytes.put_words(&[chain.cipher.algo, chain.cipher.key_len, chain.cipher.op as u32]);
+                bytes.put_words(&[chain.hash_algo, chain.auth_key_len, chain.hash_mode as u32]);
             }
-            Some(Session::Hash(hash)) => bytes.words(&[hash.algo]),
-            Some(Session::Mac(mac)) => bytes.words(&[mac.algo, mac.key_len]),
-            Some(Session::Aead(aead)) => bytes.words(&[aead.algo, aead.key_len, aead.op as u32]),
+            Some(Session::Hash(hash)) => bytes.put_words(&[hash.algo]),
+            Some(Session::Mac(mac)) => bytes.put_words(&[mac.algo, mac.key_len]),
+            Some(Session::Aead(aead)) => bytes.put_words(&[aead.algo, aead.key_len, aead.op as u32]),
             Some(Session::Akcipher(akcipher)) => akcipher.write(&mut bytes),
-            None if stateless => bytes.fill(HEADER + self.lengths.parameters()),
+            None if stateless => bytes.pad_to(HEADER_LEN + self.lengths.parameters()),
             None => {}
         }
         match self.lengths {
-            Data::Cipher { iv, source, destination } => {
-                bytes.words(&[iv, source, destination]);
-                bytes.fill(HEADER + symmetric);
-                bytes.words(&[sym_op::CIPHER]);
+            OperandLengths::Cipher { iv_len, source_len, destination_len } => {
+                bytes.put_words(&[iv_len, source_len, destination_len]);
+                bytes.pad_to(HEADER_LEN + symmetric);
+                bytes.put_words(&[sym_op::CIPHER]);
             }
-            Data::Chain(chain) => {
-                bytes.words(&[chain.iv, chain.source, chain.destination, chain.cipher_start, chain.cipher_len]);
-                bytes.words(&[chain.hash_start, chain.hash_len, chain.aad, chain.result, 0]);
-                bytes.fill(HEADER + symmetric);
-                bytes.words(&[sym_op::ALGORITHM_CHAINING]);
+            OperandLengths::Chain(chain) => {
+                bytes.put_words(&[
+                    chain.iv_len,
+                    chain.source_len,
+                    chain.destination_len,
+                    chain.cipher_start,
+                    chain.cipher_len,
+                ]);
+                bytes.put_words(&[chain.hash_start, chain.hash_len, chain.aad_len, chain.result_len, 0]);
+                bytes.pad_to(HEADER_LEN + symmetric);
+                bytes.put_words(&[sym_op::ALGORITHM_CHAINING]);
             }
-            Data::Hash { source, result } | Data::Mac { source, result } => bytes.words(&[source, result]),
-            Data::Aead { iv, aad, source, destination, tag } if stateless => {
-                bytes.words(&[iv, tag, aad, source, destination]);
+            OperandLengths::Hash { source_len, result_len } | OperandLengths::Mac { source_len, result_len } => {
+                bytes.put_words(&[source_len, result_len]);
             }
-            Data::Aead { iv, aad, source, destination, tag } => bytes.words(&[iv, aad, source, destination, tag]),
-            Data::Akcipher { source, destination } => bytes.words(&[source, destination]),
+            OperandLengths::Aead { iv_len, aad_len, source_len, destination_len, tag_len } if stateless => {
+                bytes.put_words(&[iv_len, tag_len, aad_len, source_len, destination_len]);
+            }
+            OperandLengths::Aead { iv_len, aad_len, source_len, destination_len, tag_len } => {
+                bytes.put_words(&[iv_len, aad_len, source_len, destination_len, tag_len]);
+            }
+            OperandLengths::Akcipher { source_len, destination_len } => bytes.put_words(&[source_len, destination_len]),
         }
-        bytes.fill(end);
+        bytes.pad_to(end);
         bytes
     }
 
@@ -307,18 +322,23 @@ impl Request {
             (parts.key, parts.auth_key) = (next(session_parameters.key_len()), next(session_parameters.auth_key_len()));
         }
         match self.lengths {
-            Data::Cipher { iv, source, .. } => (parts.iv, parts.source) = (next(iv), next(source)),
-            Data::Chain(chain) if self.stateless_form => {
-                (parts.iv, parts.aad, parts.source) = (next(chain.iv), next(chain.aad), next(chain.source));
+            OperandLengths::Cipher { iv_len, source_len, .. } => {
+                (parts.iv, parts.source) = (next(iv_len), next(source_len));
             }
-            Data::Chain(Chain { iv, source, aad, .. }) | Data::Aead { iv, source, aad, .. } => {
-                (parts.iv, parts.source, parts.aad) = (next(iv), next(source), next(aad));
+            OperandLengths::Chain(chain) if self.is_stateless_form => {
+                (parts.iv, parts.aad, parts.source) = (next(chain.iv_len), next(chain.aad_len), next(chain.source_len));
             }
-            Data::Akcipher { source, destination } if header.opcode == op::AKCIPHER_VERIFY => {
-                (parts.source, parts.aad) = (next(source), next(destination));
+            OperandLengths::Chain(Chain { iv_len, source_len, aad_len, .. })
+            | OperandLengths::Aead { iv_len, source_len, aad_len, .. } => {
+                (parts.iv, parts.source, parts.aad) = (next(iv_len), next(source_len), next(aad_len));
             }
-            Data::Hash { source, .. } | Data::Mac { source, .. } | Data::Akcipher { source, .. } => {
-                parts.source = next(source);
+            OperandLengths::Akcipher { source_len, destination_len } if header.opcode == op::AKCIPHER_VERIFY => {
+                (parts.source, parts.aad) = (next(source_len), next(destination_len));
+            }
+            OperandLengths::Hash { source_len, .. }
+            | OperandLengths::Mac { source_len, .. }
+            | OperandLengths::Akcipher { source_len, .. } => {
+                parts.source = next(source_len);
             }
         }
         parts.length = end;
@@ -328,12 +348,12 @@ impl Request {
     /// Returns the numbers of bytes that the device may write before the status: the destination, then the digest.
     pub fn writable(&self, header: &Header) -> (u32, u32) {
         match self.lengths {
-            Data::Chain(chain) => (chain.destination, chain.result),
-            Data::Hash { result, .. } | Data::Mac { result, .. } => (0, result),
-            Data::Akcipher { .. } if header.opcode == op::AKCIPHER_VERIFY => (0, 0),
-            Data::Cipher { destination, .. } | Data::Aead { destination, .. } | Data::Akcipher { destination, .. } => {
-                (destination, 0)
-            }
+            OperandLengths::Chain(chain) => (chain.destination_len, chain.result_len),
+            OperandLengths::Hash { result_len, .. } | OperandLengths::Mac { result_len, .. } => (0, result_len),
+            OperandLengths::Akcipher { .. } if header.opcode == op::AKCIPHER_VERIFY => (0, 0),
+            OperandLengths::Cipher { destination_len, .. }
+            | OperandLengths::Aead { destination_len, .. }
+            | OperandLengths::Akcipher { destination_len, .. } => (destination_len, 0),
         }
     }
 }
@@ -349,24 +369,24 @@ fn read_parameters(
     is_stateless.then(|| read(&mut parameters)).transpose()
 }
 
-fn read_cipher(reader: &mut Reader<'_>) -> Result<Data, Error> {
-    Ok(Data::Cipher { iv: reader.u32()?, source: reader.u32()?, destination: reader.u32()? })
+fn read_cipher(reader: &mut Reader<'_>) -> Result<OperandLengths, Error> {
+    Ok(OperandLengths::Cipher { iv_len: reader.u32()?, source_len: reader.u32()?, destination_len: reader.u32()? })
 }
 
 /// Reads the operands of a service that has two lengths.
-fn read_pair(opcode: u32, reader: &mut Reader<'_>) -> Result<Data, Error> {
-    let (source, second) = (reader.u32()?, reader.u32()?);
+fn read_pair(opcode: u32, reader: &mut Reader<'_>) -> Result<OperandLengths, Error> {
+    let (source_len, second) = (reader.u32()?, reader.u32()?);
     Ok(match opcode {
-        op::HASH => Data::Hash { source, result: second },
-        op::MAC => Data::Mac { source, result: second },
+        op::HASH => OperandLengths::Hash { source_len, result_len: second },
+        op::MAC => OperandLengths::Mac { source_len, result_len: second },
         op::AKCIPHER_ENCRYPT | op::AKCIPHER_DECRYPT | op::AKCIPHER_SIGN | op::AKCIPHER_VERIFY => {
-            Data::Akcipher { source, destination: second }
+            OperandLengths::Akcipher { source_len, destination_len: second }
         }
         other => return Err(Error::Operation(other)),
     })
 }
 
-impl Data {
+impl OperandLengths {
     /// Returns the number of bytes of parameters before the lengths in the stateless form.
     fn parameters(&self) -> usize {
         match self {
@@ -382,15 +402,15 @@ impl Data {
 impl Chain {
     fn read(reader: &mut Reader<'_>) -> Result<Self, Error> {
         Ok(Self {
-            iv: reader.u32()?,
-            source: reader.u32()?,
-            destination: reader.u32()?,
+            iv_len: reader.u32()?,
+            source_len: reader.u32()?,
+            destination_len: reader.u32()?,
             cipher_start: reader.u32()?,
             cipher_len: reader.u32()?,
             hash_start: reader.u32()?,
             hash_len: reader.u32()?,
-            aad: reader.u32()?,
-            result: reader.u32()?,
+            aad_len: reader.u32()?,
+            result_len: reader.u32()?,
         })
     }
 }

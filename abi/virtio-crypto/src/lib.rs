@@ -35,7 +35,8 @@ pub use constants::Status;
 pub struct Features(u64);
 
 impl Features {
-    /// No features: every fixed part is padded to [`control::LEGACY`] or [`data::LEGACY`] bytes. Linux and QEMU support only this form.
+    /// No features: every fixed part is padded to [`control::LEGACY_FIXED_LEN`] or [`data::LEGACY_FIXED_LEN`] bytes. Linux and QEMU support
+    /// only this form.
     pub const LEGACY: Self = Self(0);
 
     /// Converts a mask with the bits of [`feature`](constants::feature).
@@ -44,15 +45,15 @@ impl Features {
     }
 
     /// Returns true if the length of a fixed part depends on the operation.
-    pub const fn revision_1(self) -> bool {
+    pub const fn has_revision_1(self) -> bool {
         self.0 >> constants::feature::REVISION_1 & 1 == 1
     }
 
     /// Returns true if requests of a service may name no session. Their fixed parts then have the stateless form, which includes the
     /// parameters of a session; [`data::Header::is_stateless`] says whether a request uses them. The stateless features require
     /// REVISION_1.
-    pub const fn stateless(self, service: u32) -> bool {
-        self.revision_1()
+    pub const fn has_stateless_mode(self, service: u32) -> bool {
+        self.has_revision_1()
             && service <= constants::service::AKCIPHER
             && self.0 >> (constants::feature::CIPHER_STATELESS_MODE + service) & 1 == 1
     }

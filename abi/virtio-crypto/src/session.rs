@@ -82,7 +82,7 @@ pub struct Chain {
     pub cipher: Cipher,
     /// The number of the digest or MAC, depending on [`hash_mode`](Self::hash_mode).
     pub hash_algo: u32,
-    /// Bytes of the digest or MAC. In a request without a session it is 0, and [`data::Chain::result`](crate::data::Chain::result) has the
+    /// Bytes of the digest or MAC. In a request without a session it is 0, and [`data::Chain::result_len`](crate::data::Chain::result_len) has the
     /// length.
     pub hash_result_len: u32,
     /// Bytes of the MAC's key; 0 for a digest.
@@ -230,19 +230,19 @@ pub(crate) fn write_symmetric(session: &Session, bytes: &mut Vec<u8>) {
     let start = bytes.len();
     let kind = match session {
         Session::Chain(chain) => {
-            bytes.words(&[chain.order as u32, chain.hash_mode as u32]);
-            bytes.words(&[chain.cipher.algo, chain.cipher.key_len, chain.cipher.op as u32, 0]);
-            bytes.words(&[chain.hash_algo, chain.hash_result_len, chain.auth_key_len, 0, chain.aad_len]);
+            bytes.put_words(&[chain.order as u32, chain.hash_mode as u32]);
+            bytes.put_words(&[chain.cipher.algo, chain.cipher.key_len, chain.cipher.op as u32, 0]);
+            bytes.put_words(&[chain.hash_algo, chain.hash_result_len, chain.auth_key_len, 0, chain.aad_len]);
             sym_op::ALGORITHM_CHAINING
         }
         Session::Cipher(cipher) => {
-            bytes.words(&[cipher.algo, cipher.key_len, cipher.op as u32]);
+            bytes.put_words(&[cipher.algo, cipher.key_len, cipher.op as u32]);
             sym_op::CIPHER
         }
         _ => sym_op::NONE,
     };
-    bytes.fill(start + 48);
-    bytes.words(&[kind, 0]);
+    bytes.pad_to(start + 48);
+    bytes.put_words(&[kind, 0]);
 }
 
 /// Reads the parameters of a cipher in a request without a session.
@@ -267,7 +267,7 @@ impl Akcipher {
 
     pub(crate) fn write(&self, bytes: &mut Vec<u8>) {
         let (algo, first, second) = self.algorithm.words();
-        bytes.words(&[algo, self.key_type as u32, self.key_len, first, second]);
+        bytes.put_words(&[algo, self.key_type as u32, self.key_len, first, second]);
     }
 }
 

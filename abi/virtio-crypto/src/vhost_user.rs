@@ -20,20 +20,20 @@ use crate::constants::sym_op;
 use crate::session::{Akcipher, Chain, Cipher, Direction, PublicKey, Session, hash_mode, key_type, order};
 
 /// VHOST_USER_CREATE_CRYPTO_SESSION. The answer is the payload of the message with the number of the session filled in.
-pub const CREATE: u32 = 26;
+pub const CREATE_CRYPTO_SESSION: u32 = 26;
 /// VHOST_USER_CLOSE_CRYPTO_SESSION: the session's number, 8 bytes.
-pub const CLOSE: u32 = 27;
+pub const CLOSE_CRYPTO_SESSION: u32 = 27;
 /// VHOST_USER_PROTOCOL_F_CRYPTO_SESSION: the front end sends these messages.
 pub const PROTOCOL_F_CRYPTO_SESSION: u32 = 7;
 /// The number in an answer if no session was created.
 pub const NO_SESSION: i64 = -1;
 
 /// Bytes for a cipher's key.
-const CIPHER_KEY: usize = 64;
+const CIPHER_KEY_SIZE: usize = 64;
 /// Bytes for a MAC's key.
-const AUTH_KEY: usize = 512;
+const AUTH_KEY_SIZE: usize = 512;
 /// Bytes for a public or private key.
-const PUBLIC_KEY: usize = 1024;
+const PUBLIC_KEY_SIZE: usize = 1024;
 
 /// The layout of the payload in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,10 +77,11 @@ impl Layout {
         match payload.len() {
             1072 => Ok(Self::Tagged),
             632 => {
-                let valid = |at: usize| payload[at..at + 2].iter().all(|byte| (1..=2).contains(byte));
+                let has_kind_and_direction = |at: usize| payload[at..at + 2].iter().all(|byte| (1..=2).contains(byte));
                 let operation = Reader(&payload[8..]).u32()?;
-                let shifted = operation == op::CIPHER_CREATE_SESSION && valid(36) && !valid(32);
-                Ok(if shifted { Self::Shifted } else { Self::Symmetric })
+                let is_shifted =
+                    operation == op::CIPHER_CREATE_SESSION && has_kind_and_direction(36) && !has_kind_and_direction(32);
+                Ok(if is_shifted { Self::Shifted } else { Self::Symmetric })
             }
             _ => Err(Error::Short),
         }
@@ -122,7 +123,7 @@ impl Create {
         };
         match operation {
             op::CIPHER_CREATE_SESSION => Self::parse_symmetric(layout, payload, reader),
-            op::AKCIPHER_CREATE_SESSION => Self::parse_public(layout, reader),
+            op::AKCIPHER_CREATE_SESSION => Self::parse_public_key(layout, reader),
             other => Err(Error::Operation(other)),
         }
     }
@@ -149,17 +150,17 @@ impl Create {
         };
         // The keys follow two pointers, which C compilers align.
         let mut keys = Reader(payload.get(56..).ok_or(Error::Short)?);
-        let key = read_key(keys.take(CIPHER_KEY)?, session.key_len())?;
-        let auth_key = read_key(keys.take(AUTH_KEY)?, session.auth_key_len())?;
+        let key = read_key(keys.take(CIPHER_KEY_SIZE)?, session.key_len())?;
+        let auth_key = read_key(keys.take(AUTH_KEY_SIZE)?, session.auth_key_len())?;
         Ok(Self { layout, session, key, auth_key })
     }
 
-    fn parse_public(layout: Layout, mut reader: Reader<'_>) -> Result<Self, Error> {
+    fn parse_public_key(layout: Layout, mut reader: Reader<'_>) -> Result<Self, Error> {
         let (algo, key_type, key_len) = (reader.u32()?, key_type(reader.u32()?)?, reader.u32()?);
         // Skips the padding before the pointer, and the pointer.
         reader.take(12)?;
         let algorithm = PublicKey::new(algo, reader.u32()?, reader.u32()?)?;
-        let key = read_key(reader.take(PUBLIC_KEY)?, key_len)?;
+        let key = read_key(reader.take(PUBLIC_KEY_SIZE)?, key_len)?;
         let session = Session::Akcipher(Akcipher { key_type, key_len, algorithm });
         Ok(Self { layout, session, key, auth_key: Zeroizing::default() })
     }
@@ -168,40 +169,40 @@ impl Create {
     /// keys in layouts of 632 bytes.
     pub fn encode(&self) -> Option<Zeroizing<Vec<u8>>> {
         let (operation, cipher, chain) = match (&self.session, self.layout) {
-            (Session::Akcipher(akcipher), Layout::Tagged) => return Some(self.encode_public(akcipher)),
+            (Session::Akcipher(akcipher), Layout::Tagged) => return Some(self.encode_public_key(akcipher)),
             (Session::Cipher(cipher), _) => (op::CIPHER_CREATE_SESSION, cipher, None),
             (Session::Chain(chain), _) => (op::CIPHER_CREATE_SESSION, &chain.cipher, Some(chain)),
             _ => return None,
         };
         let mut bytes = Zeroizing::new(Vec::with_capacity(self.layout.length()));
         match self.layout {
-            Layout::Symmetric => bytes.fill(8),
-            Layout::Shifted => bytes.words(&[0, 0, operation]),
-            Layout::Tagged => bytes.words(&[operation, 0]),
+            Layout::Symmetric => bytes.pad_to(8),
+            Layout::Shifted => bytes.put_words(&[0, 0, operation]),
+            Layout::Tagged => bytes.put_words(&[operation, 0]),
         }
-        bytes.words(&[cipher.algo, cipher.key_len]);
+        bytes.put_words(&[cipher.algo, cipher.key_len]);
         if let Some(chain) = chain {
-            bytes.words(&[chain.hash_algo, chain.hash_result_len, chain.auth_key_len, chain.aad_len]);
+            bytes.put_words(&[chain.hash_algo, chain.hash_result_len, chain.auth_key_len, chain.aad_len]);
             bytes.extend([2, cipher.op as u8, chain.hash_mode as u8, chain.order as u8]);
         } else {
-            bytes.words(&[0, 0, 0, 0]);
+            bytes.put_words(&[0, 0, 0, 0]);
             bytes.extend([1, cipher.op as u8, 0, 0]);
         }
-        bytes.fill(56);
-        bytes.extend(&self.key[..self.key.len().min(CIPHER_KEY)]);
-        bytes.fill(56 + CIPHER_KEY);
-        bytes.extend(&self.auth_key[..self.auth_key.len().min(AUTH_KEY)]);
-        bytes.fill(self.layout.length());
+        bytes.pad_to(56);
+        bytes.extend(&self.key[..self.key.len().min(CIPHER_KEY_SIZE)]);
+        bytes.pad_to(56 + CIPHER_KEY_SIZE);
+        bytes.extend(&self.auth_key[..self.auth_key.len().min(AUTH_KEY_SIZE)]);
+        bytes.pad_to(self.layout.length());
         Some(bytes)
     }
 
-    fn encode_public(&self, akcipher: &Akcipher) -> Zeroizing<Vec<u8>> {
+    fn encode_public_key(&self, akcipher: &Akcipher) -> Zeroizing<Vec<u8>> {
         let mut bytes = Zeroizing::new(Vec::with_capacity(Layout::Tagged.length()));
         let (algo, first, second) = akcipher.algorithm.words();
-        bytes.words(&[op::AKCIPHER_CREATE_SESSION, 0, algo, akcipher.key_type as u32, akcipher.key_len]);
-        bytes.words(&[0, 0, 0, first, second]);
-        bytes.extend(&self.key[..self.key.len().min(PUBLIC_KEY)]);
-        bytes.fill(Layout::Tagged.length());
+        bytes.put_words(&[op::AKCIPHER_CREATE_SESSION, 0, algo, akcipher.key_type as u32, akcipher.key_len]);
+        bytes.put_words(&[0, 0, 0, first, second]);
+        bytes.extend(&self.key[..self.key.len().min(PUBLIC_KEY_SIZE)]);
+        bytes.pad_to(Layout::Tagged.length());
         bytes
     }
 }

@@ -43,14 +43,14 @@ fn sessions_round_trip() {
             let request = control::Request::Create(session);
             let bytes = request.encode(0, features);
             let header = control::Header::parse(&bytes).unwrap();
-            assert_eq!(bytes.len(), control::HEADER + header.fixed_length(features).unwrap());
-            assert_eq!(control::Request::parse(&header, &bytes[control::HEADER..]), Ok(request));
+            assert_eq!(bytes.len(), control::HEADER_LEN + header.fixed_length(features).unwrap());
+            assert_eq!(control::Request::parse(&header, &bytes[control::HEADER_LEN..]), Ok(request));
         }
         for service in service::CIPHER..=service::AKCIPHER {
             let bytes = control::Request::Destroy(7).encode(service, features);
             let header = control::Header::parse(&bytes).unwrap();
-            assert!(header.destroys() && header.opcode >> 8 == service);
-            let destroy = control::Request::parse(&header, &bytes[control::HEADER..]);
+            assert!(header.is_destroy() && header.opcode >> 8 == service);
+            let destroy = control::Request::parse(&header, &bytes[control::HEADER_LEN..]);
             assert_eq!(destroy, Ok(control::Request::Destroy(7)));
         }
     }
@@ -58,32 +58,37 @@ fn sessions_round_trip() {
 }
 
 /// Returns for each service an operation, its lengths, and the parameters of a request without a session.
-fn requests() -> Vec<(u32, data::Data, Session)> {
+fn requests() -> Vec<(u32, data::OperandLengths, Session)> {
     let chain = data::Chain {
-        iv: 16,
-        source: 100,
-        destination: 101,
+        iv_len: 16,
+        source_len: 100,
+        destination_len: 101,
         cipher_start: 1,
         cipher_len: 2,
         hash_start: 3,
         hash_len: 4,
-        aad: 22,
-        result: 20,
+        aad_len: 22,
+        result_len: 20,
     };
-    let aead = data::Data::Aead { iv: 12, aad: 13, source: 100, destination: 112, tag: 12 };
+    let aead =
+        data::OperandLengths::Aead { iv_len: 12, aad_len: 13, source_len: 100, destination_len: 112, tag_len: 12 };
     let key = sessions().into_iter().find(|session| matches!(session, Session::Akcipher(_))).unwrap();
     vec![
         (
             operation::CIPHER_DECRYPT,
-            data::Data::Cipher { iv: 16, source: 100, destination: 101 },
+            data::OperandLengths::Cipher { iv_len: 16, source_len: 100, destination_len: 101 },
             Session::Cipher(CIPHER),
         ),
-        (operation::CIPHER_ENCRYPT, data::Data::Chain(chain), Session::Chain(Chain { hash_result_len: 0, ..CHAIN })),
-        (operation::HASH, data::Data::Hash { source: 100, result: 32 }, sessions()[3]),
-        (operation::MAC, data::Data::Mac { source: 100, result: 32 }, sessions()[4]),
+        (
+            operation::CIPHER_ENCRYPT,
+            data::OperandLengths::Chain(chain),
+            Session::Chain(Chain { hash_result_len: 0, ..CHAIN }),
+        ),
+        (operation::HASH, data::OperandLengths::Hash { source_len: 100, result_len: 32 }, sessions()[3]),
+        (operation::MAC, data::OperandLengths::Mac { source_len: 100, result_len: 32 }, sessions()[4]),
         (operation::AEAD_ENCRYPT, aead, sessions()[5]),
-        (operation::AKCIPHER_SIGN, data::Data::Akcipher { source: 32, destination: 256 }, key),
-        (operation::AKCIPHER_VERIFY, data::Data::Akcipher { source: 256, destination: 32 }, key),
+        (operation::AKCIPHER_SIGN, data::OperandLengths::Akcipher { source_len: 32, destination_len: 256 }, key),
+        (operation::AKCIPHER_VERIFY, data::OperandLengths::Akcipher { source_len: 256, destination_len: 32 }, key),
     ]
 }
 
@@ -97,11 +102,15 @@ fn requests_round_trip() {
             (STATELESS, 0, Some(session)),
         ] {
             let header = data::Header { opcode, algo: 5, session_id: 6, flag };
-            let request = data::Request { session_parameters, lengths, stateless_form: features == STATELESS };
+            let request = data::Request { session_parameters, lengths, is_stateless_form: features == STATELESS };
             let bytes = request.encode(&header, features);
             assert_eq!(data::Header::parse(&bytes), Ok(header));
-            assert_eq!(bytes.len(), data::HEADER + header.fixed_length(features).unwrap());
-            assert_eq!(data::Request::parse(&header, &bytes[data::HEADER..], features), Ok(request), "{features:?}");
+            assert_eq!(bytes.len(), data::HEADER_LEN + header.fixed_length(features).unwrap());
+            assert_eq!(
+                data::Request::parse(&header, &bytes[data::HEADER_LEN..], features),
+                Ok(request),
+                "{features:?}"
+            );
         }
     }
 }
@@ -110,8 +119,8 @@ fn requests_round_trip() {
 fn parts_have_the_order_of_the_specification() {
     let header = |opcode| data::Header { opcode, algo: 0, session_id: 0, flag: 0 };
     let [cipher, chain, .., verify] = &requests()[..] else { unreachable!() };
-    let places = |request: &(u32, data::Data, Session), session_parameters| {
-        data::Request { session_parameters, lengths: request.1, stateless_form: session_parameters.is_some() }
+    let places = |request: &(u32, data::OperandLengths, Session), session_parameters| {
+        data::Request { session_parameters, lengths: request.1, is_stateless_form: session_parameters.is_some() }
             .readable(&header(request.0))
     };
     let session = places(chain, None);
@@ -121,8 +130,8 @@ fn parts_have_the_order_of_the_specification() {
     assert_eq!((stateless.aad, stateless.source, stateless.length), (53..75, 75..175, 175));
     let verification = places(verify, None);
     assert_eq!((verification.source, verification.aad, verification.length), (0..256, 256..288, 288));
-    let writable = |request: &(u32, data::Data, Session)| {
-        data::Request { session_parameters: None, lengths: request.1, stateless_form: false }
+    let writable = |request: &(u32, data::OperandLengths, Session)| {
+        data::Request { session_parameters: None, lengths: request.1, is_stateless_form: false }
             .writable(&header(request.0))
     };
     assert_eq!((writable(cipher), writable(chain), writable(verify)), ((101, 0), (101, 20), (0, 0)));
@@ -130,9 +139,15 @@ fn parts_have_the_order_of_the_specification() {
 
 #[test]
 fn lengths_of_four_gibibytes_do_not_wrap() {
-    let lengths = data::Data::Aead { iv: u32::MAX, aad: u32::MAX, source: u32::MAX, destination: 0, tag: 0 };
+    let lengths = data::OperandLengths::Aead {
+        iv_len: u32::MAX,
+        aad_len: u32::MAX,
+        source_len: u32::MAX,
+        destination_len: 0,
+        tag_len: 0,
+    };
     let header = data::Header { opcode: operation::AEAD_ENCRYPT, algo: 0, session_id: 0, flag: 0 };
-    let parts = data::Request { session_parameters: None, lengths, stateless_form: false }.readable(&header);
+    let parts = data::Request { session_parameters: None, lengths, is_stateless_form: false }.readable(&header);
     assert_eq!(parts.length, 3 * u64::from(u32::MAX));
 }
 
@@ -141,11 +156,12 @@ fn truncated_or_unknown_input_is_an_error() {
     for (opcode, lengths, session) in requests() {
         for (flag, session_parameters) in [(FLAG_SESSION_MODE, None), (0, Some(session))] {
             let header = data::Header { opcode, algo: 0, session_id: 0, flag };
-            let bytes = data::Request { session_parameters, lengths, stateless_form: true }.encode(&header, STATELESS);
+            let bytes =
+                data::Request { session_parameters, lengths, is_stateless_form: true }.encode(&header, STATELESS);
             // The last two words of a chain or an AEAD are reserved.
-            let needed = bytes.len() - data::HEADER - 8;
+            let needed = bytes.len() - data::HEADER_LEN - 8;
             for length in 0..needed.min(8) {
-                let cut = data::Request::parse(&header, &bytes[data::HEADER..data::HEADER + length], STATELESS);
+                let cut = data::Request::parse(&header, &bytes[data::HEADER_LEN..data::HEADER_LEN + length], STATELESS);
                 assert_eq!(cut, Err(Error::Short), "{opcode:#x}");
             }
         }
@@ -157,11 +173,11 @@ fn truncated_or_unknown_input_is_an_error() {
         let header = control::Header { opcode, algo: 0, flag: 0, queue_id: 0 };
         assert_eq!(control::Request::parse(&header, &[0; 56]), Err(Error::Operation(opcode)));
     }
-    for (at, field) in [(control::HEADER + 8, "op"), (control::HEADER + 48, "op_type")] {
+    for (at, field) in [(control::HEADER_LEN + 8, "op"), (control::HEADER_LEN + 48, "op_type")] {
         let mut bytes = control::Request::Create(Session::Cipher(CIPHER)).encode(0, Features::LEGACY);
         bytes[at] = 9;
         let header = control::Header::parse(&bytes).unwrap();
-        assert_eq!(control::Request::parse(&header, &bytes[control::HEADER..]), Err(Error::Value(field)));
+        assert_eq!(control::Request::parse(&header, &bytes[control::HEADER_LEN..]), Err(Error::Value(field)));
     }
 }
 

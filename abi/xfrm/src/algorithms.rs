@@ -57,7 +57,7 @@ pub struct CipherRow {
     /// The name in Linux.
     pub name: &'static str,
     /// The older name, which is also accepted.
-    pub old: Option<&'static str>,
+    pub old_name: Option<&'static str>,
     /// Key lengths, including the nonce, in bits.
     pub key_bits: &'static [u32],
 }
@@ -70,7 +70,7 @@ pub struct AuthenticationRow {
     /// The name in Linux.
     pub name: &'static str,
     /// The older name, which is also accepted.
-    pub old: Option<&'static str>,
+    pub old_name: Option<&'static str>,
     /// Bits of the tag if the message does not give its length. HMAC-SHA-256 has 96, although RFC 4868 specifies 128.
     pub default_icv_bits: u32,
     /// Bits of the whole tag.
@@ -122,14 +122,14 @@ pub const AEADS: &[AeadRow] = &[
 impl Cipher {
     /// Returns the row with this name, new or old.
     pub fn named(name: &str) -> Option<&'static CipherRow> {
-        CIPHERS.iter().find(|row| row.name == name || row.old == Some(name))
+        CIPHERS.iter().find(|row| row.name == name || row.old_name == Some(name))
     }
 }
 
 impl Authentication {
     /// Returns the row with this name, new or old.
     pub fn named(name: &str) -> Option<&'static AuthenticationRow> {
-        AUTHENTICATIONS.iter().find(|row| row.name == name || row.old == Some(name))
+        AUTHENTICATIONS.iter().find(|row| row.name == name || row.old_name == Some(name))
     }
 }
 
@@ -140,18 +140,18 @@ impl Aead {
     }
 }
 
-const fn cipher(id: Cipher, name: &'static str, old: Option<&'static str>, key_bits: &'static [u32]) -> CipherRow {
-    CipherRow { id, name, old, key_bits }
+const fn cipher(id: Cipher, name: &'static str, old_name: Option<&'static str>, key_bits: &'static [u32]) -> CipherRow {
+    CipherRow { id, name, old_name, key_bits }
 }
 
 const fn authentication(
     id: Authentication,
     name: &'static str,
-    old: Option<&'static str>,
+    old_name: Option<&'static str>,
     default_icv_bits: u32,
     full_icv_bits: u32,
 ) -> AuthenticationRow {
-    AuthenticationRow { id, name, old, default_icv_bits, full_icv_bits }
+    AuthenticationRow { id, name, old_name, default_icv_bits, full_icv_bits }
 }
 
 const fn aead(id: Aead, name: &'static str, key_bits: &'static [u32], icv_bits: &'static [u32]) -> AeadRow {

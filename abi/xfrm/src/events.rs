@@ -81,7 +81,7 @@ pub struct Expire {
     /// The SA.
     pub sa: Sa,
     /// The limit is hard: the SA has been deleted.
-    pub hard: bool,
+    pub is_hard: bool,
 }
 
 /// `struct xfrm_user_polexpire` and its attributes: a policy has reached a limit.
@@ -90,7 +90,7 @@ pub struct PolicyExpire {
     /// The policy.
     pub policy: Policy,
     /// The limit is hard: the policy has been deleted.
-    pub hard: bool,
+    pub is_hard: bool,
 }
 
 /// `struct xfrm_user_mapping`: an SA's peer has a new address or port behind its NAT.
@@ -320,7 +320,7 @@ pub struct SadInfo {
     /// The number of buckets in the hash table.
     pub buckets: u32,
     /// The most buckets that the hash table may have.
-    pub most_buckets: u32,
+    pub max_buckets: u32,
 }
 
 impl SadInfo {
@@ -330,7 +330,7 @@ impl SadInfo {
         for_each_attribute(reader.0, |kind, reader| {
             match kind {
                 number::SAD_CNT => info.count = reader.u32()?,
-                number::SAD_HINFO => (info.buckets, info.most_buckets) = (reader.u32()?, reader.u32()?),
+                number::SAD_HINFO => (info.buckets, info.max_buckets) = (reader.u32()?, reader.u32()?),
                 _ => {}
             }
             Ok(())
@@ -343,7 +343,7 @@ impl SadInfo {
         to.attribute(number::SAD_CNT, |to| to.u32(self.count));
         to.attribute(number::SAD_HINFO, |to| {
             to.u32(self.buckets);
-            to.u32(self.most_buckets);
+            to.u32(self.max_buckets);
         });
     }
 }

@@ -22,7 +22,7 @@
 //! | `events.rs` | notifications of a kernel (ACQUIRE, EXPIRE, MAPPING), and counters |
 //! | `message.rs` | all messages |
 //! | `algorithms.rs` | names of algorithms |
-//! | `private.rs` | messages between the preload library and the server |
+//! | `preload.rs` | messages between the preload library and the server |
 
 #![forbid(unsafe_code)]
 
@@ -35,7 +35,7 @@ mod message;
 mod netlink;
 mod parts;
 mod policy;
-pub mod private;
+pub mod preload;
 mod sa;
 
 pub use algorithms::{
@@ -50,8 +50,8 @@ pub use netlink::{Datagram, Frame, Frames, Header, frames};
 pub use parts::{Counters, Limits, Mark, Port, Prefix, Selector};
 pub use policy::{Action, Direction, Policy, PolicyRef, Template};
 pub use sa::{
-    AllocSpi, Encapsulation, Key, Keys, Mode, NamedAead, NamedAuthentication, NamedCipher, Offload, Replay, ReplayEsn,
-    Sa, SaId, SaRef, Stats,
+    AllocSpi, Encapsulation, Key, KeyVisibility, Mode, NamedAead, NamedAuthentication, NamedCipher, Offload, Replay,
+    ReplayEsn, Sa, SaId, SaRef, Stats,
 };
 
 /// The reason why a message is refused.

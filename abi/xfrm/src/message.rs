@@ -9,7 +9,7 @@ use crate::events::{
 use crate::netlink::{Datagram, Frame, Header, attributes};
 use crate::parts::{Mark, write_mark_and_interface};
 use crate::policy::{self, Policy, PolicyRef};
-use crate::sa::{self, AllocSpi, Keys, Sa, SaId, SaRef};
+use crate::sa::{self, AllocSpi, KeyVisibility, Sa, SaId, SaRef};
 
 /// A message of XFRM. Requests, answers and notifications share this type, because most of them share a layout.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,22 +82,22 @@ impl Message {
         Ok(match kind {
             message::NEWSA => Self::NewSa(Sa::parse(body)?.into()),
             message::UPDSA => Self::UpdSa(Sa::parse(body)?.into()),
-            message::DELSA => match find(body, sa::ID, number::SA)? {
+            message::DELSA => match find_last_attribute(body, sa::ID_SIZE, number::SA)? {
                 None => Self::DelSa(SaRef::parse(body)?),
                 Some(info) => {
                     let mut sa = Sa::parse_info(&mut Reader(info)).map_err(|_| Error::Attribute(number::SA))?;
-                    sa.parse_attributes(body.get(sa::ID..).unwrap_or_default())?;
+                    sa.parse_attributes(body.get(sa::ID_SIZE..).unwrap_or_default())?;
                     sa.unknown.retain(|&kind| kind != number::SA);
                     Self::SaDeleted(sa.into())
                 }
             },
-            message::GETSA if frame.header.dump() => Self::DumpSa(AddressFilter::parse(body)?),
+            message::GETSA if frame.header.is_dump() => Self::DumpSa(AddressFilter::parse(body)?),
             message::GETSA => Self::GetSa(SaRef::parse(body)?),
             message::FLUSHSA => Self::FlushSa(reader.u8()?),
             message::ALLOCSPI => Self::AllocSpi(AllocSpi::parse(body)?.into()),
             message::NEWPOLICY => Self::NewPolicy(Policy::parse(body)?.into()),
             message::UPDPOLICY => Self::UpdPolicy(Policy::parse(body)?.into()),
-            message::DELPOLICY => match find(body, PolicyRef::SIZE, number::POLICY)? {
+            message::DELPOLICY => match find_last_attribute(body, PolicyRef::SIZE, number::POLICY)? {
                 None => Self::DelPolicy(PolicyRef::parse(body)?),
                 Some(info) => {
                     let policy = Policy::parse_info(&mut Reader(info));
@@ -107,7 +107,7 @@ impl Message {
                     Self::PolicyDeleted(policy.into())
                 }
             },
-            message::GETPOLICY if frame.header.dump() => Self::DumpPolicy,
+            message::GETPOLICY if frame.header.is_dump() => Self::DumpPolicy,
             message::GETPOLICY => Self::GetPolicy(PolicyRef::parse(body)?),
             message::FLUSHPOLICY => Self::FlushPolicy { kind: policy_kind(body)? },
             message::GETSADINFO => Self::GetSadInfo(reader.u32()?),
@@ -121,17 +121,17 @@ impl Message {
             message::ACQUIRE => Self::Acquire(Acquire::parse(body)?.into()),
             message::EXPIRE => {
                 let sa = Sa::parse_info(&mut reader)?;
-                let hard = hard(&mut reader)?;
+                let is_hard = read_is_hard(&mut reader)?;
                 let mut attributes = Sa::new(sa.id, sa.source);
                 attributes.parse_attributes(reader.0)?;
                 let Sa { mark, interface_id, direction, .. } = attributes;
-                Self::Expire(Expire { sa: Sa { mark, interface_id, direction, ..sa }, hard }.into())
+                Self::Expire(Expire { sa: Sa { mark, interface_id, direction, ..sa }, is_hard }.into())
             }
             message::POLEXPIRE => {
                 let mut policy = Policy::parse_info(&mut reader)?;
-                let hard = hard(&mut reader)?;
+                let is_hard = read_is_hard(&mut reader)?;
                 policy.parse_attributes(reader.0)?;
-                Self::PolicyExpire(PolicyExpire { policy, hard }.into())
+                Self::PolicyExpire(PolicyExpire { policy, is_hard }.into())
             }
             message::MAPPING => Self::Mapping(Mapping::parse(body)?),
             message::REPORT | message::MIGRATE => return Err(Error::Unsupported(kind)),
@@ -201,13 +201,13 @@ impl Message {
 impl Datagram {
     /// Appends `message` with `flags`, `sequence` and `port` of a header. [`Message::DumpSa`] and [`Message::DumpPolicy`] need
     /// NLM_F_DUMP among the flags, which alone distinguishes them from requests for one entry.
-    pub fn push(&mut self, message: &Message, flags: u16, sequence: u32, port: u32, keys: Keys) {
+    pub fn push(&mut self, message: &Message, flags: u16, sequence: u32, port: u32, keys: KeyVisibility) {
         self.begin(Header { kind: message.kind(), flags, sequence, port });
         self.write(message, keys);
         self.end();
     }
 
-    fn write(&mut self, message: &Message, keys: Keys) {
+    fn write(&mut self, message: &Message, keys: KeyVisibility) {
         match message {
             Message::NewSa(sa) | Message::UpdSa(sa) => {
                 sa.write_info(self);
@@ -247,14 +247,14 @@ impl Datagram {
             Message::Acquire(acquire) => acquire.write(self),
             Message::Expire(expire) => {
                 expire.sa.write_info(self);
-                self.u8(expire.hard.into());
-                self.zeros(HARD - 1);
+                self.u8(expire.is_hard.into());
+                self.zeros(HARD_SIZE - 1);
                 sa::attributes::write_names(&expire.sa, self);
             }
             Message::PolicyExpire(expire) => {
                 expire.policy.write_info(self);
-                self.u8(expire.hard.into());
-                self.zeros(HARD - 1);
+                self.u8(expire.is_hard.into());
+                self.zeros(HARD_SIZE - 1);
                 expire.policy.write_attributes(self);
             }
             Message::Mapping(mapping) => mapping.write(self),
@@ -263,16 +263,16 @@ impl Datagram {
 }
 
 /// Bytes that `hard` takes at the end of `struct xfrm_user_expire` and `struct xfrm_user_polexpire`.
-const HARD: usize = padded(1);
+const HARD_SIZE: usize = padded(1);
 
-fn hard(reader: &mut Reader<'_>) -> Result<bool, Error> {
-    let hard = reader.u8()? != 0;
-    reader.skip(HARD - 1)?;
-    Ok(hard)
+fn read_is_hard(reader: &mut Reader<'_>) -> Result<bool, Error> {
+    let is_hard = reader.u8()? != 0;
+    reader.skip(HARD_SIZE - 1)?;
+    Ok(is_hard)
 }
 
 /// Returns the content of the last attribute `kind` after a structure of `size` bytes.
-fn find(body: &[u8], size: usize, kind: u16) -> Result<Option<&[u8]>, Error> {
+fn find_last_attribute(body: &[u8], size: usize, kind: u16) -> Result<Option<&[u8]>, Error> {
     let mut found = None;
     for attribute in attributes(body.get(size..).ok_or(Error::Short)?) {
         let (number, content) = attribute?;

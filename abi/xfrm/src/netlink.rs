@@ -20,15 +20,15 @@ pub struct Header {
 }
 
 /// Bytes of `struct nlmsghdr`.
-pub(crate) const HEADER: usize = 16;
+pub(crate) const HEADER_SIZE: usize = 16;
 /// Bytes of `struct nlattr`.
-const ATTRIBUTE: usize = 4;
+const ATTRIBUTE_HEADER_SIZE: usize = 4;
 /// Bits of `nla_type` that are not flags.
 const TYPE_MASK: u16 = 0x3fff;
 
 impl Header {
     /// Returns whether all entries are requested.
-    pub const fn dump(&self) -> bool {
+    pub const fn is_dump(&self) -> bool {
         self.flags & flag::DUMP == flag::DUMP
     }
 
@@ -50,7 +50,7 @@ pub struct Frame<'a> {
 impl<'a> Frame<'a> {
     /// Returns the bytes after the header.
     pub fn body(&self) -> &'a [u8] {
-        &self.bytes[HEADER..]
+        &self.bytes[HEADER_SIZE..]
     }
 }
 
@@ -73,7 +73,7 @@ impl<'a> Iterator for Frames<'a> {
         let flags = reader.u16().ok()?;
         let sequence = reader.u32().ok()?;
         let port = reader.u32().ok()?;
-        if length < HEADER {
+        if length < HEADER_SIZE {
             return None;
         }
         let bytes = self.0.get(..length)?;
@@ -98,7 +98,7 @@ impl<'a> Iterator for Attributes<'a> {
         // Fewer bytes than a header are padding.
         let (Ok(length), Ok(kind)) = (reader.u16(), reader.u16()) else { return None };
         let (length, kind) = (length as usize, kind & TYPE_MASK);
-        let Some(content) = bytes.get(ATTRIBUTE..length) else { return Some(Err(Error::Attribute(kind))) };
+        let Some(content) = bytes.get(ATTRIBUTE_HEADER_SIZE..length) else { return Some(Err(Error::Attribute(kind))) };
         self.0 = bytes.get(aligned(length)..).unwrap_or_default();
         Some(Ok((kind, content)))
     }
@@ -159,7 +159,7 @@ impl Datagram {
         let Header { sequence, .. } = request.header;
         self.begin(Header { kind: message::ERROR, flags: flag::CAPPED | tlvs, sequence, port });
         self.u32(errno.unsigned_abs().wrapping_neg());
-        self.bytes(&request.bytes[..HEADER]);
+        self.bytes(&request.bytes[..HEADER_SIZE]);
         if let Some(text) = text {
             self.attribute(ERROR_TEXT, |content| {
                 content.bytes(text.split('\0').next().unwrap_or_default().as_bytes());

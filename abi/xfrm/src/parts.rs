@@ -61,7 +61,7 @@ pub struct Selector {
 }
 
 /// Bytes of `struct xfrm_selector`.
-pub(crate) const SELECTOR: usize = 56;
+pub(crate) const SELECTOR_SIZE: usize = 56;
 
 impl Selector {
     /// Returns a selector for all packets of a family.

@@ -154,7 +154,7 @@ pub struct Policy {
 }
 
 /// Bytes of `struct xfrm_userpolicy_info`.
-pub(crate) const INFO: usize = padded(164);
+pub(crate) const INFO_SIZE: usize = padded(164);
 
 impl Policy {
     /// Creates a policy that lets packets pass unprotected.
@@ -191,7 +191,7 @@ impl Policy {
         };
         (policy.limits, policy.counters, policy.priority, policy.index) = (limits, counters, priority, index);
         (policy.flags, policy.share) = (reader.u8()?, reader.u8()?);
-        reader.skip(INFO - 164)?;
+        reader.skip(INFO_SIZE - 164)?;
         Ok(policy)
     }
 
@@ -241,7 +241,7 @@ impl Policy {
         to.u8(self.action as u8);
         to.u8(self.flags);
         to.u8(self.share);
-        to.zeros(INFO - 164);
+        to.zeros(INFO_SIZE - 164);
     }
 
     /// Writes the attributes, in the order of `dump_one_policy` of Linux.

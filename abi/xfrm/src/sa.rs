@@ -11,7 +11,7 @@ use crate::bytes::{Reader, Write, padded};
 use crate::constants::attribute::SET_MARK;
 use crate::family::Family;
 use crate::netlink::{self, Datagram};
-use crate::parts::{Counters, Limits, Mark, SELECTOR, Selector};
+use crate::parts::{Counters, Limits, Mark, SELECTOR_SIZE, Selector};
 
 /// The identity of an SA: `struct xfrm_id` with its family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -74,21 +74,21 @@ pub struct Key {
 
 impl Key {
     /// Maximum bytes that fit into an attribute.
-    pub const LONGEST: usize = 65535 - 4 - 64 - 4 - 4;
+    pub const MAX_LEN: usize = 65535 - 4 - 64 - 4 - 4;
 
     /// Creates a key of whole bytes.
     ///
     /// # Panics
     ///
-    /// If the key is longer than [`Key::LONGEST`].
+    /// If the key is longer than [`Key::MAX_LEN`].
     pub fn new(bytes: &[u8]) -> Self {
-        assert!(bytes.len() <= Self::LONGEST, "a key of {} bytes exceeds the size of an attribute", bytes.len());
+        assert!(bytes.len() <= Self::MAX_LEN, "a key of {} bytes exceeds the size of an attribute", bytes.len());
         Self { bits: 8 * bytes.len() as u32, bytes: Zeroizing::new(bytes.to_vec()) }
     }
 
     /// Reads `bits` bits from the front of `bytes`, and ignores the rest, as Linux does.
     pub(crate) fn parse(bits: u32, bytes: &[u8]) -> Option<Self> {
-        let bytes = bytes.get(..bits.div_ceil(8) as usize).filter(|bytes| bytes.len() <= Self::LONGEST)?;
+        let bytes = bytes.get(..bits.div_ceil(8) as usize).filter(|bytes| bytes.len() <= Self::MAX_LEN)?;
         Some(Self { bits, bytes: Zeroizing::new(bytes.to_vec()) })
     }
 
@@ -183,13 +183,13 @@ pub struct ReplayEsn {
     pub input: u64,
     /// The number of packets in the window, at most 32 times the bitmap's length.
     pub window: u32,
-    /// The received numbers; at most [`ReplayEsn::LONGEST`] words.
+    /// The received numbers; at most [`ReplayEsn::MAX_BITMAP_WORDS`] words.
     pub bitmap: Vec<u32>,
 }
 
 impl ReplayEsn {
     /// Maximum number of words of a bitmap: XFRMA_REPLAY_ESN_MAX, 4096, divided by 4 and 8 as in `net/xfrm/xfrm_user.c`.
-    pub const LONGEST: usize = 4096 / 4 / 8;
+    pub const MAX_BITMAP_WORDS: usize = 4096 / 4 / 8;
 }
 
 /// `struct xfrm_user_offload`: offload to a network device.
@@ -282,7 +282,7 @@ pub struct Sa {
 
 /// The presence of an SA's keys in a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Keys {
+pub enum KeyVisibility {
     /// Keys are written.
     Shown,
     /// Zeros of the same length are written, as by Linux in lockdown.
@@ -290,9 +290,9 @@ pub enum Keys {
 }
 
 /// Bytes of `struct xfrm_usersa_info`.
-pub(crate) const INFO: usize = padded(217);
+pub(crate) const INFO_SIZE: usize = padded(217);
 /// Bytes of `struct xfrm_usersa_id`.
-pub(crate) const ID: usize = 24;
+pub(crate) const ID_SIZE: usize = 24;
 /// Bytes of `struct xfrm_id`.
 pub(crate) const XFRM_ID: usize = 24;
 
@@ -335,7 +335,7 @@ impl Sa {
     }
 
     /// Returns whether `flag`, one of [`constants::state`](crate::constants::state), is set.
-    pub const fn has(&self, flag: u8) -> bool {
+    pub const fn has_flag(&self, flag: u8) -> bool {
         self.flags & flag != 0
     }
 
@@ -362,7 +362,7 @@ impl Sa {
         sa.mode = Mode::parse(reader.u8()?);
         sa.replay_window = reader.u8()?;
         sa.flags = reader.u8()?;
-        reader.skip(INFO - 217)?;
+        reader.skip(INFO_SIZE - 217)?;
         Ok(sa)
     }
 
@@ -405,12 +405,12 @@ impl Sa {
         to.u8(self.mode.number());
         to.u8(self.replay_window);
         to.u8(self.flags);
-        to.zeros(INFO - 217);
+        to.zeros(INFO_SIZE - 217);
     }
 }
 
 /// The offset of `family` in `struct xfrm_usersa_info`.
-const INFO_FAMILY: usize = SELECTOR + XFRM_ID + 16 + 64 + 32 + 12 + 4 + 4;
+const INFO_FAMILY: usize = SELECTOR_SIZE + XFRM_ID + 16 + 64 + 32 + 12 + 4 + 4;
 
 /// `struct xfrm_usersa_id` and its attributes: an SA to return or to delete.
 #[derive(Clone, Debug, PartialEq, Eq)]

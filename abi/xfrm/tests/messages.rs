@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use gantry_abi_xfrm::constants::{ENCAP_ESPINUDP, MAX_TEMPLATES, attribute, flag, message, state};
-use gantry_abi_xfrm::private::Private;
+use gantry_abi_xfrm::preload::PreloadMessage;
 use gantry_abi_xfrm::*;
 
 #[test]
@@ -16,7 +16,7 @@ fn every_message_round_trips() {
 #[test]
 fn a_truncated_message_is_refused_or_has_fewer_attributes() {
     for sample in samples() {
-        let whole = encode(&sample, Keys::Shown);
+        let whole = encode(&sample, KeyVisibility::Shown);
         for length in 16..whole.len() {
             let mut cut = whole[..length].to_vec();
             cut[..4].copy_from_slice(&(length as u32).to_ne_bytes());
@@ -31,7 +31,7 @@ fn a_truncated_message_is_refused_or_has_fewer_attributes() {
 
 #[test]
 fn an_sa_shorter_than_its_structure_is_refused() {
-    let mut whole = encode(&Message::NewSa(Sa::new(id("10.0.0.1"), ip("10.0.0.2")).into()), Keys::Shown);
+    let mut whole = encode(&Message::NewSa(Sa::new(id("10.0.0.1"), ip("10.0.0.2")).into()), KeyVisibility::Shown);
     whole.pop();
     let length = whole.len() as u32;
     whole[..4].copy_from_slice(&length.to_ne_bytes());
@@ -41,7 +41,7 @@ fn an_sa_shorter_than_its_structure_is_refused() {
 #[test]
 fn a_key_that_is_longer_than_its_attribute_is_refused() {
     let sa = sa();
-    let mut bytes = encode(&Message::NewSa(sa.clone().into()), Keys::Shown);
+    let mut bytes = encode(&Message::NewSa(sa.clone().into()), KeyVisibility::Shown);
     let name = bytes.windows(8).position(|window| window == b"cbc(aes)").unwrap();
     bytes[name + 64..][..4].copy_from_slice(&u32::MAX.to_ne_bytes());
     let refused = Message::parse(&frames(&bytes).next().unwrap());
@@ -61,11 +61,11 @@ fn a_window_that_is_larger_than_its_bitmap_is_refused() {
 fn more_templates_than_linuxs_maximum_are_refused() {
     let mut policy = Box::new(policy());
     policy.templates = vec![policy.templates[0]; MAX_TEMPLATES];
-    let mut bytes = encode(&Message::NewPolicy(policy.clone()), Keys::Shown);
+    let mut bytes = encode(&Message::NewPolicy(policy.clone()), KeyVisibility::Shown);
     assert!(Message::parse(&frames(&bytes).next().unwrap()).is_ok());
     // The templates are the first attribute: without them, the message ends with one attribute of 12 bytes.
     let bare = Policy::new(selector(), Direction::Out);
-    let attribute_at = encode(&Message::NewPolicy(bare.into()), Keys::Shown).len() - 12;
+    let attribute_at = encode(&Message::NewPolicy(bare.into()), KeyVisibility::Shown).len() - 12;
     let template = bytes[attribute_at + 4..][..64].to_vec();
     bytes.splice(attribute_at + 4..attribute_at + 4, template);
     let (length, content) = (bytes.len() as u32, (4 + 64 * (MAX_TEMPLATES + 1)) as u16);
@@ -83,23 +83,23 @@ fn keys_are_never_printed_and_can_be_written_as_zeros() {
     assert!(printed.contains("Key(160 bits)") && !printed.contains("165") && !printed.contains("a5"), "{printed}");
 
     let message = Message::NewSa(sa.into());
-    assert!(encode(&message, Keys::Shown).windows(20).any(|window| window == secret));
-    let zeros = encode(&message, Keys::Zeros);
+    assert!(encode(&message, KeyVisibility::Shown).windows(20).any(|window| window == secret));
+    let zeros = encode(&message, KeyVisibility::Zeros);
     assert!(!zeros.windows(4).any(|window| window == &secret[..4]));
-    assert_eq!(zeros.len(), encode(&message, Keys::Shown).len());
+    assert_eq!(zeros.len(), encode(&message, KeyVisibility::Shown).len());
 }
 
 #[test]
 fn an_expiry_has_no_key() {
-    let expire = Message::Expire(Expire { sa: sa(), hard: true }.into());
-    assert!(!encode(&expire, Keys::Shown).windows(4).any(|window| window == [7; 4]));
+    let expire = Message::Expire(Expire { sa: sa(), is_hard: true }.into());
+    assert!(!encode(&expire, KeyVisibility::Shown).windows(4).any(|window| window == [7; 4]));
 }
 
 #[test]
 fn a_datagram_may_have_several_messages_and_trailing_bytes_are_ignored() {
     let mut datagram = Datagram::new();
-    datagram.push(&Message::FlushSa(50), flag::REQUEST, 1, 7, Keys::Shown);
-    datagram.push(&Message::DumpPolicy, flag::REQUEST | flag::DUMP, 2, 7, Keys::Shown);
+    datagram.push(&Message::FlushSa(50), flag::REQUEST, 1, 7, KeyVisibility::Shown);
+    datagram.push(&Message::DumpPolicy, flag::REQUEST | flag::DUMP, 2, 7, KeyVisibility::Shown);
     let mut bytes = datagram.as_bytes().to_vec();
     // A header whose length exceeds the datagram.
     bytes.extend_from_slice(&100u32.to_ne_bytes());
@@ -119,7 +119,7 @@ fn a_header_with_a_too_small_length_ends_the_datagram() {
 
 #[test]
 fn an_acknowledgement_has_the_header_of_the_request_and_a_text() {
-    let request = encode(&Message::FlushSa(50), Keys::Shown);
+    let request = encode(&Message::FlushSa(50), KeyVisibility::Shown);
     let request = frames(&request).next().unwrap();
     let mut datagram = Datagram::new();
     datagram.acknowledge(&request, 9, 3, Some("no such\0SA"));
@@ -147,7 +147,7 @@ fn recorded_messages_of_programs_round_trip() {
         for frame in frames(&std::fs::read(file.unwrap().path()).unwrap()) {
             let message = Message::parse(&frame).unwrap();
             let mut datagram = Datagram::new();
-            datagram.push(&message, frame.header.flags, 5, 6, Keys::Shown);
+            datagram.push(&message, frame.header.flags, 5, 6, KeyVisibility::Shown);
             assert_eq!(Message::parse(&frames(datagram.as_bytes()).next().unwrap()), Ok(message));
             messages += 1;
         }
@@ -163,7 +163,7 @@ fn unsupported_and_unknown_messages_have_different_errors() {
         (0x29, Error::Unknown(0x29), 22),
         (message::NOOP, Error::Unknown(message::NOOP), 22),
     ] {
-        let mut bytes = encode(&Message::FlushSa(0), Keys::Shown);
+        let mut bytes = encode(&Message::FlushSa(0), KeyVisibility::Shown);
         bytes[4..6].copy_from_slice(&kind.to_ne_bytes());
         assert_eq!(Message::parse(&frames(&bytes).next().unwrap()), Err(error));
         assert_eq!(error.errno(), errno);
@@ -178,9 +178,10 @@ fn an_authentication_with_a_tag_length_takes_precedence() {
     let mut without_length = with_length.clone();
     without_length.authentication.as_mut().unwrap().icv_bits = None;
     let bare = Sa::new(with_length.id, with_length.source);
-    let structure = encode(&Message::NewSa(bare.into()), Keys::Shown).len();
+    let structure = encode(&Message::NewSa(bare.into()), KeyVisibility::Shown).len();
     let (first, second) = (with_length.clone().into(), without_length.into());
-    let (first, second) = (encode(&Message::NewSa(first), Keys::Shown), encode(&Message::NewSa(second), Keys::Shown));
+    let (first, second) =
+        (encode(&Message::NewSa(first), KeyVisibility::Shown), encode(&Message::NewSa(second), KeyVisibility::Shown));
     for pair in [[&first, &second], [&second, &first]] {
         let mut both = [pair[0].as_slice(), &pair[1][structure..]].concat();
         let length = both.len() as u32;
@@ -192,24 +193,24 @@ fn an_authentication_with_a_tag_length_takes_precedence() {
 #[test]
 fn messages_between_library_and_server_round_trip() {
     for sample in [
-        Private::Socket { port: 4711, groups: 0x85, texts: true },
-        Private::Socket { port: 4711, groups: 0, texts: false },
-        Private::Binding("10.0.0.1:4500".parse().unwrap()),
-        Private::Binding("[fe80::1%3]:4500".parse().unwrap()),
-        Private::Share(true),
-        Private::Share(false),
-        Private::Bound("[::]:4500".parse().unwrap(), 98),
-        Private::Lost,
+        PreloadMessage::Socket { port: 4711, groups: 0x85, texts: true },
+        PreloadMessage::Socket { port: 4711, groups: 0, texts: false },
+        PreloadMessage::Binding("10.0.0.1:4500".parse().unwrap()),
+        PreloadMessage::Binding("[fe80::1%3]:4500".parse().unwrap()),
+        PreloadMessage::Share(true),
+        PreloadMessage::Share(false),
+        PreloadMessage::Bound("[::]:4500".parse().unwrap(), 98),
+        PreloadMessage::Lost,
     ] {
         let mut datagram = Datagram::new();
-        datagram.push_private(&sample);
+        datagram.push_preload_message(&sample);
         let frame = frames(datagram.as_bytes()).next().unwrap();
-        assert_eq!(Private::parse(&frame), Ok(sample));
+        assert_eq!(PreloadMessage::parse(&frame), Ok(sample));
         assert_eq!(Message::parse(&frame), Err(Error::Unknown(sample.kind())));
-        if ![private::LOST, private::SHARE].contains(&sample.kind()) {
+        if ![preload::LOST, preload::SHARE].contains(&sample.kind()) {
             let mut short = datagram.as_bytes()[..17].to_vec();
             short[..4].copy_from_slice(&17u32.to_ne_bytes());
-            assert_eq!(Private::parse(&frames(&short).next().unwrap()), Err(Error::Short));
+            assert_eq!(PreloadMessage::parse(&frames(&short).next().unwrap()), Err(Error::Short));
         }
     }
 }
@@ -296,7 +297,7 @@ fn samples() -> Vec<Message> {
         Message::FlushPolicy { kind: 0 },
         Message::FlushPolicy { kind: 1 },
         Message::GetSadInfo(7),
-        Message::NewSadInfo(SadInfo { flags: 7, count: 2, buckets: 8, most_buckets: 1 << 20 }),
+        Message::NewSadInfo(SadInfo { flags: 7, count: 2, buckets: 8, max_buckets: 1 << 20 }),
         Message::GetSpdInfo(7),
         Message::NewSpdInfo(SpdInfo {
             flags: 7,
@@ -311,8 +312,8 @@ fn samples() -> Vec<Message> {
         Message::SetDefault(verdicts),
         Message::GetDefault(verdicts),
         Message::Acquire(acquire.into()),
-        Message::Expire(Expire { sa: expiring, hard: true }.into()),
-        Message::PolicyExpire(PolicyExpire { policy, hard: false }.into()),
+        Message::Expire(Expire { sa: expiring, is_hard: true }.into()),
+        Message::PolicyExpire(PolicyExpire { policy, is_hard: false }.into()),
         Message::Mapping(Mapping {
             id: id("10.0.0.1"),
             reqid: 3,
@@ -435,10 +436,10 @@ fn ip(text: &str) -> IpAddr {
 }
 
 fn round_trip(message: &Message) -> Result<Message, Error> {
-    Message::parse(&frames(&encode(message, Keys::Shown)).next().unwrap())
+    Message::parse(&frames(&encode(message, KeyVisibility::Shown)).next().unwrap())
 }
 
-fn encode(message: &Message, keys: Keys) -> Vec<u8> {
+fn encode(message: &Message, keys: KeyVisibility) -> Vec<u8> {
     let dump = matches!(message, Message::DumpSa(_) | Message::DumpPolicy);
     let flags = flag::REQUEST | if dump { flag::DUMP } else { 0 };
     let mut datagram = Datagram::new();

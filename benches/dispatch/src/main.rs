@@ -39,9 +39,9 @@ const BYTES: usize = 64;
 /// Requests in a batch.
 const BATCH: usize = 32;
 /// Bytes of a request to a real device.
-const KIB: usize = 1024;
+const REAL_DEVICE_BYTES: usize = 1024;
 /// Points at which the cost of statistics is measured: a real device, a fast algorithm, and the batch size, a power of two.
-const REAL: [(&str, Algorithm, usize); 5] = [
+const REAL_DEVICE_POINTS: [(&str, Algorithm, usize); 5] = [
     ("software", Algorithm::Aes128Gcm, 1),
     ("software", Algorithm::Sha256, 1),
     ("software", Algorithm::Aes128Cbc, 16),
@@ -49,7 +49,7 @@ const REAL: [(&str, Algorithm, usize); 5] = [
     ("lanes", Algorithm::Aes128Cbc, 16),
 ];
 /// The allowed relative difference from the recorded count.
-const TOLERANCE: f64 = 0.03;
+const MAX_RELATIVE_CHANGE: f64 = 0.03;
 
 /// A way to submit requests.
 struct DispatchMode {
@@ -61,19 +61,19 @@ struct DispatchMode {
 }
 
 const MODES: [DispatchMode; 3] = [
-    DispatchMode { name: "direct", goal_ns: Some(50), run: direct },
-    DispatchMode { name: "batch-32", goal_ns: Some(15), run: batch },
-    DispatchMode { name: "queue-32", goal_ns: None, run: queue },
+    DispatchMode { name: "direct", goal_ns: Some(50), run: run_direct },
+    DispatchMode { name: "batch-32", goal_ns: Some(15), run: run_batch },
+    DispatchMode { name: "queue-32", goal_ns: None, run: run_queue },
 ];
 
-fn direct(session: &Session, requests: usize) {
+fn run_direct(session: &Session, requests: usize) {
     let mut data = [0; BYTES];
     for _ in 0..requests {
         session.encrypt(&[], black_box(&mut data)).expect("the null device takes everything");
     }
 }
 
-fn batch(session: &Session, requests: usize) {
+fn run_batch(session: &Session, requests: usize) {
     let mut data = [[0; BYTES]; BATCH];
     let mut batch: Vec<_> = data.iter_mut().map(|data| Request::encrypt(&[], data)).collect();
     for _ in 0..requests / BATCH {
@@ -82,7 +82,7 @@ fn batch(session: &Session, requests: usize) {
 }
 
 /// Submits requests to a queue. Completed submissions are submitted again.
-fn queue(session: &Session, requests: usize) {
+fn run_queue(session: &Session, requests: usize) {
     let mut queue = session.gantry().queue(QueueOptions::default()).expect("the default options are valid");
     let mut free: Vec<_> = (0..BATCH).map(|_| Submission::encrypt(&[], vec![0; BYTES])).collect();
     for _ in 0..requests / BATCH {
@@ -106,11 +106,11 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let done = match arguments[..] {
-        ["time"] => time(),
-        ["statistics"] => statistics(),
-        ["scaling"] => scaling(),
-        ["check", file] => check(file),
-        ["record", file] => record(file),
+        ["time"] => report_times(),
+        ["statistics"] => report_cost_of_statistics(),
+        ["scaling"] => report_scaling(),
+        ["check", file] => check_counts(file),
+        ["record", file] => record_counts(file),
         ["loop", mode, requests] => run_loop(mode, requests),
         _ => Err("usage: gantry-bench-dispatch time | statistics | scaling | check FILE | record FILE".into()),
     };
@@ -123,38 +123,38 @@ fn main() -> ExitCode {
     }
 }
 
-fn session(counting: bool) -> Result<Session> {
-    let gantry = Gantry::builder().driver(&NullDriver).counting(counting).build();
+fn open_session(is_counting: bool) -> Result<Session> {
+    let gantry = Gantry::builder().driver(&NullDriver).counting(is_counting).build();
     Ok(gantry.session(SessionParams::new(Algorithm::Null, &[]))?)
 }
 
 /// Number of runs. A run is short, so that few runs are interrupted, and these do not affect the median.
-const RUNS: usize = 1001;
-const REQUESTS: u32 = 32 * BATCH as u32;
+const RUN_COUNT: usize = 1001;
+const REQUESTS_PER_RUN: u32 = 32 * BATCH as u32;
 
 /// Returns nanoseconds per request in one short run.
-fn run(mode: &DispatchMode, session: &Session) -> f64 {
+fn time_run(mode: &DispatchMode, session: &Session) -> f64 {
     let start = Instant::now();
-    (mode.run)(session, REQUESTS as usize);
-    start.elapsed().as_secs_f64() * 1e9 / f64::from(REQUESTS)
+    (mode.run)(session, REQUESTS_PER_RUN as usize);
+    start.elapsed().as_secs_f64() * 1e9 / f64::from(REQUESTS_PER_RUN)
 }
 
-fn time() -> Result<()> {
-    let session = session(true)?;
+fn report_times() -> Result<()> {
+    let session = open_session(true)?;
     let mut rows = Vec::new();
     for mode in &MODES {
-        let mut runs: Vec<f64> = (0..RUNS).map(|_| run(mode, &session)).collect();
+        let mut runs: Vec<f64> = (0..RUN_COUNT).map(|_| time_run(mode, &session)).collect();
         runs.sort_by(f64::total_cmp);
         rows.push(format!(
             r#"{{"dispatch":"{}","ns":{:.2},"p99_ns":{:.2},"goal_ns":{}}}"#,
             mode.name,
-            runs[RUNS / 2],
-            runs[RUNS * 99 / 100],
+            runs[RUN_COUNT / 2],
+            runs[RUN_COUNT * 99 / 100],
             mode.goal_ns.map_or_else(|| "null".to_owned(), |goal| goal.to_string())
         ));
     }
     for tasks in [100, 1000, 10_000] {
-        let ns = tasks::nanoseconds(&session, tasks)?;
+        let ns = tasks::time_per_task(&session, tasks)?;
         rows.push(format!(r#"{{"dispatch":"tasks-{tasks}","ns":{ns:.2},"goal_ns":1000}}"#));
     }
     println!("[{}]", rows.join(","));
@@ -162,7 +162,7 @@ fn time() -> Result<()> {
 }
 
 /// Measures the cost of statistics: the median difference between a run with statistics and a run without, in pairs of alternating order.
-fn statistics() -> Result<()> {
+fn report_cost_of_statistics() -> Result<()> {
     let mut rows = Vec::new();
     let mut row = |name: &str, work: &mut dyn FnMut(bool) -> f64| {
         let pair = |index: usize, work: &mut dyn FnMut(bool) -> f64| {
@@ -170,11 +170,11 @@ fn statistics() -> Result<()> {
             let (first, second) = (work(counting_first), work(!counting_first));
             if counting_first { (first, second) } else { (second, first) }
         };
-        let pairs: Vec<(f64, f64)> = (0..RUNS).map(|index| pair(index, work)).collect();
+        let pairs: Vec<(f64, f64)> = (0..RUN_COUNT).map(|index| pair(index, work)).collect();
         let median = |of: fn(&(f64, f64)) -> f64| {
             let mut values: Vec<f64> = pairs.iter().map(of).collect();
             values.sort_by(f64::total_cmp);
-            values[RUNS / 2]
+            values[RUN_COUNT / 2]
         };
         rows.push(format!(
             r#"{{"requests":"{name}","without_ns":{:.2},"cost_ns":{:.2},"cost_percent":{:.2}}}"#,
@@ -183,21 +183,21 @@ fn statistics() -> Result<()> {
             median(|pair| (pair.0 / pair.1 - 1.0) * 100.0),
         ));
     };
-    let (counting_session, plain_session) = (session(true)?, session(false)?);
+    let (counting_session, plain_session) = (open_session(true)?, open_session(false)?);
     for mode in &MODES {
         row(&format!("null, {}", mode.name), &mut |counting| {
-            run(mode, if counting { &counting_session } else { &plain_session })
+            time_run(mode, if counting { &counting_session } else { &plain_session })
         });
     }
-    for (device, algorithm, batch) in REAL {
+    for (device, algorithm, batch) in REAL_DEVICE_POINTS {
         let open = |counting| -> Result<Session> {
             let builder = Gantry::builder().driver(&SoftwareDriver).driver(&LanesDriver::default());
             let gantry = builder.counting(counting).policy(Pin { device: device.to_owned() }).build();
             Ok(gantry.session(SessionParams::new(algorithm, &[7; 16][..algorithm.info().key.max.min(16)]))?)
         };
         let (counting_session, plain_session) = (open(true)?, open(false)?);
-        row(&format!("{device}, {algorithm}, {KIB} bytes, batch {batch}"), &mut |counting| {
-            real(if counting { &counting_session } else { &plain_session }, batch)
+        row(&format!("{device}, {algorithm}, {REAL_DEVICE_BYTES} bytes, batch {batch}"), &mut |counting| {
+            time_on_real_device(if counting { &counting_session } else { &plain_session }, batch)
         });
     }
     println!("[{}]", rows.join(",\n "));
@@ -205,11 +205,11 @@ fn statistics() -> Result<()> {
 }
 
 /// Returns nanoseconds per request of 1 KiB on a real device, in one short run.
-fn real(session: &Session, batch: usize) -> f64 {
+fn time_on_real_device(session: &Session, batch: usize) -> f64 {
     const REQUESTS: u32 = 256;
     let rounds = REQUESTS as usize / batch;
     let iv = [7; 16];
-    let (mut data, mut tags) = (vec![[7; KIB]; batch], vec![[0; 32]; batch]);
+    let (mut data, mut tags) = (vec![[7; REAL_DEVICE_BYTES]; batch], vec![[0; 32]; batch]);
     let works = "the device serves this algorithm";
     let start = Instant::now();
     match (session.params().algorithm().kind(), batch) {
@@ -240,13 +240,13 @@ fn real(session: &Session, batch: usize) -> f64 {
 
 /// Measures the throughput of all CPUs relative to one CPU. If requests wrote a cache line that threads share, one shared session would
 /// scale worse than separate sessions, each with its own framework. Uses the CPU time of the threads, so that other load does not matter.
-fn scaling() -> Result<()> {
+fn report_scaling() -> Result<()> {
     const ROUNDS: usize = 51;
     /// Requests per thread and round: some milliseconds, so that the start of threads does not matter.
     const REQUESTS: usize = 1 << 18;
     let cpus = std::thread::available_parallelism()?.get();
-    let shared_session = session(true)?;
-    let own_sessions = (0..cpus).map(|_| session(true)).collect::<Result<Vec<_>>>()?;
+    let shared_session = open_session(true)?;
+    let own_sessions = (0..cpus).map(|_| open_session(true)).collect::<Result<Vec<_>>>()?;
     let mut rows = Vec::new();
     for mode in &MODES {
         let rate = |sessions: &[&Session]| {
@@ -294,32 +294,32 @@ fn cpu_seconds() -> f64 {
 
 fn run_loop(mode: &str, requests: &str) -> Result<()> {
     let mode = MODES.iter().find(|other| other.name == mode).ok_or("unknown dispatch mode")?;
-    (mode.run)(&session(true)?, requests.parse()?);
+    (mode.run)(&open_session(true)?, requests.parse()?);
     Ok(())
 }
 
-fn check(file: &str) -> Result<()> {
+fn check_counts(file: &str) -> Result<()> {
     let text = fs::read_to_string(file).map_err(|error| format!("{file}: {error}"))?;
     let recorded = |key: &str| text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(' '));
     if recorded("arch") != Some(env::consts::ARCH) {
         println!("counts: SKIPPED, {file} is of another architecture than {}", env::consts::ARCH);
         return Ok(());
     }
-    let mut wrong = false;
+    let mut has_changed = false;
     for mode in &MODES {
         let expected: f64 =
             recorded(mode.name).ok_or_else(|| format!("{file}: no count for {}", mode.name))?.parse()?;
-        let counted = count(mode)?;
+        let counted = instructions_per_request(mode)?;
         let change = counted / expected - 1.0;
         println!(
             "counts: {:9} {counted:8.1} instructions a request, recorded {expected:.1} ({:+.1} %)",
             mode.name,
             change * 100.0
         );
-        wrong |= change.abs() > TOLERANCE;
+        has_changed |= change.abs() > MAX_RELATIVE_CHANGE;
     }
-    if wrong {
-        let (old_rustc, new_rustc) = (recorded("rustc").unwrap_or("an unknown compiler"), rustc()?);
+    if has_changed {
+        let (old_rustc, new_rustc) = (recorded("rustc").unwrap_or("an unknown compiler"), rustc_version()?);
         if old_rustc != new_rustc {
             println!("counts: NOT COMPARED: recorded with {old_rustc}, and this is {new_rustc}");
             return Ok(());
@@ -328,32 +328,32 @@ fn check(file: &str) -> Result<()> {
             "a count differs by more than {:.0} % from the recorded one. Counts depend on the compiler: recorded with \
              {old_rustc}, this is {new_rustc}. If the change is intended, record them again with `scripts/counts record` \
              and say why in the commit",
-            TOLERANCE * 100.0
+            MAX_RELATIVE_CHANGE * 100.0
         )
         .into());
     }
     Ok(())
 }
 
-fn record(file: &str) -> Result<()> {
+fn record_counts(file: &str) -> Result<()> {
     let mut text = String::from("# Instructions per request, dispatched to the null device: see `make counts`.\n");
-    writeln!(text, "arch {}\nrustc {}", env::consts::ARCH, rustc()?)?;
+    writeln!(text, "arch {}\nrustc {}", env::consts::ARCH, rustc_version()?)?;
     for mode in &MODES {
-        writeln!(text, "{} {:.1}", mode.name, count(mode)?)?;
+        writeln!(text, "{} {:.1}", mode.name, instructions_per_request(mode)?)?;
     }
     print!("{text}");
     Ok(fs::write(file, text)?)
 }
 
 /// Returns instructions per request.
-fn count(mode: &DispatchMode) -> Result<f64> {
+fn instructions_per_request(mode: &DispatchMode) -> Result<f64> {
     const FEW: usize = 32 * BATCH;
     const MORE: u32 = 64 * BATCH as u32;
-    Ok((instructions(mode, FEW + MORE as usize)? - instructions(mode, FEW)?) / f64::from(MORE))
+    Ok((count_instructions(mode, FEW + MORE as usize)? - count_instructions(mode, FEW)?) / f64::from(MORE))
 }
 
 /// Returns the number of instructions that this program executes in a run of `requests` requests.
-fn instructions(mode: &DispatchMode, requests: usize) -> Result<f64> {
+fn count_instructions(mode: &DispatchMode, requests: usize) -> Result<f64> {
     let output = Command::new("valgrind")
         .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
         .arg(env::current_exe()?)
@@ -370,7 +370,7 @@ fn instructions(mode: &DispatchMode, requests: usize) -> Result<f64> {
     }
 }
 
-fn rustc() -> Result<String> {
+fn rustc_version() -> Result<String> {
     let output = Command::new("rustc").arg("--version").output()?;
     let version = String::from_utf8(output.stdout)?;
     Ok(version.split_whitespace().nth(1).unwrap_or("unknown").to_owned())

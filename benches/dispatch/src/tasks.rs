@@ -12,11 +12,11 @@ use gantry_core::{QueueOptions, RequestFuture, Session, Submission};
 use crate::{BYTES, Result};
 
 /// The run queue of a minimal executor: indices of woken tasks, oldest first.
-type Ready = Arc<Mutex<VecDeque<usize>>>;
+type ReadyQueue = Arc<Mutex<VecDeque<usize>>>;
 
 struct Task {
     index: usize,
-    ready: Ready,
+    ready_queue: ReadyQueue,
 }
 
 impl Wake for Task {
@@ -25,17 +25,17 @@ impl Wake for Task {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        self.ready.lock().expect("no thread panics with the lock").push_back(self.index);
+        self.ready_queue.lock().expect("no thread panics with the lock").push_back(self.index);
     }
 }
 
 /// Runs `tasks` tasks at the same time, each with one request. Returns nanoseconds per task, the median of `RUNS` runs.
-pub(crate) fn nanoseconds(session: &Session, tasks: usize) -> Result<f64> {
+pub(crate) fn time_per_task(session: &Session, tasks: usize) -> Result<f64> {
     const RUNS: usize = 51;
     let queue = session.gantry().task_queue(QueueOptions { depth: tasks, ..QueueOptions::default() })?;
-    let ready = Ready::default();
+    let ready_queue = ReadyQueue::default();
     let wakers: Vec<Waker> =
-        (0..tasks).map(|index| Waker::from(Arc::new(Task { index, ready: ready.clone() }))).collect();
+        (0..tasks).map(|index| Waker::from(Arc::new(Task { index, ready_queue: ready_queue.clone() }))).collect();
     let mut runs = Vec::with_capacity(RUNS);
     for _ in 0..RUNS {
         let submissions: Vec<_> = (0..tasks).map(|_| Submission::encrypt(&[], vec![0; BYTES])).collect();
@@ -51,7 +51,7 @@ pub(crate) fn nanoseconds(session: &Session, tasks: usize) -> Result<f64> {
                     running[index] = None;
                 }
             }
-            std::mem::swap(&mut next, &mut *ready.lock().expect("no thread panics with the lock"));
+            std::mem::swap(&mut next, &mut *ready_queue.lock().expect("no thread panics with the lock"));
         }
         runs.push(start.elapsed().as_secs_f64() * 1e9 / tasks as f64);
     }

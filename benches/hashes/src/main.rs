@@ -15,11 +15,11 @@ use nix::time::{ClockId, clock_gettime};
 use openssl::Openssl;
 
 /// Messages per run: enough that a run takes about a millisecond.
-const COUNT: usize = 8192;
+const MESSAGES: usize = 8192;
 const ROUNDS: usize = 40;
 
 /// Hashes messages, or pairs of nodes, and writes their digests.
-type Work<'a, T> = dyn FnMut(&[T], &mut [u8]) + 'a;
+type HashWork<'a, T> = dyn FnMut(&[T], &mut [u8]) + 'a;
 
 /// Returns the nanoseconds of this thread's CPU time.
 fn cpu_time() -> i64 {
@@ -28,39 +28,41 @@ fn cpu_time() -> i64 {
 }
 
 /// The words on the command line.
-struct Filter(Vec<String>);
+struct RowFilter(Vec<String>);
 
-impl Filter {
-    /// Measures `ours` and each peer in turn, on batches of `batch` digests of `size` bytes.
-    fn row<T>(
+impl RowFilter {
+    /// Measures `ours` and each peer in turn, on batches of `batch` digests of `digest_size` bytes.
+    fn measure_row<T>(
         &self,
         (name, batch): (&str, usize),
-        (input, size): (&[T], usize),
-        ours: &mut Work<'_, T>,
-        peers: &mut [(&str, &mut Work<'_, T>)],
+        (input, digest_size): (&[T], usize),
+        ours: &mut HashWork<'_, T>,
+        peers: &mut [(&str, &mut HashWork<'_, T>)],
     ) {
         let name = format!("{name}, in batches of {batch}");
         if !self.0.is_empty() && !self.0.iter().any(|word| name.contains(word.as_str())) {
             return;
         }
-        let measure = |work: &mut Work<'_, T>, output: &mut [u8]| {
+        let measure = |work: &mut HashWork<'_, T>, output: &mut [u8]| {
             let begin = cpu_time();
-            for (input, output) in input.chunks(input.len() / COUNT * batch).zip(output.chunks_mut(batch * size)) {
+            for (input, output) in
+                input.chunks(input.len() / MESSAGES * batch).zip(output.chunks_mut(batch * digest_size))
+            {
                 work(black_box(input), output);
             }
             (cpu_time() - begin) as f64
         };
-        let (mut output, mut least) = (vec![0; COUNT * size], f64::INFINITY);
+        let (mut output, mut best_ns) = (vec![0; MESSAGES * digest_size], f64::INFINITY);
         let (mut expected, mut ratios) = (output.clone(), vec![Vec::new(); peers.len()]);
         for _ in 0..ROUNDS {
             let time = measure(ours, &mut expected);
-            least = least.min(time);
+            best_ns = best_ns.min(time);
             for ((name, peer), ratios) in peers.iter_mut().zip(&mut ratios) {
                 ratios.push(measure(peer, &mut output) / time);
                 assert!(output == expected, "{name} has other digests");
             }
         }
-        print!("{name:56} {:8.1}", least / COUNT as f64);
+        print!("{name:56} {:8.1}", best_ns / MESSAGES as f64);
         for ((name, _), ratios) in peers.iter().zip(&mut ratios) {
             ratios.sort_by(f64::total_cmp);
             print!("  {name} {:.2}", ratios[ROUNDS / 2]);
@@ -70,7 +72,7 @@ impl Filter {
 }
 
 /// Returns work that calls `hash` for each message.
-fn each<H: AsRef<[u8]>>(hash: impl Fn(&[u8]) -> H) -> impl Fn(&[&[u8]], &mut [u8]) {
+fn per_message<H: AsRef<[u8]>>(hash: impl Fn(&[u8]) -> H) -> impl Fn(&[&[u8]], &mut [u8]) {
     move |messages, output| {
         for (message, output) in messages.iter().zip(output.chunks_exact_mut(output.len() / messages.len())) {
             output.copy_from_slice(hash(message).as_ref());
@@ -78,67 +80,91 @@ fn each<H: AsRef<[u8]>>(hash: impl Fn(&[u8]) -> H) -> impl Fn(&[&[u8]], &mut [u8
     }
 }
 
-/// Returns `COUNT * length` bytes without repetition: the time of SHA-1 with collision detection depends on the number of suspicious
+/// Returns `MESSAGES * length` bytes without repetition: the time of SHA-1 with collision detection depends on the number of suspicious
 /// blocks.
-fn bytes(length: usize) -> Vec<u8> {
-    (0..COUNT * length).map(|i| (i.wrapping_mul(i ^ 0x9e37_79b9) >> 13) as u8).collect()
+fn varied_bytes(length: usize) -> Vec<u8> {
+    (0..MESSAGES * length).map(|i| (i.wrapping_mul(i ^ 0x9e37_79b9) >> 13) as u8).collect()
+}
+
+/// Lets hashtree-rs detect the CPU, as gantry-digest does.
+#[cfg(feature = "std")]
+fn init_hashtree() {
+    hashtree_rs::init();
+}
+
+/// Selects the kernel of hashtree-rs for the target features, as gantry-digest does. The crate itself would take SHA instructions.
+#[cfg(not(feature = "std"))]
+fn init_hashtree() {
+    type Kernel = unsafe extern "C" fn(*mut u8, *const u8, u64);
+    unsafe extern "C" {
+        fn hashtree_init(kernel: Kernel);
+        fn hashtree_sha256_avx2_x8(output: *mut u8, input: *const u8, count: u64);
+        fn hashtree_sha256_avx512_x16(output: *mut u8, input: *const u8, count: u64);
+    }
+    let kernel =
+        if cfg!(target_feature = "avx512f") { hashtree_sha256_avx512_x16 as Kernel } else { hashtree_sha256_avx2_x8 };
+    // SAFETY: the signatures are those of hashtree.h, and nothing is hashed yet.
+    unsafe { hashtree_init(kernel) };
 }
 
 fn main() {
     if let Ok(level) = std::env::var("GANTRY_CPU") {
-        gantry_digest::limit(level.parse().expect("a level"));
+        gantry_digest::limit_level(level.parse().expect("a level"));
     }
-    hashtree_rs::init();
-    let (filter, openssl) = (Filter(std::env::args().skip(1).collect()), Openssl::load());
-    println!("Nanoseconds of gantry-digest per message, and the time of each peer relative to it. {}", openssl.version());
+    init_hashtree();
+    let (filter, openssl) = (RowFilter(std::env::args().skip(1).collect()), Openssl::load());
+    println!(
+        "Nanoseconds of gantry-digest per message, and the time of each peer relative to it. {}",
+        openssl.version()
+    );
     sha2(&filter, &openssl);
-    nodes(&filter);
-    logs(&filter);
+    sha256_nodes(&filter);
+    rfc6962_trees(&filter);
     keccak(&filter, &openssl);
     sha1_checked(&filter);
     blake3(&filter);
 }
 
-fn sha2(filter: &Filter, openssl: &Openssl) {
+fn sha2(filter: &RowFilter, openssl: &Openssl) {
     for length in [24, 64, 256, 1024, 4096] {
-        let data = bytes(length);
+        let data = varied_bytes(length);
         let messages: Vec<&[u8]> = data.chunks_exact(length).collect();
         for batch in [1, 2, 3, 4, 5, 6, 8, 16, 64, 1024] {
-            filter.row(
+            filter.measure_row(
                 (&format!("SHA-256 of {length} bytes"), batch),
                 (&messages, 32),
                 &mut |messages, output| digest_many(Algorithm::Sha256, messages, output).expect("a good output"),
                 &mut [
-                    ("sha2", &mut each(|message| sha2::Sha256::digest(message))),
-                    ("ring", &mut each(|message| ring::digest::digest(&ring::digest::SHA256, message))),
+                    ("sha2", &mut per_message(|message| sha2::Sha256::digest(message))),
+                    ("ring", &mut per_message(|message| ring::digest::digest(&ring::digest::SHA256, message))),
                     ("openssl", &mut openssl.digest(c"SHA256")),
                 ],
             );
-            filter.row(
+            filter.measure_row(
                 (&format!("SHA-512 of {length} bytes"), batch),
                 (&messages, 64),
                 &mut |messages, output| digest_many(Algorithm::Sha512, messages, output).expect("a good output"),
                 &mut [
-                    ("sha2", &mut each(|message| sha2::Sha512::digest(message))),
-                    ("ring", &mut each(|message| ring::digest::digest(&ring::digest::SHA512, message))),
+                    ("sha2", &mut per_message(|message| sha2::Sha512::digest(message))),
+                    ("ring", &mut per_message(|message| ring::digest::digest(&ring::digest::SHA512, message))),
                     ("openssl", &mut openssl.digest(c"SHA512")),
                 ],
             );
         }
-        filter.row(
+        filter.measure_row(
             (&format!("Sha256::digest of {length} bytes"), 1),
             (&messages, 32),
-            &mut each(|message| gantry_digest::Sha256::digest(message)),
-            &mut [("sha2", &mut each(|message| sha2::Sha256::digest(message)))],
+            &mut per_message(|message| gantry_digest::Sha256::digest(message)),
+            &mut [("sha2", &mut per_message(|message| sha2::Sha256::digest(message)))],
         );
     }
 }
 
 /// Measures levels of a tree of SHA-256.
-fn nodes(filter: &Filter) {
-    let children: Vec<Node> = bytes(64).as_chunks().0.to_vec();
-    for batch in [1, 4, 32, COUNT] {
-        filter.row(
+fn sha256_nodes(filter: &RowFilter) {
+    let children: Vec<Node> = varied_bytes(64).as_chunks().0.to_vec();
+    for batch in [1, 4, 32, MESSAGES] {
+        filter.measure_row(
             ("nodes of SHA-256", batch),
             (&children, 32),
             &mut |children, output| {
@@ -148,14 +174,14 @@ fn nodes(filter: &Filter) {
                 ("hashtree-rs", &mut |children: &[Node], output: &mut [u8]| {
                     hashtree_rs::hash(output, children.as_flattened(), children.len() / 2);
                 }),
-                ("sha2", &mut pairs(|pair| sha2::Sha256::digest(pair).into())),
+                ("sha2", &mut per_pair(|pair| sha2::Sha256::digest(pair).into())),
             ],
         );
     }
 }
 
 /// Returns work that calls `hash` for each pair.
-fn pairs(hash: impl Fn(&[u8]) -> Node) -> impl Fn(&[Node], &mut [u8]) {
+fn per_pair(hash: impl Fn(&[u8]) -> Node) -> impl Fn(&[Node], &mut [u8]) {
     move |children, output| {
         for (pair, output) in children.chunks_exact(2).zip(output.as_chunks_mut().0) {
             *output = hash(pair.as_flattened());
@@ -164,27 +190,27 @@ fn pairs(hash: impl Fn(&[u8]) -> Node) -> impl Fn(&[Node], &mut [u8]) {
 }
 
 /// Measures nodes with a byte before each pair (RFC 6962), and a tree that gets its leaves in pieces.
-fn logs(filter: &Filter) {
-    let children: Vec<Node> = bytes(64).as_chunks().0.to_vec();
+fn rfc6962_trees(filter: &RowFilter) {
+    let children: Vec<Node> = varied_bytes(64).as_chunks().0.to_vec();
     let hash_pair = |pair: &[u8]| sha2::Sha256::new().chain_update([1]).chain_update(pair).finalize().into();
-    for batch in [1, 4, COUNT] {
-        filter.row(
+    for batch in [1, 4, MESSAGES] {
+        filter.measure_row(
             ("nodes of RFC 6962", batch),
             (&children, 32),
             &mut |children, output| {
                 hash_pairs(NodeHash::Rfc6962, children, output.as_chunks_mut().0).expect("pairs");
             },
-            &mut [("sha2", &mut pairs(hash_pair))],
+            &mut [("sha2", &mut per_pair(hash_pair))],
         );
     }
     // The number of leaves is that of the nodes above.
-    for batch in [1, 256, COUNT] {
+    for batch in [1, 256, MESSAGES] {
         let mut tree = MerkleTree::new(NodeHash::Rfc6962);
-        filter.row(
+        filter.measure_row(
             ("leaves of a MerkleTree of RFC 6962", batch),
-            (&children[..COUNT], 32),
+            (&children[..MESSAGES], 32),
             &mut |leaves, _| {
-                if tree.leaves().len() == COUNT {
+                if tree.leaves().len() == MESSAGES {
                     tree = MerkleTree::new(NodeHash::Rfc6962);
                 }
                 tree.append(leaves);
@@ -197,12 +223,12 @@ fn logs(filter: &Filter) {
 }
 
 /// Measures Keccak-256 as in Ethereum.
-fn keccak(filter: &Filter, openssl: &Openssl) {
+fn keccak(filter: &RowFilter, openssl: &Openssl) {
     for length in [32, 64, 1024] {
-        let data = bytes(length);
+        let data = varied_bytes(length);
         let messages: Vec<&[u8]> = data.chunks_exact(length).collect();
         for batch in [1, 4, 1024] {
-            filter.row(
+            filter.measure_row(
                 (&format!("Keccak-256 of {length} bytes"), batch),
                 (&messages, 32),
                 &mut |messages, output| digest_many(Algorithm::Keccak256, messages, output).expect("a good output"),
@@ -210,15 +236,15 @@ fn keccak(filter: &Filter, openssl: &Openssl) {
                     ("keccak-batch", &mut |messages: &[&[u8]], output: &mut [u8]| {
                         keccak_batch::keccak256_many_into(messages, output.as_chunks_mut().0);
                     }),
-                    ("sha3", &mut each(|message| sha3::Keccak256::digest(message))),
+                    ("sha3", &mut per_message(|message| sha3::Keccak256::digest(message))),
                     ("openssl", &mut openssl.digest(c"KECCAK-256")),
                 ],
             );
         }
     }
-    let children: Vec<Node> = bytes(64).as_chunks().0.to_vec();
-    filter.row(
-        ("nodes of Keccak-256", COUNT),
+    let children: Vec<Node> = varied_bytes(64).as_chunks().0.to_vec();
+    filter.measure_row(
+        ("nodes of Keccak-256", MESSAGES),
         (&children, 32),
         &mut |children, output| hash_pairs(NodeHash::Keccak256, children, output.as_chunks_mut().0).expect("pairs"),
         &mut [("keccak-batch", &mut |children: &[Node], output: &mut [u8]| {
@@ -229,13 +255,13 @@ fn keccak(filter: &Filter, openssl: &Openssl) {
 }
 
 /// Measures SHA-1 with collision detection.
-fn sha1_checked(filter: &Filter) {
+fn sha1_checked(filter: &RowFilter) {
     for length in [64, 300, 4096] {
-        let data = bytes(length);
+        let data = varied_bytes(length);
         let messages: Vec<&[u8]> = data.chunks_exact(length).collect();
         for batch in [1, 4, 8, 64, 1024] {
             let mut results = vec![Ok([0; 20]); batch];
-            filter.row(
+            filter.measure_row(
                 (&format!("SHA-1 with collision detection of {length} bytes"), batch),
                 (&messages, 20),
                 &mut |messages, output| {
@@ -245,34 +271,34 @@ fn sha1_checked(filter: &Filter) {
                     }
                 },
                 &mut [
-                    ("sha1dc", &mut each(|message| sha1dc::digest(message).expect("no collision"))),
-                    ("sha1-checked", &mut each(|message| *sha1_checked::Sha1::try_digest(message).hash())),
+                    ("sha1dc", &mut per_message(|message| sha1dc::digest(message).expect("no collision"))),
+                    ("sha1-checked", &mut per_message(|message| *sha1_checked::Sha1::try_digest(message).hash())),
                 ],
             );
         }
     }
 }
 
-fn blake3(filter: &Filter) {
+fn blake3(filter: &RowFilter) {
     for length in [64, 256, 1024, 16384] {
-        let data = bytes(length);
+        let data = varied_bytes(length);
         let messages: Vec<&[u8]> = data.chunks_exact(length).collect();
         for batch in [1, 4, 8, 64, 1024] {
-            filter.row(
+            filter.measure_row(
                 (&format!("BLAKE3 of {length} bytes"), batch),
                 (&messages, 32),
                 &mut |messages, output| {
                     Blake3::new().digest_many(messages, output.as_chunks_mut().0).expect("digests for all");
                 },
-                &mut [("blake3", &mut each(|message| *::blake3::hash(message).as_bytes()))],
+                &mut [("blake3", &mut per_message(|message| *::blake3::hash(message).as_bytes()))],
             );
         }
     }
-    let children: Vec<Node> = bytes(64).as_chunks().0.to_vec();
-    filter.row(
-        ("nodes of BLAKE3", COUNT),
+    let children: Vec<Node> = varied_bytes(64).as_chunks().0.to_vec();
+    filter.measure_row(
+        ("nodes of BLAKE3", MESSAGES),
         (&children, 32),
         &mut |children, output| hash_pairs(NodeHash::Blake3, children, output.as_chunks_mut().0).expect("pairs"),
-        &mut [("blake3", &mut pairs(|pair| *::blake3::hash(pair).as_bytes()))],
+        &mut [("blake3", &mut per_pair(|pair| *::blake3::hash(pair).as_bytes()))],
     );
 }

@@ -11,8 +11,8 @@ type Pointer = *mut c_void;
 pub(crate) struct Openssl {
     version: extern "C" fn(c_int) -> *const c_char,
     fetch: extern "C" fn(Pointer, *const c_char, *const c_char) -> Pointer,
-    context: extern "C" fn() -> Pointer,
-    start: extern "C" fn(Pointer, Pointer, *const c_void) -> c_int,
+    new_context: extern "C" fn() -> Pointer,
+    init: extern "C" fn(Pointer, Pointer, *const c_void) -> c_int,
     update: extern "C" fn(Pointer, *const u8, usize) -> c_int,
     finish: extern "C" fn(Pointer, *mut u8, *mut c_uint) -> c_int,
 }
@@ -32,8 +32,8 @@ impl Openssl {
         Openssl {
             version: function!("OpenSSL_version"),
             fetch: function!("EVP_MD_fetch"),
-            context: function!("EVP_MD_CTX_new"),
-            start: function!("EVP_DigestInit_ex2"),
+            new_context: function!("EVP_MD_CTX_new"),
+            init: function!("EVP_DigestInit_ex2"),
             update: function!("EVP_DigestUpdate"),
             finish: function!("EVP_DigestFinal_ex"),
         }
@@ -47,11 +47,11 @@ impl Openssl {
     /// Returns work that hashes one message after the other, all with the same context and the same fetched algorithm.
     pub(crate) fn digest(&self, algorithm: &CStr) -> impl Fn(&[&[u8]], &mut [u8]) {
         let evp_md = (self.fetch)(null_mut(), algorithm.as_ptr(), null());
-        let context = (self.context)();
+        let context = (self.new_context)();
         assert!(!evp_md.is_null() && !context.is_null(), "OpenSSL lacks {algorithm:?}");
         move |messages, output| {
             for (message, output) in messages.iter().zip(output.chunks_exact_mut(output.len() / messages.len())) {
-                let good = (self.start)(context, evp_md, null()) == 1
+                let good = (self.init)(context, evp_md, null()) == 1
                     && (self.update)(context, message.as_ptr(), message.len()) == 1
                     && (self.finish)(context, output.as_mut_ptr(), null_mut()) == 1;
                 assert!(good, "OpenSSL refuses {} bytes", message.len());

@@ -12,7 +12,7 @@ use nix::time::{ClockId, clock_gettime};
 
 const ROUNDS: usize = 101;
 /// Operations that an engine runs in a round.
-const COUNT: u32 = 100;
+const OPERATIONS_PER_ROUND: u32 = 100;
 
 fn main() {
     let aws_lc_key = DecapsulationKey::generate(&ML_KEM_768).unwrap();
@@ -64,10 +64,10 @@ fn report(title: &str, aws_lc: impl Fn(), libcrux: impl Fn()) {
         let mut times = [0.0; 2];
         for engine in [round % 2, 1 - round % 2] {
             let begun = cpu_time();
-            for _ in 0..COUNT {
+            for _ in 0..OPERATIONS_PER_ROUND {
                 if engine == 0 { aws_lc() } else { libcrux() }
             }
-            times[engine] = (cpu_time() - begun).as_secs_f64() * 1e6 / f64::from(COUNT);
+            times[engine] = (cpu_time() - begun).as_secs_f64() * 1e6 / f64::from(OPERATIONS_PER_ROUND);
         }
         rounds.push(times);
     }

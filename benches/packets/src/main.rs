@@ -13,9 +13,9 @@ use gantry_protocols::Packet;
 use gantry_protocols::esp::{self, Association, Inbound, Integrity, Mode, Outbound, Suite};
 use gantry_runtime::Config;
 
-const BURST: u32 = 32;
+const PACKETS_PER_BURST: u32 = 32;
 const ROUNDS: usize = 200;
-const ROOM: usize = 64;
+const ROOM_BYTES: usize = 64;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = env::args().skip(1).collect();
@@ -25,7 +25,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         _ => return Err("gantry-bench-packets gcm|cbc BYTES...".into()),
     };
     let gantry = gantry_runtime::open(Config::from_env()?)?;
-    let ends: Vec<(Outbound, Inbound)> = (0..BURST)
+    let ends: Vec<(Outbound, Inbound)> = (0..PACKETS_PER_BURST)
         .map(|at| {
             let make = || {
                 Association::new(0x1000 + at, suite, &vec![at as u8; key], &vec![at as u8; integrity_key])
@@ -37,10 +37,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     for bytes in &arguments[1..] {
         let bytes: usize = bytes.parse()?;
         // Learns routes before the measurement.
-        measure(&ends, bytes, Duration::from_millis(500))?;
+        measure_bursts(&ends, bytes, Duration::from_millis(500))?;
         let (mut sealing, mut opening) = (f64::MAX, f64::MAX);
         for _ in 0..ROUNDS {
-            let (seal, open) = measure(&ends, bytes, Duration::from_millis(2))?;
+            let (seal, open) = measure_bursts(&ends, bytes, Duration::from_millis(2))?;
             (sealing, opening) = (sealing.min(seal), opening.min(open));
         }
         println!("{bytes} {sealing:.2} {opening:.2}");
@@ -49,18 +49,22 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 /// Returns nanoseconds to seal a packet and to open it, averaged over a time of at least `at_least`.
-fn measure(ends: &[(Outbound, Inbound)], bytes: usize, at_least: Duration) -> Result<(f64, f64), Box<dyn Error>> {
+fn measure_bursts(
+    ends: &[(Outbound, Inbound)],
+    bytes: usize,
+    at_least: Duration,
+) -> Result<(f64, f64), Box<dyn Error>> {
     let mut header = [0x45, 0, 0, 0, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
     header[2..4].copy_from_slice(&(bytes as u16).to_be_bytes());
-    let mut buffers = vec![vec![0; ROOM + bytes + ROOM]; BURST as usize];
+    let mut buffers = vec![vec![0; ROOM_BYTES + bytes + ROOM_BYTES]; PACKETS_PER_BURST as usize];
     let (mut sealing, mut opening, mut bursts) = (Duration::ZERO, Duration::ZERO, 0_u32);
     while sealing + opening < at_least {
         let begin = Instant::now();
         for buffer in &mut buffers {
-            buffer[ROOM..ROOM + header.len()].copy_from_slice(&header);
+            buffer[ROOM_BYTES..ROOM_BYTES + header.len()].copy_from_slice(&header);
         }
         let mut packets: Vec<Packet<'_>> =
-            buffers.iter_mut().map(|buffer| Packet::new(buffer, ROOM..ROOM + bytes)).collect();
+            buffers.iter_mut().map(|buffer| Packet::new(buffer, ROOM_BYTES..ROOM_BYTES + bytes)).collect();
         let mut burst: Vec<_> = ends.iter().map(|(outbound, _)| outbound).zip(&mut packets).collect();
         esp::seal(&mut burst);
         let sealed = Instant::now();
@@ -72,6 +76,6 @@ fn measure(ends: &[(Outbound, Inbound)], bytes: usize, at_least: Duration) -> Re
         }
         (sealing, opening, bursts) = (sealing + (sealed - begin), opening + (opened - sealed), bursts + 1);
     }
-    let each = |time: Duration| time.as_secs_f64() * 1e9 / f64::from(bursts) / f64::from(BURST);
-    Ok((each(sealing), each(opening)))
+    let ns_per_packet = |time: Duration| time.as_secs_f64() * 1e9 / f64::from(bursts) / f64::from(PACKETS_PER_BURST);
+    Ok((ns_per_packet(sealing), ns_per_packet(opening)))
 }

@@ -4,8 +4,8 @@ use gantry_core::driver::{Buffers, Operands};
 use gantry_core::{Algorithm, Kind, Operation, Outcome, Request, Session};
 
 /// Bytes of the buffers that a thread cycles through: more than a first-level cache, less than a second-level one.
-const WORKING_SET: usize = 256 << 10;
-const MOST_REQUESTS: usize = 1024;
+const WORKING_SET_BYTES: usize = 256 << 10;
+const MAX_REQUESTS: usize = 1024;
 /// Associated data as long as in TLS 1.2.
 const AAD: [u8; 13] = [7; 13];
 
@@ -21,7 +21,7 @@ pub(crate) struct Load {
     kind: Kind,
     batch: usize,
     slots: Vec<Slot>,
-    next: usize,
+    next_slot: usize,
 }
 
 impl Load {
@@ -31,24 +31,24 @@ impl Load {
         if !matches!(info.kind, Kind::Digest | Kind::Mac | Kind::Cipher | Kind::Aead) {
             return None;
         }
-        let iv = if info.iv.allows(12) { 12 } else { info.iv.max };
-        let result = gantry_core::sample_params(algorithm).tag_len();
-        let most = (MOST_REQUESTS / batch).max(1);
-        let requests = batch * (WORKING_SET / (batch * bytes.max(1))).clamp(1, most);
+        let iv_len = if info.iv.allows(12) { 12 } else { info.iv.max };
+        let result_len = gantry_core::sample_params(algorithm).tag_len();
+        let max_batches = (MAX_REQUESTS / batch).max(1);
+        let requests = batch * (WORKING_SET_BYTES / (batch * bytes.max(1))).clamp(1, max_batches);
         let slot = |index: usize| Slot {
-            iv: (0..iv).map(|at| (index * 7 + at) as u8).collect(),
+            iv: (0..iv_len).map(|at| (index * 7 + at) as u8).collect(),
             data: (0..bytes).map(|at| (at * 31 + index) as u8).collect(),
-            result: vec![0; result],
+            result: vec![0; result_len],
         };
-        Some(Self { kind: info.kind, batch, slots: (0..requests).map(slot).collect(), next: 0 })
+        Some(Self { kind: info.kind, batch, slots: (0..requests).map(slot).collect(), next_slot: 0 })
     }
 
     /// Runs `times` batches, each with one call: `process`, or `run` if the batch is a single request.
     #[inline(never)]
     pub(crate) fn repeat(&mut self, session: &Session, times: usize) -> Result<(), gantry_core::Error> {
         for _ in 0..times {
-            let first = self.next;
-            self.next = (first + self.batch) % self.slots.len();
+            let first = self.next_slot;
+            self.next_slot = (first + self.batch) % self.slots.len();
             let slots = &mut self.slots[first..first + self.batch];
             if let [slot] = slots {
                 session.run(slot.operands(self.kind))?.ok()?;

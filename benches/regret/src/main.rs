@@ -27,13 +27,13 @@ use load::Load;
 type Result<T, E = Box<dyn Error + Send + Sync>> = std::result::Result<T, E>;
 
 /// Duration of one turn: shorter than the time slices on a busy machine.
-const TURN: Duration = Duration::from_micros(400);
+const TURN_TIME: Duration = Duration::from_micros(400);
 /// Maximum repetitions of an interrupted turn.
-const REPETITIONS: usize = 10;
+const MAX_REPETITIONS: usize = 10;
 /// A point with a lower ratio is measured longer.
-const DOUBTFUL: f64 = 0.985;
+const DOUBTFUL_RATIO: f64 = 0.985;
 /// The additional measurement takes this many times as long as the first one.
-const LONGER: usize = 2;
+const EXTRA_ROUNDS_FACTOR: usize = 2;
 
 /// Compare a policy with the best single device, point by point; JSON on stdout
 #[derive(Parser)]
@@ -88,20 +88,20 @@ fn main() -> Result<()> {
     }
     let gantry = gantry_runtime::open(config)?;
     let points = points(&options);
-    let mut verdicts: Vec<Vec<Verdict>> = points.iter().map(|_| Vec::with_capacity(options.runs)).collect();
+    let mut results: Vec<Vec<PointResult>> = points.iter().map(|_| Vec::with_capacity(options.runs)).collect();
     for _ in 0..options.runs.max(1) {
         let mut modes: Option<(Algorithm, Vec<DispatchMode>)> = None;
-        for (point, verdicts) in points.iter().zip(&mut verdicts) {
+        for (point, results) in points.iter().zip(&mut results) {
             if modes.as_ref().is_none_or(|(algorithm, _)| *algorithm != point.algorithm) {
                 modes = Some((point.algorithm, DispatchMode::all(&gantry, point.algorithm)?));
             }
             let Some((_, modes)) = &modes else { continue };
-            verdicts.push(point.measure(modes, options.seconds)?);
+            results.push(point.measure(modes, options.seconds)?);
         }
     }
-    let rows: Vec<Row> = points.iter().zip(verdicts).map(|(point, verdicts)| point.row(typical(verdicts))).collect();
+    let rows: Vec<Row> = points.iter().zip(results).map(|(point, results)| point.row(median_result(results))).collect();
     let worst_ratio = rows.iter().map(|row| row.ratio).fold(f64::INFINITY, f64::min);
-    let mean_ratio = rounded(rows.iter().map(|row| row.ratio).sum::<f64>() / rows.len() as f64);
+    let mean_ratio = round_to_four_digits(rows.iter().map(|row| row.ratio).sum::<f64>() / rows.len() as f64);
     let regret = Regret { policy: gantry.policy().name(), worst_ratio, mean_ratio, rows };
     println!("{}", serde_json::to_string_pretty(&regret)?);
     Ok(())
@@ -109,17 +109,17 @@ fn main() -> Result<()> {
 
 /// The best device of a point, and the ratio that the policy reaches.
 #[derive(Clone, Debug, PartialEq)]
-struct Verdict {
+struct PointResult {
     ratio: f64,
     best_device: String,
 }
 
 /// Returns the median ratio, and the best device of the middle run.
-fn typical(mut verdicts: Vec<Verdict>) -> Verdict {
-    let ratio = median(verdicts.iter().map(|verdict| verdict.ratio).collect());
-    verdicts.sort_unstable_by(|a, b| a.ratio.total_cmp(&b.ratio));
-    let best_device = verdicts.swap_remove((verdicts.len() - 1) / 2).best_device;
-    Verdict { ratio, best_device }
+fn median_result(mut results: Vec<PointResult>) -> PointResult {
+    let ratio = median(results.iter().map(|result| result.ratio).collect());
+    results.sort_unstable_by(|a, b| a.ratio.total_cmp(&b.ratio));
+    let best_device = results.swap_remove((results.len() - 1) / 2).best_device;
+    PointResult { ratio, best_device }
 }
 
 /// A point at which policy and devices are compared.
@@ -151,7 +151,7 @@ struct DispatchMode {
 }
 
 /// Number of sessions of each mode.
-const SESSIONS: usize = 4;
+const SESSIONS_PER_MODE: usize = 4;
 
 impl DispatchMode {
     /// Returns a mode for each device that serves the algorithm, then the mode of the policy.
@@ -176,31 +176,32 @@ impl DispatchMode {
     }
 
     fn new(device: Option<String>, gantry: &Gantry, algorithm: Algorithm) -> Result<Self> {
-        let sessions =
-            (0..SESSIONS).map(|_| gantry.session(gantry_core::sample_params(algorithm))).collect::<Result<_, _>>()?;
+        let sessions = (0..SESSIONS_PER_MODE)
+            .map(|_| gantry.session(gantry_core::sample_params(algorithm)))
+            .collect::<Result<_, _>>()?;
         Ok(Self { device, sessions })
     }
 }
 
 impl Point {
-    fn row(&self, Verdict { ratio, best_device }: Verdict) -> Row {
+    fn row(&self, PointResult { ratio, best_device }: PointResult) -> Row {
         let &Self { algorithm, bytes, batch, threads } = self;
-        Row { algorithm: algorithm.name(), bytes, batch, threads, best_device, ratio: rounded(ratio) }
+        Row { algorithm: algorithm.name(), bytes, batch, threads, best_device, ratio: round_to_four_digits(ratio) }
     }
 
-    fn measure(&self, modes: &[DispatchMode], seconds: f64) -> Result<Verdict> {
-        let rounds = ((seconds / TURN.as_secs_f64()).ceil() as usize).max(3);
-        let mut found = self.rounds(modes, rounds)?;
-        let mut verdict = judge(&found);
-        if verdict.1 < DOUBTFUL {
-            let longer = self.rounds(modes, rounds * LONGER)?;
-            for (times, more) in found.iter_mut().zip(longer) {
+    fn measure(&self, modes: &[DispatchMode], seconds: f64) -> Result<PointResult> {
+        let rounds = ((seconds / TURN_TIME.as_secs_f64()).ceil() as usize).max(3);
+        let mut times_by_mode = self.rounds(modes, rounds)?;
+        let mut result = compare_with_best_device(&times_by_mode);
+        if result.1 < DOUBTFUL_RATIO {
+            let longer = self.rounds(modes, rounds * EXTRA_ROUNDS_FACTOR)?;
+            for (times, more) in times_by_mode.iter_mut().zip(longer) {
                 times.extend(more);
             }
-            verdict = judge(&found);
+            result = compare_with_best_device(&times_by_mode);
         }
-        let (best, ratio) = verdict;
-        Ok(Verdict { ratio, best_device: modes[best].device.clone().unwrap_or_default() })
+        let (best, ratio) = result;
+        Ok(PointResult { ratio, best_device: modes[best].device.clone().unwrap_or_default() })
     }
 
     /// Returns the nanoseconds per request in each round, for each mode.
@@ -225,11 +226,11 @@ impl Point {
             (0..rounds * modes.len()).for_each(|_| _ = barrier.wait());
             return Err(format!("{algorithm} is neither a digest, a MAC, a cipher nor an AEAD").into());
         };
-        let mut trouble = None;
-        let mut repeat = |session: &Session, times: usize, trouble: &mut Option<gantry_core::Error>| {
+        let mut first_error = None;
+        let mut repeat = |session: &Session, times: usize, first_error: &mut Option<gantry_core::Error>| {
             let start = Instant::now();
             if let Err(error) = load.repeat(session, times) {
-                trouble.get_or_insert(error);
+                first_error.get_or_insert(error);
             }
             start.elapsed()
         };
@@ -237,17 +238,17 @@ impl Point {
         let turns: Vec<usize> = (modes.iter())
             .map(|mode| {
                 let mut times = 1;
-                mode.sessions.iter().for_each(|session| _ = repeat(session, 1, &mut trouble));
+                mode.sessions.iter().for_each(|session| _ = repeat(session, 1, &mut first_error));
                 loop {
-                    let took = repeat(&mode.sessions[0], times, &mut trouble);
-                    if took >= TURN / 2 {
-                        break (times as f64 * TURN.as_secs_f64() / took.as_secs_f64()).ceil() as usize;
+                    let took = repeat(&mode.sessions[0], times, &mut first_error);
+                    if took >= TURN_TIME / 2 {
+                        break (times as f64 * TURN_TIME.as_secs_f64() / took.as_secs_f64()).ceil() as usize;
                     }
                     times *= 2;
                 }
             })
             .collect();
-        let mut found = vec![vec![0.0; rounds]; modes.len()];
+        let mut times_by_mode = vec![vec![0.0; rounds]; modes.len()];
         #[allow(clippy::needless_range_loop, reason = "rounds are the inner index")]
         for round in 0..rounds {
             // Rotates the order, so that each mode comes first, last, and after every other mode.
@@ -256,26 +257,30 @@ impl Point {
                 let mode = if round % 2 == 0 { forward } else { modes.len() - 1 - forward };
                 barrier.wait();
                 let mut took = Duration::MAX;
-                for _ in 0..REPETITIONS {
+                for _ in 0..MAX_REPETITIONS {
                     let before = interruptions();
-                    took = took.min(repeat(&modes[mode].sessions[round / 2 % SESSIONS], turns[mode], &mut trouble));
+                    took = took.min(repeat(
+                        &modes[mode].sessions[round / 2 % SESSIONS_PER_MODE],
+                        turns[mode],
+                        &mut first_error,
+                    ));
                     if interruptions() == before {
                         break;
                     }
                 }
-                found[mode][round] = took.as_secs_f64() * 1e9 / (turns[mode] * batch) as f64;
+                times_by_mode[mode][round] = took.as_secs_f64() * 1e9 / (turns[mode] * batch) as f64;
             }
         }
-        trouble.map_or(Ok(found), |error| Err(error.into()))
+        first_error.map_or(Ok(times_by_mode), |error| Err(error.into()))
     }
 }
 
 /// Returns the index of the best device, and the ratio that the policy (the last row) reaches: the median over all rounds.
-fn judge(found: &[Vec<f64>]) -> (usize, f64) {
-    let (policy, devices) = (found.len() - 1, 0..found.len() - 1);
-    let typical = |mode: usize| median(found[mode].clone());
-    let best = devices.min_by(|a, b| typical(*a).total_cmp(&typical(*b))).unwrap_or(0);
-    (best, median(found[best].iter().zip(&found[policy]).map(|(best, policy)| best / policy).collect()))
+fn compare_with_best_device(times_by_mode: &[Vec<f64>]) -> (usize, f64) {
+    let (policy, devices) = (times_by_mode.len() - 1, 0..times_by_mode.len() - 1);
+    let median_time = |mode: usize| median(times_by_mode[mode].clone());
+    let best = devices.min_by(|a, b| median_time(*a).total_cmp(&median_time(*b))).unwrap_or(0);
+    (best, median(times_by_mode[best].iter().zip(&times_by_mode[policy]).map(|(best, policy)| best / policy).collect()))
 }
 
 /// Returns how often the kernel has taken the CPU away from this thread.
@@ -284,7 +289,7 @@ fn interruptions() -> i64 {
 }
 
 /// Rounds to four digits.
-fn rounded(ratio: f64) -> f64 {
+fn round_to_four_digits(ratio: f64) -> f64 {
     (ratio * 1e4).round() / 1e4
 }
 
@@ -304,16 +309,16 @@ mod tests {
         let slow = vec![40.0, 80.0, 40.0, 40.0, 40.0];
         let fast = vec![10.0, 20.0, 10.0, 10.0, 10.0];
         let policy = vec![12.5, 25.0, 900.0, 12.5, 12.5];
-        assert_eq!(judge(&[slow, fast, policy]), (1, 0.8));
+        assert_eq!(compare_with_best_device(&[slow, fast, policy]), (1, 0.8));
     }
 
     #[test]
     fn reports_the_median_of_several_runs() {
-        let verdict = |ratio, device: &str| Verdict { ratio, best_device: device.to_owned() };
-        let runs = vec![verdict(1.01, "lanes"), verdict(0.4, "software"), verdict(0.98, "null")];
-        assert_eq!(typical(runs), verdict(0.98, "null"));
-        assert_eq!(typical(vec![verdict(1.0, "lanes"), verdict(0.5, "software")]), verdict(0.75, "software"));
-        assert_eq!(typical(vec![verdict(0.9, "lanes")]), verdict(0.9, "lanes"));
+        let result = |ratio, device: &str| PointResult { ratio, best_device: device.to_owned() };
+        let runs = vec![result(1.01, "lanes"), result(0.4, "software"), result(0.98, "null")];
+        assert_eq!(median_result(runs), result(0.98, "null"));
+        assert_eq!(median_result(vec![result(1.0, "lanes"), result(0.5, "software")]), result(0.75, "software"));
+        assert_eq!(median_result(vec![result(0.9, "lanes")]), result(0.9, "lanes"));
     }
 
     #[test]

@@ -19,11 +19,11 @@ const ROUNDS: usize = 31;
 /// Rounds before the measured ones, in which Gantry learns the routes.
 const WARM_UP_ROUNDS: usize = 8;
 /// Bytes of a transfer, one in each round.
-const TRANSFER: usize = 32 << 20;
+const TRANSFER_BYTES: usize = 32 << 20;
 /// Handshakes in a round.
-const HANDSHAKES: usize = 100;
+const HANDSHAKES_PER_ROUND: usize = 100;
 /// Bytes that are written at once.
-const CHUNK: usize = 64 << 10;
+const CHUNK_BYTES: usize = 64 << 10;
 
 fn main() {
     let identity = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
@@ -44,13 +44,13 @@ fn main() {
     for suite in suites {
         let configs = providers.each_ref().map(|(_, provider)| configs(provider, suite, &certificate, &key));
         let name = suite.as_str().unwrap();
-        report(&format!("{name}, transfer"), &providers, "MB/s", TRANSFER as f64 / 1e6, |place| {
+        report(&format!("{name}, transfer"), &providers, "MB/s", TRANSFER_BYTES as f64 / 1e6, |place| {
             let (mut client, mut server) = connect(&configs[place]);
             let sent = transfer(&mut server, &mut client);
-            assert_eq!(sent, TRANSFER);
+            assert_eq!(sent, TRANSFER_BYTES);
         });
-        report(&format!("{name}, handshake"), &providers, "handshakes/s", HANDSHAKES as f64, |place| {
-            for _ in 0..HANDSHAKES {
+        report(&format!("{name}, handshake"), &providers, "handshakes/s", HANDSHAKES_PER_ROUND as f64, |place| {
+            for _ in 0..HANDSHAKES_PER_ROUND {
                 connect(&configs[place]);
             }
         });
@@ -131,12 +131,12 @@ fn connect((client, server): &Configs) -> (ClientConnection, ServerConnection) {
 
 /// Sends a transfer through memory. Returns the bytes that arrived.
 fn transfer(from: &mut ServerConnection, to: &mut ClientConnection) -> usize {
-    let (chunk, mut wire, mut content) = (vec![7; CHUNK], Vec::new(), vec![0; CHUNK]);
+    let (chunk, mut wire, mut content) = (vec![7; CHUNK_BYTES], Vec::new(), vec![0; CHUNK_BYTES]);
     let send = |_| {
         from.writer().write_all(&chunk).unwrap();
         deliver(from, to, &mut wire, &mut content)
     };
-    (0..TRANSFER / CHUNK).map(send).sum()
+    (0..TRANSFER_BYTES / CHUNK_BYTES).map(send).sum()
 }
 
 /// Moves the records of one end through `wire` to the other, which decrypts them into `content`. Returns the bytes of content.

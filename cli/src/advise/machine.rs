@@ -6,14 +6,14 @@ use std::path::PathBuf;
 use super::reasons;
 use crate::machine;
 use crate::openssl::conf::{self, Conf};
-use crate::openssl::measured::{Best, Measured, Row, query_module};
-use crate::openssl::{folders, module, setup};
+use crate::openssl::measured::{Comparison, Measurements, Row, query_module};
+use crate::openssl::{candidate_list, find_module, setup};
 use crate::output::Failure;
 use crate::temporary::Folder;
 
 /// Measurements of this machine.
-pub(super) struct Machine {
-    pub(super) measured: Measured,
+pub(super) struct MachineReport {
+    pub(super) measurements: Measurements,
     /// The configuration in force. `None` if it does not activate gantry; the measurements then describe the configuration that `gantry
     /// openssl config` would write.
     pub(super) configuration: Option<PathBuf>,
@@ -36,43 +36,45 @@ impl Noise {
     }
 }
 
-impl Machine {
+impl MachineReport {
     /// Measures the algorithms in `only`, a list separated by commas; all algorithms if `only` is `None`.
     pub(super) fn measure(only: Option<&str>) -> Result<Self, Failure> {
         let folder = Folder::new()?;
         let file_in_use = conf::file_in_use().ok();
-        let read = file_in_use.as_deref().and_then(|path| Conf::read(path).ok()).unwrap_or_default();
-        let mut notes = read.problems();
-        let configuration = file_in_use.filter(|_| read.lists_gantry());
+        let conf = file_in_use.as_deref().and_then(|path| Conf::read(path).ok()).unwrap_or_default();
+        let mut notes = conf.problems();
+        let configuration = file_in_use.filter(|_| conf.lists_gantry());
         match setup::refusal() {
             Some(refused) if configuration.is_none() => return Err(Failure::Failed(refused)),
-            refused => reasons::add(&mut notes, refused),
+            refused => reasons::add_unless_present(&mut notes, refused),
         }
         let queried = if let Some(path) = &configuration {
             path.clone()
         } else {
             // The configuration that `gantry openssl config` would write.
-            let module = module().ok_or_else(|| Failure::Failed(format!("there is no gantry.so in {}", folders())))?;
+            let module = find_module()
+                .ok_or_else(|| Failure::Failed(format!("there is no gantry.so in {}", candidate_list())))?;
             let path = folder.path().join("openssl.cnf");
-            fs::write(&path, setup::alone(&module, "")?).map_err(|error| Failure::at(path.display(), &error))?;
+            fs::write(&path, setup::standalone_configuration(&module, "")?)
+                .map_err(|error| Failure::at(path.display(), &error))?;
             path
         };
-        let mut measured = match query_module(&queried, &folder, only)? {
-            Ok(measured) => measured,
+        let mut measurements = match query_module(&queried, &folder, only)? {
+            Ok(measurements) => measurements,
             Err(mut why) => {
                 why.extend(reasons::configuration_reasons(false));
                 return Err(Failure::Failed(format!("openssl did not load gantry\n{}", why.join("\n"))));
             }
         };
         if configuration.is_none() {
-            would_serve(&mut measured.rows);
+            mark_gaining_as_served(&mut measurements.rows);
         }
-        Ok(Self { measured, configuration, notes })
+        Ok(Self { measurements, configuration, notes })
     }
 
     pub(super) fn noise(&self) -> Noise {
-        let best: Vec<&Best> =
-            self.measured.rows.iter().flat_map(|row| &row.cells).flat_map(|cell| &cell.best).collect();
+        let best: Vec<&Comparison> =
+            self.measurements.rows.iter().flat_map(|row| &row.cells).flat_map(|cell| &cell.best).collect();
         let mut spreads: Vec<f64> = best.iter().map(|best| best.spread).collect();
         spreads.sort_unstable_by(f64::total_cmp);
         #[allow(clippy::cast_precision_loss, reason = "some hundreds")]
@@ -82,18 +84,18 @@ impl Machine {
 
     /// Describes the CPU and its lanes.
     pub(super) fn cpu(&self) -> String {
-        let lanes = self.measured.devices.iter().find(|(name, about)| name == "lanes" && !about.is_empty());
+        let lanes = self.measurements.devices.iter().find(|(name, about)| name == "lanes" && !about.is_empty());
         [machine::cpu()].into_iter().chain(lanes.map(|(_, about)| about.clone())).collect::<Vec<_>>().join("; ")
     }
 
     /// Returns the lines of `openssl.cnf` that would gain more than the present lines. Each is a key with all its names.
     pub(super) fn lines(&self) -> Vec<String> {
-        let rows = &self.measured.rows;
+        let rows = &self.measurements.rows;
         let line = |key: &str| {
             let of_key = rows.iter().filter(|row| row.key == key);
-            let gaining = setup::gaining(rows, key);
-            let is_in = |row: &&Row| row.served || gaining.contains(&&*row.named);
-            let mut names: Vec<&str> = of_key.clone().filter(is_in).map(|row| &*row.named).collect();
+            let gaining = setup::gaining_algorithms(rows, key);
+            let is_in = |row: &&Row| row.served || gaining.contains(&&*row.config_name);
+            let mut names: Vec<&str> = of_key.clone().filter(is_in).map(|row| &*row.config_name).collect();
             names.dedup();
             let more = self.configuration.is_none() || of_key.filter(is_in).any(|row| !row.served);
             (more && !names.is_empty()).then(|| format!("{key} = {}", names.join(",")))
@@ -103,11 +105,11 @@ impl Machine {
 }
 
 /// Sets `served` of each row: true if `gantry openssl config` would add its algorithm.
-fn would_serve(rows: &mut [Row]) {
+fn mark_gaining_as_served(rows: &mut [Row]) {
     for key in setup::MEASURED_KEYS {
-        let names: Vec<String> = setup::gaining(rows, key).into_iter().map(str::to_owned).collect();
+        let names: Vec<String> = setup::gaining_algorithms(rows, key).into_iter().map(str::to_owned).collect();
         for row in rows.iter_mut().filter(|row| row.key == key) {
-            row.served = names.contains(&row.named);
+            row.served = names.contains(&row.config_name);
         }
     }
 }

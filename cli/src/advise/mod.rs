@@ -3,7 +3,7 @@
 mod machine;
 mod program;
 mod reasons;
-mod uses;
+mod summary;
 mod view;
 
 use std::fs;
@@ -14,28 +14,29 @@ use std::time::Duration;
 use gantry_runtime::stats::Report;
 
 use crate::args::Advise;
-use crate::output::{Failure, Output, must_be_writable};
+use crate::output::{Failure, Output, check_writable};
 use crate::stat;
-use crate::temporary::{exit_like, watch};
-use machine::Machine;
-use program::{Program, Subject};
+use crate::temporary::{exit_like, run_with_statistics};
+use machine::MachineReport;
+use program::{ProgramReport, Subject};
 
 pub(crate) fn run(args: &Advise, output: &mut Output) -> Result<(), Failure> {
     if let Some(file) = &args.output {
-        must_be_writable(file)?;
+        check_writable(file)?;
     }
     match (&args.command[..], args.pid) {
         ([program, arguments @ ..], _) => {
-            let kernel_tls_before = reasons::kernel_tls();
+            let kernel_tls_before = reasons::kernel_tls_count();
             let mut command = crate::program::program(program)?;
-            let (status, received) = watch(command.args(arguments))?;
+            let (status, received) = run_with_statistics(command.args(arguments))?;
             let mut pages: Vec<Report> = received.pages.iter().filter_map(|page| page.read().ok()).collect();
             let names: Vec<String> = received.pages.iter().map(|page| page.program.clone()).collect();
             let name = program.to_string_lossy().into_owned();
-            let mut report = Program::of(Subject::Command { name, status: status.to_string() }, names, &mut pages);
-            report.kernel_tls = reasons::kernel_tls().saturating_sub(kernel_tls_before);
+            let mut report =
+                ProgramReport::of(Subject::Command { name, status: status.to_string() }, names, &mut pages);
+            report.kernel_tls = reasons::kernel_tls_count().saturating_sub(kernel_tls_before);
             report.reasons.extend(received.problem_lines());
-            report.explain(program);
+            report.add_reasons(program);
             let machine = report.measure();
             write_report(args, machine.as_ref(), Some(&report), |text| {
                 // stdout belongs to the program.
@@ -50,12 +51,12 @@ pub(crate) fn run(args: &Advise, output: &mut Output) -> Result<(), Failure> {
             let names = after.processes.iter().map(|process| process.program.clone()).collect();
             let mut difference = program::difference(after, &before);
             let subject = Subject::Process { pid, seconds: args.seconds };
-            let mut report = Program::of(subject, names, std::slice::from_mut(&mut difference));
+            let mut report = ProgramReport::of(subject, names, std::slice::from_mut(&mut difference));
             let machine = report.measure();
             write_report(args, machine.as_ref(), Some(&report), |text| output.write(text))
         }
         ([], None) => {
-            let machine = Machine::measure(None)?;
+            let machine = MachineReport::measure(None)?;
             write_report(args, Some(&machine), None, |text| output.write(text))
         }
     }
@@ -64,8 +65,8 @@ pub(crate) fn run(args: &Advise, output: &mut Output) -> Result<(), Failure> {
 /// Writes the report to the file of `--output`, or else passes it to `to`.
 fn write_report(
     args: &Advise,
-    machine: Option<&Machine>,
-    program: Option<&Program>,
+    machine: Option<&MachineReport>,
+    program: Option<&ProgramReport>,
     to: impl FnOnce(&str) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let text = if args.json { view::json(machine, program)? } else { view::text(args, machine, program) };

@@ -10,9 +10,9 @@ use gantry_runtime::sandbox::is_filtered;
 use gantry_runtime::stats::{Report, Row as Counted};
 use serde::Serialize;
 
-use super::machine::Machine;
+use super::machine::MachineReport;
 use super::reasons;
-use super::uses::{Assessment, list};
+use super::summary::{Assessment, join_names};
 use crate::openssl::measured::{Cell, HOST, Row};
 use crate::units::{bytes, duration, share};
 
@@ -27,7 +27,7 @@ pub(super) enum Subject {
 }
 
 /// OpenSSL requests of a program and its children.
-pub(super) struct Program {
+pub(super) struct ProgramReport {
     pub(super) subject: Subject,
     /// The programs that loaded gantry.
     pub(super) loaded: Vec<String>,
@@ -44,18 +44,18 @@ pub(super) struct Program {
 pub(super) struct OperationCounts {
     pub(super) algorithm: String,
     pub(super) operation: String,
-    pub(super) host: Sum,
-    pub(super) devices: Sum,
-    pub(super) by_device: BTreeMap<String, Sum>,
+    pub(super) host: RequestTotals,
+    pub(super) devices: RequestTotals,
+    pub(super) by_device: BTreeMap<String, RequestTotals>,
 }
 
 #[derive(Clone, Copy, Default, Serialize)]
-pub(super) struct Sum {
+pub(super) struct RequestTotals {
     pub(super) requests: u64,
     pub(super) bytes: u64,
 }
 
-impl Sum {
+impl RequestTotals {
     fn add(&mut self, row: &Counted) {
         self.requests = self.requests.saturating_add(row.requests);
         self.bytes = self.bytes.saturating_add(row.bytes);
@@ -72,7 +72,7 @@ pub(super) struct Cost {
     pub(super) without: Vec<String>,
 }
 
-impl Program {
+impl ProgramReport {
     pub(super) fn of(subject: Subject, loaded: Vec<String>, reports: &mut [Report]) -> Self {
         let mut by_operation: BTreeMap<(String, String), OperationCounts> = BTreeMap::new();
         for row in reports.iter().flat_map(|report| &report.rows).filter(|row| row.requests > 0) {
@@ -95,7 +95,7 @@ impl Program {
     }
 
     /// Adds the reasons why a command did not load gantry, and mistakes in the configuration.
-    pub(super) fn explain(&mut self, program: &OsStr) {
+    pub(super) fn add_reasons(&mut self, program: &OsStr) {
         let (loaded, refused) = (!self.loaded.is_empty(), !self.reasons.is_empty());
         if !loaded && is_filtered() {
             self.reasons
@@ -109,12 +109,12 @@ impl Program {
     }
 
     /// Measures the algorithms that the program used, if any. If measuring fails, keeps the reason, so that the counts are still reported.
-    pub(super) fn measure(&mut self) -> Option<Machine> {
+    pub(super) fn measure(&mut self) -> Option<MachineReport> {
         let names: Vec<&str> = self.operations.iter().map(|counts| &*counts.algorithm).collect();
         if names.is_empty() {
             return None;
         }
-        Machine::measure(Some(&names.join(","))).map_err(|failure| self.reasons.push(failure.to_string())).ok()
+        MachineReport::measure(Some(&names.join(","))).map_err(|failure| self.reasons.push(failure.to_string())).ok()
     }
 
     pub(super) fn name(&self) -> String {
@@ -127,20 +127,20 @@ impl Program {
         }
     }
 
-    fn all(&self) -> (u64, u64) {
+    fn totals(&self) -> (u64, u64) {
         let add = |(requests, bytes), counts: &OperationCounts| (requests + counts.requests(), bytes + counts.bytes());
         self.operations.iter().fold((0, 0), add)
     }
 
     /// Estimates the CPU time of the requests from the measurements.
-    pub(super) fn cost(&self, machine: &Machine) -> Cost {
+    pub(super) fn cost(&self, machine: &MachineReport) -> Cost {
         let mut cost = Cost::default();
         for counts in &self.operations {
             let rows = rows_of(machine, &counts.algorithm);
             let estimates: Vec<Estimate> = rows.iter().filter_map(|row| Estimate::of(row, counts)).collect();
             // If there are several rows, the right one is unknown.
             let [estimate] = estimates[..] else {
-                cost.without.push(label(&counts.algorithm, Some(machine)));
+                cost.without.push(openssl_name(&counts.algorithm, Some(machine)));
                 continue;
             };
             let would = |row: &&Row| Assessment::of(row) == Assessment::WouldGain;
@@ -158,8 +158,8 @@ impl Program {
     }
 
     /// Summarizes the requests in sentences.
-    pub(super) fn sentences(&self, machine: &Machine) -> Vec<String> {
-        let (requests, all) = self.all();
+    pub(super) fn sentences(&self, machine: &MachineReport) -> Vec<String> {
+        let (requests, all) = self.totals();
         let mut algorithms: BTreeMap<&str, u64> = BTreeMap::new();
         for counts in &self.operations {
             *algorithms.entry(&counts.algorithm).or_default() += counts.bytes();
@@ -167,13 +167,13 @@ impl Program {
         let mut sentences = Vec::new();
         if let Some((first, max)) = algorithms.into_iter().max_by_key(|(_, bytes)| *bytes) {
             let share = share(max, all);
-            let name = label(first, Some(machine));
+            let name = openssl_name(first, Some(machine));
             let requests = if requests == 1 { "1 request".to_owned() } else { format!("{requests} requests") };
             sentences.push(format!("{}: {requests} with {}; {share} of them are {name}.", self.name(), bytes(all)));
         }
-        let agreements = self.agreements();
-        if !agreements.is_empty() {
-            sentences.push(format!("TLS agreed on keys with {}.", list(&agreements)));
+        let tls_groups = self.tls_groups();
+        if !tls_groups.is_empty() {
+            sentences.push(format!("TLS agreed on keys with {}.", join_names(&tls_groups)));
         }
         let cost = self.cost(machine);
         if cost.openssl_s > 0.0 {
@@ -194,7 +194,7 @@ impl Program {
     }
 
     /// Returns the TLS groups that gantry itself provides, with the number of handshakes. Handshakes with OpenSSL's groups are not counted.
-    fn agreements(&self) -> Vec<String> {
+    fn tls_groups(&self) -> Vec<String> {
         let side = |operation: &str| match operation {
             "encapsulate" => Some("server"),
             "decapsulate" => Some("client"),
@@ -208,12 +208,12 @@ impl Program {
 }
 
 /// Returns the gain with requests of the program's mean size, and a remark.
-pub(super) fn comparison(machine: &Machine, counts: &OperationCounts) -> (String, String) {
+pub(super) fn comparison(machine: &MachineReport, counts: &OperationCounts) -> (String, String) {
     let rows = rows_of(machine, &counts.algorithm);
     let gain = format_gain(&rows, counts).unwrap_or_else(|| "-".to_owned());
     let remark = if counts.devices.requests > 0 {
         let devices: Vec<String> = counts.by_device.keys().cloned().collect();
-        list(&devices)
+        join_names(&devices)
     } else {
         rows.iter().map(|row| Assessment::of(row)).min().map_or(String::new(), |standing| standing.remark().to_owned())
     };
@@ -231,17 +231,18 @@ impl OperationCounts {
 }
 
 /// Returns OpenSSL's name of an algorithm.
-pub(super) fn label(algorithm: &str, machine: Option<&Machine>) -> String {
-    let row = machine.and_then(|machine| machine.measured.rows.iter().find(|row| row.ours == algorithm));
+pub(super) fn openssl_name(algorithm: &str, machine: Option<&MachineReport>) -> String {
+    let row = machine.and_then(|machine| machine.measurements.rows.iter().find(|row| row.gantry_name == algorithm));
     row.map_or_else(|| algorithm.to_owned(), |row| row.name.clone())
 }
 
 /// Returns the measurements of an algorithm. The host counts PBKDF2 as one algorithm for all digests.
-fn rows_of<'m>(machine: &'m Machine, algorithm: &str) -> Vec<&'m Row> {
-    let rows_where =
-        |matches: &dyn Fn(&Row) -> bool| machine.measured.rows.iter().filter(|row| matches(row)).collect::<Vec<_>>();
-    let exact = rows_where(&|row| row.ours == algorithm);
-    if exact.is_empty() { rows_where(&|row| row.named == algorithm && !row.cells.is_empty()) } else { exact }
+fn rows_of<'m>(machine: &'m MachineReport, algorithm: &str) -> Vec<&'m Row> {
+    let rows_where = |matches: &dyn Fn(&Row) -> bool| {
+        machine.measurements.rows.iter().filter(|row| matches(row)).collect::<Vec<_>>()
+    };
+    let exact = rows_where(&|row| row.gantry_name == algorithm);
+    if exact.is_empty() { rows_where(&|row| row.config_name == algorithm && !row.cells.is_empty()) } else { exact }
 }
 
 /// CPU time per request of the program's mean size, in seconds.
@@ -255,7 +256,7 @@ struct Estimate {
 
 impl Estimate {
     fn of(row: &Row, counts: &OperationCounts) -> Option<Self> {
-        let (cell, scale) = nearest(row, counts)?;
+        let (cell, scale) = nearest_cell(row, counts)?;
         let best = cell.best.as_ref()?;
         let seconds = |ns: f64| ns * 1e-9 * scale;
         Some(Self { host_s: seconds(best.host_ns), device_s: seconds(best.device_ns), on_device: cell.is_on_device() })
@@ -263,11 +264,11 @@ impl Estimate {
 }
 
 /// Returns the cell of the size nearest to the mean request, and the factor by which the mean request takes longer.
-fn nearest<'r>(row: &'r Row, counts: &OperationCounts) -> Option<(&'r Cell, f64)> {
+fn nearest_cell<'r>(row: &'r Row, counts: &OperationCounts) -> Option<(&'r Cell, f64)> {
     let mean = (counts.bytes() as f64 / counts.requests().max(1) as f64).max(1.0);
     let distance = |cell: &&Cell| ((cell.bytes.max(1) as f64).ln() - mean.ln()).abs();
-    let cell = row.of(&counts.operation).min_by(|a, b| distance(a).total_cmp(&distance(b)))?;
-    let sizes = row.of(&counts.operation).count();
+    let cell = row.cells_of(&counts.operation).min_by(|a, b| distance(a).total_cmp(&distance(b)))?;
+    let sizes = row.cells_of(&counts.operation).count();
     // Signatures and key exchanges take the same time at any size. Other algorithms scale with the size.
     let scale = if sizes > 1 && mean > cell.bytes as f64 { mean / cell.bytes as f64 } else { 1.0 };
     Some((cell, scale))
@@ -275,7 +276,7 @@ fn nearest<'r>(row: &'r Row, counts: &OperationCounts) -> Option<(&'r Cell, f64)
 
 /// Formats the gain of the devices with requests of the program's mean size.
 fn format_gain(rows: &[&Row], counts: &OperationCounts) -> Option<String> {
-    let gains: Vec<f64> = rows.iter().filter_map(|row| nearest(row, counts)?.0.gain()).collect();
+    let gains: Vec<f64> = rows.iter().filter_map(|row| nearest_cell(row, counts)?.0.gain()).collect();
     let min = gains.iter().copied().fold(f64::INFINITY, f64::min);
     let max = gains.iter().copied().fold(0.0, f64::max);
     match gains.len() {

@@ -11,15 +11,16 @@ use crate::program::program;
 use crate::temporary::Folder;
 
 /// Returns the number of directions (sending or receiving) of TLS connections that programs have handed to the kernel since it was booted.
-pub(super) fn kernel_tls() -> u64 {
-    count_kernel_tls(&fs::read_to_string("/proc/net/tls_stat").unwrap_or_default())
+pub(super) fn kernel_tls_count() -> u64 {
+    sum_kernel_tls_counters(&fs::read_to_string("/proc/net/tls_stat").unwrap_or_default())
 }
 
 /// Sums the counters of Linux (Documentation/networking/tls.rst) for sessions opened with software or device offload.
-fn count_kernel_tls(counters: &str) -> u64 {
+fn sum_kernel_tls_counters(counters: &str) -> u64 {
     let lines = counters.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
-    let given = lines.filter(|words| matches!(words[..], ["TlsTxSw" | "TlsRxSw" | "TlsTxDevice" | "TlsRxDevice", _]));
-    given.filter_map(|words| words[1].parse::<u64>().ok()).sum()
+    let openings =
+        lines.filter(|words| matches!(words[..], ["TlsTxSw" | "TlsRxSw" | "TlsTxDevice" | "TlsRxDevice", _]));
+    openings.filter_map(|words| words[1].parse::<u64>().ok()).sum()
 }
 
 /// Returns mistakes in the configuration that programs read, and if `loaded` is false, the reasons why the module was not loaded.
@@ -45,14 +46,14 @@ pub(super) fn configuration_reasons(loaded: bool) -> Vec<String> {
                     path.display()
                 ));
             }
-            add(&mut found, refused);
+            add_unless_present(&mut found, refused);
             found
         }
     }
 }
 
 /// Adds `sentence`, unless it begins with a sentence that is already present.
-pub(super) fn add(sentences: &mut Vec<String>, sentence: Option<String>) {
+pub(super) fn add_unless_present(sentences: &mut Vec<String>, sentence: Option<String>) {
     let new = sentence.filter(|sentence| !sentences.iter().any(|present| sentence.starts_with(&**present)));
     sentences.extend(new);
 }
@@ -89,12 +90,12 @@ const LIBRARIES: [(&str, &str); 7] = [
 
 /// Explains, from the TLS library that a program links, why the program did not load the module.
 pub(super) fn program_reasons(name: &str) -> Vec<String> {
-    let says = |name: &str, arguments: &[&str]| {
+    let output_of = |name: &str, arguments: &[&str]| {
         let output = program(name).ok().and_then(|mut command| command.args(arguments).output().ok());
         output.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned()).unwrap_or_default()
     };
-    let path = says("sh", &["-c", "command -v -- \"$0\"", name]);
-    let linked = says("ldd", &[&path]);
+    let path = output_of("sh", &["-c", "command -v -- \"$0\"", name]);
+    let linked = output_of("ldd", &[&path]);
     let links = |library: &str| linked.split_whitespace().any(|name| name.starts_with(library));
     let found: Vec<String> = LIBRARIES
         .iter()
@@ -116,7 +117,7 @@ mod tests {
         let counters = "TlsCurrTxSw                     \t2\nTlsCurrRxSw                     \t0\nTlsTxSw                         \t5\n\
                         TlsRxSw                         \t3\nTlsTxDevice                     \t1\nTlsRxDevice                     \t0\n\
                         TlsDecryptError                 \t7\n";
-        assert_eq!(count_kernel_tls(counters), 9);
-        assert_eq!(count_kernel_tls(""), 0);
+        assert_eq!(sum_kernel_tls_counters(counters), 9);
+        assert_eq!(sum_kernel_tls_counters(""), 0);
     }
 }

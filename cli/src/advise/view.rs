@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::machine::Machine;
-use super::program::{self, Program, Subject, label};
-use super::uses::{self, Assessment, list, size};
+use super::machine::MachineReport;
+use super::program::{self, ProgramReport, Subject, openssl_name};
+use super::summary::{self, Assessment, format_size, join_names};
 use crate::args::Advise;
 use crate::openssl::measured::Cell;
 use crate::output::{self, Failure};
@@ -15,7 +15,7 @@ use crate::table::Table;
 use crate::terminal::{reading_width, wrap};
 use crate::units::round;
 
-pub(super) fn text(args: &Advise, machine: Option<&Machine>, program: Option<&Program>) -> String {
+pub(super) fn text(args: &Advise, machine: Option<&MachineReport>, program: Option<&ProgramReport>) -> String {
     let mut text = String::new();
     if let Some(program) = program {
         text += &program_text(program, machine);
@@ -38,7 +38,7 @@ pub(super) fn text(args: &Advise, machine: Option<&Machine>, program: Option<&Pr
     text
 }
 
-fn program_text(program: &Program, machine: Option<&Machine>) -> String {
+fn program_text(program: &ProgramReport, machine: Option<&MachineReport>) -> String {
     let mut text = match &program.subject {
         Subject::Command { name, status } => format!("\n{name} ended with {status}.\n"),
         Subject::Process { seconds, .. } => format!("{}, in {seconds} s:\n", program.name()),
@@ -46,17 +46,17 @@ fn program_text(program: &Program, machine: Option<&Machine>) -> String {
     if program.loaded.is_empty() {
         text += "It did not load gantry.\n";
     } else if program.operations.is_empty() {
-        let _ = writeln!(text, "{} loaded gantry, but made no OpenSSL requests.", named(&program.loaded));
+        let _ = writeln!(text, "{} loaded gantry, but made no OpenSSL requests.", program_names(&program.loaded));
     } else {
         let columns = ["ALGORITHM", "OPERATION", "HOST", "BYTES", "DEVICES", "BYTES", "GAIN", "REMARK"];
         let mut table = Table::new(&columns, &[2, 3, 4, 5, 6]);
         for counts in &program.operations {
             let numbers = [counts.host.requests, counts.host.bytes, counts.devices.requests, counts.devices.bytes];
             let (gain, remark) = machine.map(|machine| program::comparison(machine, counts)).unwrap_or_default();
-            let names = [label(&counts.algorithm, machine), counts.operation.clone()];
-            table.row(names.into_iter().chain(numbers.map(|number| number.to_string())).chain([gain, remark]));
+            let names = [openssl_name(&counts.algorithm, machine), counts.operation.clone()];
+            table.add_row(names.into_iter().chain(numbers.map(|number| number.to_string())).chain([gain, remark]));
         }
-        let _ = writeln!(text, "OpenSSL requests of {}:\n{}", named(&program.loaded), table.render());
+        let _ = writeln!(text, "OpenSSL requests of {}:\n{}", program_names(&program.loaded), table.render());
         let sentences = machine.map(|machine| program.sentences(machine)).unwrap_or_default();
         text.extend(sentences.iter().map(|sentence| wrapped(sentence)));
     }
@@ -79,17 +79,17 @@ fn wrapped(sentence: &str) -> String {
 }
 
 /// Lists programs, each once.
-fn named(programs: &[String]) -> String {
+fn program_names(programs: &[String]) -> String {
     let mut names = programs.to_vec();
     names.sort_unstable();
     names.dedup();
-    list(&names)
+    join_names(&names)
 }
 
-fn machine_text(machine: &Machine, program: Option<&Program>) -> String {
+fn machine_text(machine: &MachineReport, program: Option<&ProgramReport>) -> String {
     let mut text = String::new();
     if program.is_none() {
-        let _ = writeln!(text, "{} on {}", machine.measured.release, machine.cpu());
+        let _ = writeln!(text, "{} on {}", machine.measurements.release, machine.cpu());
         match &machine.configuration {
             Some(path) => {
                 let _ = writeln!(text, "Configuration: {}", path.display());
@@ -99,10 +99,11 @@ fn machine_text(machine: &Machine, program: Option<&Program>) -> String {
             }
         }
         text += "A gain is the CPU time of OpenSSL divided by that of the device: 2x is twice as fast.\n\n";
-        let mut table = Table::new(&["USE", "ALGORITHM", "SERVED BY", "GAIN", "REMARK"], &[]).spare(&[0]);
-        for line in uses::summary(&machine.measured.rows) {
-            let uses::Line { purpose, algorithm, served_by, gain, remark } = line;
-            table.row([purpose.to_owned(), algorithm, served_by, gain, remark.to_owned()]);
+        let mut table =
+            Table::new(&["USE", "ALGORITHM", "SERVED BY", "GAIN", "REMARK"], &[]).with_optional_columns(&[0]);
+        for line in summary::summarize(&machine.measurements.rows) {
+            let summary::SummaryLine { purpose, algorithm, served_by, gain, remark } = line;
+            table.add_row([purpose.to_owned(), algorithm, served_by, gain, remark.to_owned()]);
         }
         text += &table.render();
     }
@@ -137,19 +138,19 @@ fn machine_text(machine: &Machine, program: Option<&Program>) -> String {
 }
 
 /// Returns the table of all measurements.
-fn table(machine: &Machine) -> String {
+fn table(machine: &MachineReport) -> String {
     const SIZES: [u64; 3] = [64, 1 << 10, 16 << 10];
     let columns = ["ALGORITHM", "NID", "SERVED", "OPERATION", "64 B", "1 KiB", "16 KiB", "DEVICE", "WHY"];
     let mut table = Table::new(&columns, &[1, 4, 5, 6]);
-    for row in &machine.measured.rows {
+    for row in &machine.measurements.rows {
         let served = if row.served { "yes" } else { "no" };
         for operation in row.operations() {
-            let cells: Vec<&Cell> = row.of(operation).collect();
+            let cells: Vec<&Cell> = row.cells_of(operation).collect();
             let gain = |place: usize| {
                 let cell = cells.get(place);
                 // Derived keys have other sizes than the column's.
                 let bytes = cell.map(|cell| cell.bytes).filter(|bytes| *bytes != SIZES[place]);
-                let at = bytes.map_or(String::new(), |bytes| format!(" at {}", size(bytes)));
+                let at = bytes.map_or(String::new(), |bytes| format!(" at {}", format_size(bytes)));
                 cell.and_then(|cell| cell.gain()).map_or_else(|| "-".to_owned(), |gain| format!("{gain:.2}x{at}"))
             };
             let mut devices: Vec<String> = Vec::new();
@@ -157,13 +158,13 @@ fn table(machine: &Machine) -> String {
                 let from = if devices.is_empty() {
                     cell.device.clone()
                 } else {
-                    format!("{} from {}", cell.device, size(cell.bytes))
+                    format!("{} from {}", cell.device, format_size(cell.bytes))
                 };
                 if devices.last().is_none_or(|last| last.split(' ').next() != Some(&cell.device)) {
                     devices.push(from);
                 }
             }
-            table.row([
+            table.add_row([
                 row.name.clone(),
                 row.nid.to_string(),
                 served.to_owned(),
@@ -179,15 +180,15 @@ fn table(machine: &Machine) -> String {
     table.render()
 }
 
-pub(super) fn json(machine: Option<&Machine>, program: Option<&Program>) -> Result<String, Failure> {
+pub(super) fn json(machine: Option<&MachineReport>, program: Option<&ProgramReport>) -> Result<String, Failure> {
     output::json(&value(machine, program)?)
 }
 
-fn value(machine: Option<&Machine>, program: Option<&Program>) -> Result<Value, Failure> {
+fn value(machine: Option<&MachineReport>, program: Option<&ProgramReport>) -> Result<Value, Failure> {
     let mut all = json!({ "gantry": env!("CARGO_PKG_VERSION") });
     if let Some(machine) = machine {
         let noise = machine.noise();
-        all["openssl"] = machine.measured.release.trim_start_matches("openssl ").into();
+        all["openssl"] = machine.measurements.release.trim_start_matches("openssl ").into();
         all["cpu"] = machine.cpu().into();
         all["configuration"] = plain(&machine.configuration)?;
         all["noise"] = json!({
@@ -199,9 +200,9 @@ fn value(machine: Option<&Machine>, program: Option<&Program>) -> Result<Value, 
         all["notes"] = plain(&machine.notes)?;
         let mut rows = Vec::new();
         // With a program, only rows of its algorithms have cells.
-        for row in machine.measured.rows.iter().filter(|row| program.is_none() || !row.cells.is_empty()) {
+        for row in machine.measurements.rows.iter().filter(|row| program.is_none() || !row.cells.is_empty()) {
             let mut value = plain(row)?;
-            value["use"] = uses::use_of(row).into();
+            value["use"] = summary::purpose_of(row).into();
             value["standing"] = Assessment::of(row).code().into();
             rows.push(value);
         }
@@ -228,7 +229,7 @@ fn plain(value: &impl Serialize) -> Result<Value, Failure> {
 mod tests {
     use super::*;
     use crate::openssl::measured::tests::row;
-    use crate::openssl::measured::{Measured, Row};
+    use crate::openssl::measured::{Measurements, Row};
 
     /// Makes rows of the provider's algorithms: ciphers of each key size, signatures, and PBKDF2 with each hash function.
     fn every_row() -> Vec<Row> {
@@ -272,8 +273,8 @@ mod tests {
 
     #[test]
     fn the_report_about_a_machine_is_short() {
-        let measured = Measured { release: "openssl 3.5".to_owned(), devices: Vec::new(), rows: every_row() };
-        let machine = Machine { measured, configuration: None, notes: Vec::new() };
+        let measurements = Measurements { release: "openssl 3.5".to_owned(), devices: Vec::new(), rows: every_row() };
+        let machine = MachineReport { measurements, configuration: None, notes: Vec::new() };
         let text = machine_text(&machine, None);
         assert!(text.lines().count() <= 30, "{text}");
         for line in [

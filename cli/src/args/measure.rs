@@ -113,7 +113,7 @@ pub(crate) struct Speed {
     pub(crate) seconds: f64,
     /// Also measure this program, alternating with the devices
     #[arg(long, value_enum, value_name = "PROGRAM")]
-    pub(crate) compare: Option<Peer>,
+    pub(crate) compare: Option<ComparedProgram>,
     /// Print an array of JSON objects
     #[arg(long, conflicts_with = "csv")]
     pub(crate) json: bool,
@@ -181,7 +181,7 @@ pub(crate) struct Route {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Peer {
+pub(crate) enum ComparedProgram {
     /// The installed `openssl speed`
     Openssl,
 }

@@ -27,7 +27,7 @@ pub(crate) use measure::*;
 pub(crate) use names::algorithms;
 #[cfg(feature = "programs")]
 pub(crate) use programs::*;
-pub(crate) use shape::{completed, documented};
+pub(crate) use shape::{completion_command, documented_command};
 pub(crate) use verity::*;
 
 /// Route cryptographic work to the engine that serves it best.
@@ -128,7 +128,7 @@ impl Settings {
 
     /// Refuses options that have no effect on the command.
     pub(crate) fn refuse_without_effect(&self, path: &str) -> Result<(), Failure> {
-        match (shape::unconfigured(path), self.first_given()) {
+        match (shape::command_without_configuration(path), self.first_given()) {
             (Some(command), Some(option)) => Err(Failure::Usage(format!("{option} has no effect on gantry {command}"))),
             _ => Ok(()),
         }
@@ -259,7 +259,7 @@ pub(crate) struct Manual {
 pub(crate) fn parse(arguments: Vec<OsString>) -> Result<Cli, clap::Error> {
     // `sum` parses its own arguments as getopt would. Clap knows its options for help and completions only.
     let about_sum = arguments.get(1).is_some_and(|command| command == "help");
-    let command = if about_sum { documented() } else { shape::accepted() };
+    let command = if about_sum { documented_command() } else { shape::command_to_parse() };
     let matches = command.try_get_matches_from(arguments)?;
     let mut cli = Cli::from_arg_matches(&matches)?;
     let names = std::iter::successors(matches.subcommand(), |(_, matches)| matches.subcommand()).map(|(name, _)| name);

@@ -268,7 +268,7 @@ pub(crate) struct EspServe {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=64))]
     pub(crate) queues: u8,
     /// Never let packets to this network leave in clear, even without a policy; may be repeated
-    #[arg(long, value_name = "NETWORK/LENGTH", value_delimiter = ',', value_parser = gantry_esp::network)]
+    #[arg(long, value_name = "NETWORK/LENGTH", value_delimiter = ',', value_parser = gantry_esp::parse_network)]
     pub(crate) protect: Vec<gantry_esp::Prefix>,
     #[command(flatten)]
     pub(crate) folder: EspFolder,
@@ -282,7 +282,7 @@ pub(crate) struct Devcrypto {
 
 #[derive(Subcommand)]
 pub(crate) enum DevcryptoCommand {
-    Serve(Serve),
+    Serve(DevcryptoServe),
 }
 
 /// Serve /dev/crypto from user space
@@ -298,7 +298,7 @@ pub(crate) enum DevcryptoCommand {
 Examples:
   modprobe cuse; gantry devcrypto serve                    /dev/crypto
   gantry --policy pin:lanes devcrypto serve --name lanes   /dev/lanes, served by one device")]
-pub(crate) struct Serve {
+pub(crate) struct DevcryptoServe {
     /// Serve /dev/NAME
     #[arg(long, default_value = "crypto", value_parser = device_name)]
     pub(crate) name: String,

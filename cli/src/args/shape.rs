@@ -7,10 +7,10 @@ use gantry_runtime::{KEYS, PolicyChoice};
 
 use super::Cli;
 use super::sum::help::{AUDIT, AUDIT_EXAMPLES, BAG, BAG_EXAMPLES};
-use super::sum::{Front, MORE_NAMES, rows};
+use super::sum::{FrontEnd, MORE_NAMES, rows};
 
 /// Commands that do not read the configuration: its options are refused after them, and hidden in their help.
-pub(super) const UNCONFIGURED: &[&str] = &[
+pub(super) const COMMANDS_WITHOUT_CONFIGURATION: &[&str] = &[
     "kernel",
     "advise",
     "openssl",
@@ -25,34 +25,34 @@ pub(super) const UNCONFIGURED: &[&str] = &[
     "manual",
 ];
 
-/// Returns the entry of [`UNCONFIGURED`] that `path` is or is below.
-pub(super) fn unconfigured(path: &str) -> Option<&'static str> {
+/// Returns the entry of [`COMMANDS_WITHOUT_CONFIGURATION`] that `path` is or is below.
+pub(super) fn command_without_configuration(path: &str) -> Option<&'static str> {
     let holds = |above: &&&str| path.strip_prefix(**above).is_some_and(|rest| rest.is_empty() || rest.starts_with(' '));
-    UNCONFIGURED.iter().find(holds).copied()
+    COMMANDS_WITHOUT_CONFIGURATION.iter().find(holds).copied()
 }
 
 /// Returns the command line for parsing.
-pub(super) fn accepted() -> Command {
+pub(super) fn command_to_parse() -> Command {
     hide_ineffective_settings(Cli::command())
 }
 
 /// Returns the command line with its complete documentation.
-pub(crate) fn documented() -> Command {
-    hide_ineffective_settings(described())
+pub(crate) fn documented_command() -> Command {
+    hide_ineffective_settings(command_with_sum())
 }
 
 /// Hides the options of the configuration where they have no effect. They are still parsed, so that a message can say so.
 fn hide_ineffective_settings(root: Command) -> Command {
     let hidden: Vec<Arg> = settings(&root).map(|option| option.hide(true)).collect();
-    UNCONFIGURED
+    COMMANDS_WITHOUT_CONFIGURATION
         .iter()
         .chain(&["sum", "sum audit", "sum bag"])
         .fold(root, |root, path| with_options(root, path.split(' '), &hidden))
 }
 
 /// Returns the command line for completions: without hidden commands, and with known values of arguments.
-pub(crate) fn completed() -> Command {
-    let root = described();
+pub(crate) fn completion_command() -> Command {
+    let root = command_with_sum();
     let options: Vec<Arg> = settings(&root).map(|option| with_values("", option.global(false))).collect();
     let commands = root.get_subcommands().filter(|command| !command.is_hide_set());
     let commands = commands.map(|command| completed_command(command.clone(), "", &options));
@@ -63,7 +63,7 @@ fn completed_command(command: Command, above: &str, options: &[Arg]) -> Command 
     let name = command.get_name().to_owned();
     let path = if above.is_empty() { name.clone() } else { format!("{above} {name}") };
     let is_sum = path.split(' ').next() == Some("sum");
-    let takes_options = !command.has_subcommands() && !is_sum && unconfigured(&path).is_none();
+    let takes_options = !command.has_subcommands() && !is_sum && command_without_configuration(&path).is_none();
     let command = command
         .mut_args(|argument| with_values(&name, argument))
         .mut_subcommands(|sub| completed_command(sub, &path, options));
@@ -118,7 +118,7 @@ fn with_options<'a>(command: Command, mut path: impl Iterator<Item = &'a str>, o
 }
 
 /// Returns the command line with the options of `sum`, which parses its arguments itself, as getopt would.
-fn described() -> Command {
+fn command_with_sum() -> Command {
     Cli::command().mut_subcommand("sum", |_| {
         Command::new("sum")
             .about("Print or verify digests of files")
@@ -132,7 +132,7 @@ fn described() -> Command {
             .after_help(EXAMPLES_OF_SUM)
             .disable_help_flag(true)
             .disable_help_subcommand(true)
-            .args(options(Front::Gantry))
+            .args(options(FrontEnd::Gantry))
             .arg(
                 Arg::new("file")
                     .value_name("FILE")
@@ -158,7 +158,7 @@ fn bag() -> Command {
         .long_about(unwrapped(BAG))
         .after_help(BAG_EXAMPLES)
         .disable_help_flag(true)
-        .args(options(Front::Bag))
+        .args(options(FrontEnd::Bag))
         .arg(folder.help("Folder whose files move to DIR/data"))
 }
 
@@ -170,16 +170,16 @@ fn audit() -> Command {
         .long_about(unwrapped(AUDIT))
         .after_help(AUDIT_EXAMPLES)
         .disable_help_flag(true)
-        .args(options(Front::Audit))
+        .args(options(FrontEnd::Audit))
         .arg(manifest.help("Checksum file, or BagIt bag"))
         .arg(folder.help("Folder to compare with it [default: .]"))
 }
 
-/// Returns the options of a front.
-fn options(front: Front) -> impl Iterator<Item = Arg> {
-    rows(front).map(move |row| {
-        let only_with = if row.checking && front != Front::Audit { " (with --check)" } else { "" };
-        let mut option = Arg::new(row.long).long(row.long).help(format!("{}{only_with}", row.help(front)));
+/// Returns the options of a front end.
+fn options(front_end: FrontEnd) -> impl Iterator<Item = Arg> {
+    rows(front_end).map(move |row| {
+        let only_with = if row.only_with_check && front_end != FrontEnd::Audit { " (with --check)" } else { "" };
+        let mut option = Arg::new(row.long).long(row.long).help(format!("{}{only_with}", row.help(front_end)));
         if let Some(letter) = row.short {
             option = option.short(letter);
         }
@@ -205,15 +205,15 @@ mod tests {
 
     #[test]
     fn the_command_line_is_consistent() {
-        for shape in [Cli::command(), documented(), completed()] {
+        for shape in [Cli::command(), documented_command(), completion_command()] {
             shape.debug_assert();
         }
     }
 
     #[test]
     fn every_command_without_a_configuration_exists() {
-        let root = documented();
-        for path in UNCONFIGURED {
+        let root = documented_command();
+        for path in COMMANDS_WITHOUT_CONFIGURATION {
             let found = path.split(' ').try_fold(&root, |command, name| command.find_subcommand(name));
             assert!(found.is_some(), "{path}");
         }

@@ -6,7 +6,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use gantry_digest::Algorithm;
 
 use super::positive_size;
-use crate::dm_verity::{self, Function};
+use crate::dm_verity::{self, HashFunction};
 
 /// Create and verify dm-verity hash trees, and compute fs-verity digests
 ///
@@ -41,7 +41,7 @@ pub(crate) struct VerityDigest {
     #[arg(long, value_name = "BYTES", default_value = "4096", value_parser = fsverity_block)]
     pub(crate) block_size: usize,
     /// Salt in hexadecimal digits, at most 32 bytes [default: none]
-    #[arg(long, value_name = "HEX", default_value = "", value_parser = salt_of::<32>, hide_default_value = true)]
+    #[arg(long, value_name = "HEX", default_value = "", value_parser = hex_bytes::<32>, hide_default_value = true)]
     pub(crate) salt: Bytes,
     /// Print only the digest
     #[arg(long)]
@@ -59,10 +59,10 @@ pub(crate) struct VerityDigest {
 
 /// Layout of a dm-verity hash tree that has no superblock.
 #[derive(Args)]
-pub(crate) struct Tree {
+pub(crate) struct TreeOptions {
     /// Hash function: md5, sha1, sha224 to sha512, sha3-224 to sha3-512, blake2b-512, blake2s-256, ripemd160 (Linux: rmd160) or sm3
     #[arg(long, value_name = "HASH", default_value = "sha256", value_parser = verity_hash)]
-    pub(crate) hash: Function,
+    pub(crate) hash: HashFunction,
     /// Format of the tree: 1, or 0 for Chrome OS
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(..=1))]
     pub(crate) format: u32,
@@ -94,9 +94,9 @@ Examples:
   gantry verity format --salt - --root-hash-file root.hash root.squashfs root.verity")]
 pub(crate) struct VerityFormat {
     #[command(flatten)]
-    pub(crate) tree: Tree,
+    pub(crate) tree: TreeOptions,
     /// Salt in hexadecimal digits, at most 256 bytes; - for none [default: 32 random bytes]
-    #[arg(long, value_name = "HEX", value_parser = salt_of::<256>)]
+    #[arg(long, value_name = "HEX", value_parser = hex_bytes::<256>)]
     pub(crate) salt: Option<Bytes>,
     /// UUID in the superblock [default: random]
     #[arg(long, value_parser = uuid, conflicts_with = "no_superblock")]
@@ -125,9 +125,9 @@ Exit status: 0 if every block matches, 1 if one does not or a file cannot be rea
 on the command line.")]
 pub(crate) struct VerityVerify {
     #[command(flatten)]
-    pub(crate) tree: Tree,
+    pub(crate) tree: TreeOptions,
     /// Salt in hexadecimal digits, at most 256 bytes, of a tree without superblock [default: none]
-    #[arg(long, value_name = "HEX", value_parser = salt_of::<256>, requires = "no_superblock")]
+    #[arg(long, value_name = "HEX", value_parser = hex_bytes::<256>, requires = "no_superblock")]
     pub(crate) salt: Option<Bytes>,
     /// Read the root hash from this file
     #[arg(long, value_name = "FILE", conflicts_with = "root")]
@@ -138,7 +138,7 @@ pub(crate) struct VerityVerify {
     #[arg(value_name = "HASH")]
     pub(crate) hash_file: PathBuf,
     /// Root hash in hexadecimal digits
-    #[arg(value_name = "ROOT", required_unless_present = "root_hash_file", value_parser = salt_of::<64>)]
+    #[arg(value_name = "ROOT", required_unless_present = "root_hash_file", value_parser = hex_bytes::<64>)]
     pub(crate) root: Option<Bytes>,
 }
 
@@ -237,7 +237,7 @@ pub(crate) struct Bytes(pub(crate) Vec<u8>);
 pub(crate) struct Uuid(pub(crate) [u8; 16]);
 
 /// Parses at most `MAX` bytes in hexadecimal digits, or `-` for none.
-fn salt_of<const MAX: usize>(text: &str) -> Result<Bytes, String> {
+fn hex_bytes<const MAX: usize>(text: &str) -> Result<Bytes, String> {
     let bytes = if text == "-" { Some(Vec::new()) } else { crate::hex::from_hex(text.as_bytes()) };
     match bytes {
         Some(bytes) if bytes.len() <= MAX => Ok(Bytes(bytes)),
@@ -259,8 +259,8 @@ fn fsverity_hash(text: &str) -> Result<Algorithm, String> {
     algorithm.ok_or_else(|| "not sha256 or sha512".to_owned())
 }
 
-fn verity_hash(text: &str) -> Result<Function, String> {
-    dm_verity::hash_of_name(text.as_bytes()).ok_or_else(|| format!("not one of {}", dm_verity::names()))
+fn verity_hash(text: &str) -> Result<HashFunction, String> {
+    dm_verity::function_of_name(text.as_bytes()).ok_or_else(|| format!("not one of {}", dm_verity::function_names()))
 }
 
 fn fsverity_block(text: &str) -> Result<usize, String> {
@@ -277,5 +277,5 @@ fn torrent_piece(text: &str) -> Result<usize, String> {
 
 fn verity_block(text: &str) -> Result<usize, String> {
     let bytes = positive_size(text)?;
-    if dm_verity::is_block(bytes) { Ok(bytes) } else { Err("not a power of two from 512 to 524288".to_owned()) }
+    if dm_verity::is_block_size(bytes) { Ok(bytes) } else { Err("not a power of two from 512 to 524288".to_owned()) }
 }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::env;
 use std::time::{Duration, Instant};
 
-use gantry_conformance::{Check as Part, NO_TIME, Options, Progress, Random, Report};
+use gantry_conformance::{Check as Part, Options, Progress, Random, Report, SKIPPED_FOR_TIME};
 use gantry_core::{Algorithm, DeviceState, Gantry, RegisteredDevice};
 use gantry_runtime::Origin;
 use serde::Serialize;
@@ -18,7 +18,7 @@ use crate::output::{Failure, Output, print_message, progress_bar};
 use crate::table::Table;
 use crate::terminal::{Colour, paint};
 use crate::units::share;
-use vectors::Source;
+use vectors::VectorSource;
 
 /// The device whose results are the reference for other devices.
 const REFERENCE: &str = "software";
@@ -32,25 +32,25 @@ pub(crate) fn run(args: &Check, settings: &Settings, output: &mut Output) -> Res
     let gantry = gantry_runtime::open(config)?;
     let wanted = args::algorithms(&args.algorithm)?;
     let devices = devices(&gantry, &args.device, &wanted)?;
-    let served = |device: &&RegisteredDevice| offered(device, &wanted).count();
-    let total: usize = devices.iter().map(served).sum();
+    let algorithm_count = |device: &&RegisteredDevice| offered_algorithms(device, &wanted).count();
+    let total: usize = devices.iter().map(algorithm_count).sum();
     let bar = progress_bar((total * Part::ALL.len()) as u64);
     let time = Duration::from_secs_f64(args.seconds);
-    let end = Instant::now() + time;
-    let time_left = || end.saturating_duration_since(Instant::now());
+    let deadline = Instant::now() + time;
+    let time_left = || deadline.saturating_duration_since(Instant::now());
     let (vectors, source) = vectors::find(env::current_exe());
-    if let Source::Unusable(_) = source {
+    if let VectorSource::Unusable(_) = source {
         print_message(&source.to_string());
     }
     // Every device passes its own known-answer tests before the timed part. Failures are in the report.
     for device in &devices {
-        for algorithm in offered(device, &wanted) {
+        for algorithm in offered_algorithms(device, &wanted) {
             bar.set_message(format!("known answers  {} {algorithm}", device.name()));
             let _ = device.admit(algorithm);
         }
     }
     let mut results = Vec::new();
-    let mut to_do = total;
+    let mut remaining = total;
     for device in devices {
         let options = Options {
             algorithms: wanted.clone(),
@@ -58,17 +58,17 @@ pub(crate) fn run(args: &Check, settings: &Settings, output: &mut Output) -> Res
             seed: args.seed,
             random: Random::Time(time / total as u32),
             vectors: vectors.clone(),
-            time: (!args.all).then(|| time_left().mul_f64(served(&device) as f64 / to_do as f64)),
+            time_limit: (!args.all).then(|| time_left().mul_f64(algorithm_count(&device) as f64 / remaining as f64)),
             ..Options::default()
         };
-        to_do -= served(&device);
+        remaining -= algorithm_count(&device);
         let (name, before) = (device.name(), bar.position());
         let report = gantry_conformance::run(&gantry, name, &options, &mut |progress: Progress| {
             bar.set_position(before + progress.done as u64);
             let left = if args.all { bar.eta() } else { time_left() };
             bar.set_message(format!("{} s left  {name} {} {}", left.as_secs(), progress.algorithm, progress.check));
         });
-        bar.set_position(before + (served(&device) * Part::ALL.len()) as u64);
+        bar.set_position(before + (algorithm_count(&device) * Part::ALL.len()) as u64);
         results.extend(report.map(|report| Row::new(&report, args.all, &source, &configured.concat())));
     }
     bar.finish_and_clear();
@@ -77,8 +77,8 @@ pub(crate) fn run(args: &Check, settings: &Settings, output: &mut Output) -> Res
     } else {
         output.write(&summary(&results, &source, args.seed))?;
     }
-    let is_well = results.iter().all(|row| row.passed) && !matches!(source, Source::Unusable(_));
-    if is_well { Ok(()) } else { Err(Failure::Reported) }
+    let has_passed = results.iter().all(|row| row.passed) && !matches!(source, VectorSource::Unusable(_));
+    if has_passed { Ok(()) } else { Err(Failure::Reported) }
 }
 
 /// Returns the devices to check: the named ones, or all ready devices that serve a wanted algorithm.
@@ -93,13 +93,13 @@ fn devices<'g>(
         if let DeviceState::Excluded(reason) = device.state() {
             return Err(Failure::Failed(format!("{name} is excluded: {reason}")));
         }
-        if offered(device, wanted).next().is_none() {
+        if offered_algorithms(device, wanted).next().is_none() {
             return Err(Failure::Failed(format!("{name} serves none of these algorithms")));
         }
         devices.push(device);
     }
     if names.is_empty() {
-        devices.extend(gantry.devices().iter().filter(|device| offered(device, wanted).next().is_some()));
+        devices.extend(gantry.devices().iter().filter(|device| offered_algorithms(device, wanted).next().is_some()));
     }
     if devices.is_empty() {
         return Err(Failure::Failed("no device serves any of these algorithms".to_owned()));
@@ -107,7 +107,7 @@ fn devices<'g>(
     Ok(devices)
 }
 
-fn offered(device: &RegisteredDevice, wanted: &[Algorithm]) -> impl Iterator<Item = Algorithm> {
+fn offered_algorithms(device: &RegisteredDevice, wanted: &[Algorithm]) -> impl Iterator<Item = Algorithm> {
     let algorithms = device.capabilities().iter().map(|capability| capability.algorithm);
     algorithms.filter(|algorithm| wanted.is_empty() || wanted.contains(algorithm))
 }
@@ -119,7 +119,7 @@ struct Row {
     passed: bool,
     /// True if the complete suite ran, including Wycheproof's vectors.
     whole: bool,
-    wycheproof: Source,
+    wycheproof: VectorSource,
     /// Steps of the suite that ran. A step is a vector, a batch, or a message cut at one place. Random requests are not counted.
     steps: u64,
     /// Steps for which the time was too short.
@@ -143,8 +143,8 @@ struct AlgorithmRow {
 }
 
 impl Row {
-    fn new(report: &Report, whole: bool, source: &Source, configured: &str) -> Self {
-        let row = |row: &gantry_conformance::Row| AlgorithmRow {
+    fn new(report: &Report, whole: bool, source: &VectorSource, configured: &str) -> Self {
+        let row = |row: &gantry_conformance::CheckResult| AlgorithmRow {
             algorithm: row.algorithm.name(),
             check: row.check.name(),
             cases: row.passed + row.mismatches.len() as u64,
@@ -164,12 +164,13 @@ impl Row {
                 }
             }
         }
-        let late = |row: &gantry_conformance::Row| row.skipped.get(NO_TIME).copied().unwrap_or(0);
-        let steps_left_out = report.rows.iter().map(late).sum();
+        let late_steps =
+            |row: &gantry_conformance::CheckResult| row.skipped.get(SKIPPED_FOR_TIME).copied().unwrap_or(0);
+        let steps_left_out = report.rows.iter().map(late_steps).sum();
         Self {
             device: report.device.clone(),
             passed: report.passed(),
-            whole: steps_left_out == 0 && whole && matches!(source, Source::From(_)),
+            whole: steps_left_out == 0 && whole && matches!(source, VectorSource::From(_)),
             wycheproof: source.clone(),
             steps: report.rows.iter().map(|row| row.steps).sum(),
             steps_left_out,
@@ -181,12 +182,12 @@ impl Row {
 }
 
 /// Formats the results as text.
-fn summary(results: &[Row], source: &Source, seed: u64) -> String {
+fn summary(results: &[Row], source: &VectorSource, seed: u64) -> String {
     let mut table = Table::new(&["DEVICE", "ALGORITHMS", "CASES", "MISMATCHES", "SUITE", "RESULT"], &[1, 2, 3, 4]);
     for row in results {
         let mut algorithms: Vec<&str> = row.algorithms.iter().map(|row| row.algorithm).collect();
         algorithms.dedup();
-        table.row([
+        table.add_row([
             row.device.clone(),
             algorithms.len().to_string(),
             row.algorithms.iter().map(|row| row.cases).sum::<u64>().to_string(),
@@ -219,8 +220,8 @@ mod tests {
 
     #[test]
     fn a_mismatch_comes_with_the_command_that_repeats_it() {
-        let mismatch = |seed| Mismatch { what: "batch of 7: the output is wrong".to_owned(), seed };
-        let row = |check, passed, mismatches| gantry_conformance::Row {
+        let mismatch = |seed| Mismatch { description: "batch of 7: the output is wrong".to_owned(), seed };
+        let row = |check, passed, mismatches| gantry_conformance::CheckResult {
             algorithm: Algorithm::Sha256,
             check,
             passed,
@@ -230,7 +231,7 @@ mod tests {
         };
         let rows = vec![row(Part::Vectors, 9, vec![]), row(Part::Random, 5, vec![mismatch(41), mismatch(41)])];
         let report = Report { device: "lanes".into(), capabilities: Vec::new(), rows };
-        let (from, missing) = (Source::From("/a/file".into()), Source::Missing("no file".into()));
+        let (from, missing) = (VectorSource::From("/a/file".into()), VectorSource::Missing("no file".into()));
         let row = |source| Row::new(&report, true, source, " --set cpu=avx2");
         assert!(!row(&missing).whole, "not whole without Wycheproof's vectors");
         let row = row(&from);

@@ -10,12 +10,12 @@ use serde::Serialize;
 use crate::output::Failure;
 
 /// The file that `gantry-vectors` writes.
-const NAME: &str = "gantry-vectors.zlib";
+const FILE_NAME: &str = "gantry-vectors.zlib";
 
 /// Source of the vectors, or the reason why there are none. In JSON, it is an object with one field.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Source {
+pub(crate) enum VectorSource {
     /// A file, or "the program".
     From(String),
     /// There is no file. The string names the places where it could be.
@@ -24,42 +24,44 @@ pub(crate) enum Source {
     Unusable(String),
 }
 
-impl fmt::Display for Source {
+impl fmt::Display for VectorSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Source::From(place) => write!(f, "with Wycheproof's vectors, from {place}"),
-            Source::Missing(reason) | Source::Unusable(reason) => write!(f, "without Wycheproof's vectors: {reason}"),
+            VectorSource::From(path) => write!(f, "with Wycheproof's vectors, from {path}"),
+            VectorSource::Missing(reason) | VectorSource::Unusable(reason) => {
+                write!(f, "without Wycheproof's vectors: {reason}")
+            }
         }
     }
 }
 
 /// Finds the vectors for the program at this path. A file takes precedence over vectors in the program.
-pub(crate) fn find(program: io::Result<PathBuf>) -> (Vectors, Source) {
-    let places = program.map(|program| places(&program)).unwrap_or_default();
-    for place in &places {
-        match read(place) {
-            Ok(Some(vectors)) => return (vectors, Source::From(place.display().to_string())),
+pub(crate) fn find(program: io::Result<PathBuf>) -> (Vectors, VectorSource) {
+    let candidate_paths = program.map(|program| candidate_paths(&program)).unwrap_or_default();
+    for path in &candidate_paths {
+        match read(path) {
+            Ok(Some(vectors)) => return (vectors, VectorSource::From(path.display().to_string())),
             Ok(None) => {}
-            Err(reason) => return (Vectors::none(), Source::Unusable(reason)),
+            Err(reason) => return (Vectors::none(), VectorSource::Unusable(reason)),
         }
     }
     // Do not ask the crate `gantry-conformance`: its tests enable the feature in a build of the whole workspace.
     if cfg!(feature = "more-vectors") {
-        return (Vectors::default(), Source::From("the program".to_owned()));
+        return (Vectors::default(), VectorSource::From("the program".to_owned()));
     }
-    let places: Vec<String> = places.iter().map(|place| place.display().to_string()).collect();
-    let missing = match &places[..] {
+    let candidate_paths: Vec<String> = candidate_paths.iter().map(|path| path.display().to_string()).collect();
+    let missing = match &candidate_paths[..] {
         [] => "the path of the program is unknown".to_owned(),
-        places => format!("there is no {}", places.join(", and no ")),
+        candidate_paths => format!("there is no {}", candidate_paths.join(", and no ")),
     };
-    (Vectors::none(), Source::Missing(missing))
+    (Vectors::none(), VectorSource::Missing(missing))
 }
 
 /// Returns the places of the file: beside the program, and in its installation. The system has resolved links in `program`.
-fn places(program: &Path) -> Vec<PathBuf> {
+fn candidate_paths(program: &Path) -> Vec<PathBuf> {
     let folder = program.parent();
     let installation = folder.and_then(Path::parent).map(|prefix| prefix.join("share/gantry"));
-    folder.map(Path::to_owned).into_iter().chain(installation).map(|folder| folder.join(NAME)).collect()
+    folder.map(Path::to_owned).into_iter().chain(installation).map(|folder| folder.join(FILE_NAME)).collect()
 }
 
 /// Reads the vectors of a file, if it exists.

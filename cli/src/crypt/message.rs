@@ -11,25 +11,25 @@ use crate::output::Failure;
 
 pub(super) fn run(job: &Job, input: &mut Input, mut target: Target) -> Result<(), Failure> {
     let is_aead = job.algorithm().kind() == Kind::Aead;
-    let tag = if is_aead { job.session.params().tag_len() } else { 0 };
+    let tag_length = if is_aead { job.session.params().tag_len() } else { 0 };
     let mut message = Zeroizing::new(Vec::new());
     let read = input.file.read_to_end(&mut message).and_then(|_| {
-        message.try_reserve_exact(if job.encrypt { tag } else { 0 })?;
+        message.try_reserve_exact(if job.encrypt { tag_length } else { 0 })?;
         Ok(())
     });
-    read.map_err(|error| not_read(job, input, &error))?;
-    transform(job, &input.name, &mut message, tag)?;
+    read.map_err(|error| read_failure(job, input, &error))?;
+    transform(job, &input.name, &mut message, tag_length)?;
     target.write(&message)?;
     target.finish()
 }
 
 /// Encrypts or decrypts in place. The tag follows the ciphertext.
-fn transform(job: &Job, name: &str, message: &mut Vec<u8>, tag: usize) -> Result<(), Failure> {
+fn transform(job: &Job, name: &str, message: &mut Vec<u8>, tag_length: usize) -> Result<(), Failure> {
     let session = &job.session;
     if job.encrypt {
-        message.resize(message.len() + tag, 0);
+        message.resize(message.len() + tag_length, 0);
     }
-    let length = message.len().checked_sub(tag).ok_or_else(|| short(job, name))?;
+    let length = message.len().checked_sub(tag_length).ok_or_else(|| too_short_failure(job, name))?;
     let is_aead = job.algorithm().kind() == Kind::Aead;
     let (data, tag) = message.split_at_mut(length);
     let result = match (is_aead, job.encrypt) {
@@ -38,14 +38,14 @@ fn transform(job: &Job, name: &str, message: &mut Vec<u8>, tag: usize) -> Result
         (false, true) => session.encrypt(&job.iv, data),
         (false, false) => session.decrypt(&job.iv, data),
     };
-    result.map_err(|error| refused(job, name, length as u64, error))?;
+    result.map_err(|error| outcome_failure(job, name, length as u64, error))?;
     if !job.encrypt {
         message.truncate(length);
     }
     Ok(())
 }
 
-fn not_read(job: &Job, input: &Input, error: &io::Error) -> Failure {
+fn read_failure(job: &Job, input: &Input, error: &io::Error) -> Failure {
     if error.kind() == ErrorKind::OutOfMemory {
         let text = format!("{}: too long for this memory; {} takes a message as a whole", input.name, job.algorithm());
         return Failure::Failed(text);
@@ -53,11 +53,11 @@ fn not_read(job: &Job, input: &Input, error: &io::Error) -> Failure {
     input.failed(error)
 }
 
-fn short(job: &Job, name: &str) -> Failure {
+fn too_short_failure(job: &Job, name: &str) -> Failure {
     Failure::Failed(format!("{name}: shorter than its tag of {} bytes; is it cut off?", job.session.params().tag_len()))
 }
 
-fn refused(job: &Job, name: &str, length: u64, error: gantry_core::Error) -> Failure {
+fn outcome_failure(job: &Job, name: &str, length: u64, error: gantry_core::Error) -> Failure {
     match error {
         gantry_core::Error::Refused(Outcome::BadTag) => Failure::Failed(format!(
             "{name}: not authentic: the data was changed, or the key, IV, AAD or tag length is another one"

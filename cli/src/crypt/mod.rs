@@ -18,7 +18,7 @@ use crate::output::Failure;
 
 pub(crate) fn run(args: &Crypt, settings: &Settings) -> Result<(), Failure> {
     let candidates = candidates(&args.algorithm)?;
-    let (iv, aad) = (hex("--iv", args.iv.as_deref())?, hex("--aad", args.aad.as_deref())?);
+    let (iv, aad) = (parse_hex("--iv", args.iv.as_deref())?, parse_hex("--aad", args.aad.as_deref())?);
     let key = key::read("--key-fd", args.key_fd, args.input.is_none())?;
     let mac_key = match args.mac_key_fd {
         Some(descriptor) if descriptor == args.key_fd => {
@@ -27,21 +27,21 @@ pub(crate) fn run(args: &Crypt, settings: &Settings) -> Result<(), Failure> {
         Some(descriptor) => key::read("--mac-key-fd", descriptor, args.input.is_none())?,
         None => Zeroizing::default(),
     };
-    let algorithm = with_key(&candidates, &args.algorithm, &key)?;
+    let algorithm = algorithm_for_key(&candidates, &args.algorithm, &key)?;
     let direction = if args.encrypt { Direction::Encrypt } else { Direction::Decrypt };
     let mut params = SessionParams::new(algorithm, &key).with_mac_key(&mac_key).with_direction(direction);
     if args.any_nonce {
         params = params.with_any_nonce();
     }
-    check(args, algorithm, &iv, params.iv_lengths())?;
+    check_arguments(args, algorithm, &iv, params.iv_lengths())?;
     if let Some(bytes) = args.tag_bytes {
         params = params.with_tag_len(bytes);
     }
-    let session = settings.open()?.session(params).map_err(refused)?;
+    let session = settings.open()?.session(params).map_err(params_failure)?;
     let job = Job { session, iv, aad, padded: !args.no_padding, encrypt: args.encrypt };
     let mut input = Input::open(args.input.as_deref())?;
     let target = Target::new(args.output.as_deref())?;
-    if algorithm.kind() == Kind::Cipher && job.streams() {
+    if algorithm.kind() == Kind::Cipher && job.can_stream() {
         stream::run(&job, &mut input, target)
     } else {
         message::run(&job, &mut input, target)
@@ -67,7 +67,7 @@ impl Job {
     }
 
     /// True if a device takes the data in pieces.
-    fn streams(&self) -> bool {
+    fn can_stream(&self) -> bool {
         self.session.cipher_stream(self.operation(), &self.iv).is_ok()
     }
 }
@@ -84,7 +84,7 @@ fn candidates(name: &str) -> Result<Vec<Algorithm>, Failure> {
 }
 
 /// Returns the candidate that takes this key.
-fn with_key(candidates: &[Algorithm], name: &str, key: &[u8]) -> Result<Algorithm, Failure> {
+fn algorithm_for_key(candidates: &[Algorithm], name: &str, key: &[u8]) -> Result<Algorithm, Failure> {
     let found = candidates.iter().find(|algorithm| algorithm.info().key.allows(key.len()));
     found.copied().ok_or_else(|| {
         let takes: Vec<String> = candidates.iter().map(|algorithm| algorithm.info().key.to_string()).collect();
@@ -94,7 +94,7 @@ fn with_key(candidates: &[Algorithm], name: &str, key: &[u8]) -> Result<Algorith
 }
 
 /// Checks the command line, now that the algorithm is known.
-fn check(args: &Crypt, algorithm: Algorithm, iv: &[u8], takes: Lengths) -> Result<(), Failure> {
+fn check_arguments(args: &Crypt, algorithm: Algorithm, iv: &[u8], takes: Lengths) -> Result<(), Failure> {
     let info = algorithm.info();
     let usage = |text: String| Err(Failure::Usage(text));
     if !takes.allows(iv.len()) {
@@ -119,13 +119,13 @@ fn check(args: &Crypt, algorithm: Algorithm, iv: &[u8], takes: Lengths) -> Resul
 }
 
 /// Parses hexadecimal digits.
-fn hex(option: &str, digits: Option<&str>) -> Result<Vec<u8>, Failure> {
+fn parse_hex(option: &str, digits: Option<&str>) -> Result<Vec<u8>, Failure> {
     let bytes = from_hex(digits.unwrap_or_default().as_bytes());
     bytes.ok_or_else(|| Failure::Usage(format!("{option} takes an even number of hexadecimal digits")))
 }
 
 /// Turns core's refusal of the parameters into a mistake on the command line.
-fn refused(error: gantry_core::Error) -> Failure {
+fn params_failure(error: gantry_core::Error) -> Failure {
     match error {
         gantry_core::Error::Misuse(misuse) => Failure::Usage(misuse.to_string()),
         other => other.into(),
@@ -138,18 +138,18 @@ mod tests {
 
     #[test]
     fn hexadecimal_digits_are_read_in_pairs() {
-        assert_eq!(hex("--iv", Some("00fFA5")).unwrap(), [0, 0xFF, 0xA5]);
-        assert!(hex("--iv", None).unwrap().is_empty());
+        assert_eq!(parse_hex("--iv", Some("00fFA5")).unwrap(), [0, 0xFF, 0xA5]);
+        assert!(parse_hex("--iv", None).unwrap().is_empty());
         for wrong in ["0", "0g", "+1", "é"] {
-            assert!(matches!(hex("--iv", Some(wrong)), Err(Failure::Usage(_))), "{wrong}");
+            assert!(matches!(parse_hex("--iv", Some(wrong)), Err(Failure::Usage(_))), "{wrong}");
         }
     }
 
     #[test]
     fn the_key_chooses_between_the_sizes_of_one_name() {
         let cbc = candidates("cbc(aes)").unwrap();
-        assert_eq!(with_key(&cbc, "cbc(aes)", &[0; 24]).unwrap(), Algorithm::Aes192Cbc);
-        let wrong = with_key(&cbc, "cbc(aes)", b"0123456789abcdef\n").unwrap_err().to_string();
+        assert_eq!(algorithm_for_key(&cbc, "cbc(aes)", &[0; 24]).unwrap(), Algorithm::Aes192Cbc);
+        let wrong = algorithm_for_key(&cbc, "cbc(aes)", b"0123456789abcdef\n").unwrap_err().to_string();
         assert_eq!(
             wrong,
             "the key has 17 bytes; cbc(aes) takes 16 or 24 or 32; it ends with a newline, which is part of it"

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use super::metrics::{Format, Samples, counter, gauge, labels};
+use super::metrics::{Format, Samples, labels, write_counter, write_gauge};
 use crate::status;
 
 type Counters = BTreeMap<String, u64>;
@@ -15,79 +15,79 @@ type Counters = BTreeMap<String, u64>;
 pub(super) struct DataPath {
     socket: PathBuf,
     /// The counters of data paths that have ended.
-    ended: Counters,
+    ended_counters: Counters,
     /// The process that answered last, and its answer.
-    last: Option<(i32, Report)>,
+    last_answer: Option<(i32, Report)>,
     /// True if the data path answered the last query.
-    answers: bool,
+    is_up: bool,
 }
 
 impl DataPath {
     /// Creates the state for the sockets in this folder, which need not exist.
     pub(super) fn new(folder: &Path) -> Self {
-        Self { socket: folder.join("status"), ended: Counters::new(), last: None, answers: false }
+        Self { socket: folder.join("status"), ended_counters: Counters::new(), last_answer: None, is_up: false }
     }
 
     /// Asks for the counters. Keeps the previous ones if there is no answer.
     pub(super) fn refresh(&mut self) {
-        let answer = ask(&self.socket);
-        self.answers = answer.is_ok();
+        let answer = query(&self.socket);
+        self.is_up = answer.is_ok();
         if let Ok((process, report)) = answer {
             self.record(process, report);
         }
     }
 
     fn record(&mut self, process: i32, report: Report) {
-        let counts_anew = |(before, last): &(i32, Report)| {
+        let has_restarted = |(before, last): &(i32, Report)| {
             let went_back = |(name, count)| report.counters.get(name).is_some_and(|now| now < count);
             *before != process || last.counters.iter().any(went_back)
         };
         // A process in another PID namespace appears with PID 0, so also look for counters that decreased.
-        if let Some((_, last)) = self.last.take_if(|last| counts_anew(last)) {
+        if let Some((_, last)) = self.last_answer.take_if(|last| has_restarted(last)) {
             for (name, count) in last.counters {
-                *self.ended.entry(name).or_default() += count;
+                *self.ended_counters.entry(name).or_default() += count;
             }
         }
-        self.last = Some((process, report));
+        self.last_answer = Some((process, report));
     }
 
     /// Appends the metrics of the data path; nothing if no data path has ever answered.
     pub(super) fn render(&self, text: &mut String, format: Format) {
-        let Some((_, last)) = &self.last else { return };
-        let count = |name: &str| [&self.ended, &last.counters].iter().filter_map(|all| all.get(name)).sum();
-        for (name, about, of) in DIRECTED {
+        let Some((_, last)) = &self.last_answer else { return };
+        let count = |name: &str| [&self.ended_counters, &last.counters].iter().filter_map(|all| all.get(name)).sum();
+        for (name, help, suffix) in DIRECTION_COUNTERS {
             let samples = [("out", "sent"), ("in", "received")]
-                .map(|(direction, side)| (labels(&[("direction", direction)]), count(&format!("{side}_{of}"))));
-            counter(text, format, name, about, &samples.into());
+                .map(|(direction, side)| (labels(&[("direction", direction)]), count(&format!("{side}_{suffix}"))));
+            write_counter(text, format, name, help, &samples.into());
         }
-        let dropped = DROPPED.map(|reason| (labels(&[("reason", reason)]), count(reason)));
-        let about = "Packets that did not pass through the tunnel.";
-        counter(text, format, "gantry_esp_dropped_packets", about, &dropped.into());
-        let about = "Packets that were cut into fragments before the tunnel.";
+        let dropped = DROP_REASONS.map(|reason| (labels(&[("reason", reason)]), count(reason)));
+        let help = "Packets that did not pass through the tunnel.";
+        write_counter(text, format, "gantry_esp_dropped_packets", help, &dropped.into());
+        let help = "Packets that were cut into fragments before the tunnel.";
         let fragmented = Samples::from([(String::new(), count("fragmented"))]);
-        counter(text, format, "gantry_esp_fragmented_packets", about, &fragmented);
-        if self.answers {
+        write_counter(text, format, "gantry_esp_fragmented_packets", help, &fragmented);
+        if self.is_up {
             let Associations { incoming, outgoing } = last.associations;
             let samples = [("in", incoming), ("out", outgoing)]
                 .map(|(direction, number)| (labels(&[("direction", direction)]), number));
-            gauge(text, "gantry_esp_associations", "Security associations with keys.", &samples.into());
+            write_gauge(text, "gantry_esp_associations", "Security associations with keys.", &samples.into());
             let policies = Samples::from([(String::new(), last.policies)]);
-            gauge(text, "gantry_esp_policies", "Security policies.", &policies);
+            write_gauge(text, "gantry_esp_policies", "Security policies.", &policies);
         }
-        let up = Samples::from([(String::new(), self.answers.into())]);
-        gauge(text, "gantry_esp_up", "1 if the data path of gantry esp is running.", &up);
+        let up = Samples::from([(String::new(), self.is_up.into())]);
+        write_gauge(text, "gantry_esp_up", "1 if the data path of gantry esp is running.", &up);
     }
 }
 
 /// Counters of both directions: name of the metric, help, and the suffix of the data path's counters.
-const DIRECTED: [(&str, &str, &str); 3] = [
+const DIRECTION_COUNTERS: [(&str, &str, &str); 3] = [
     ("gantry_esp_packets", "Packets that passed through the tunnel.", "packets"),
     ("gantry_esp_bytes", "Bytes of these packets, without ESP.", "bytes"),
     ("gantry_esp_batches", "Batches in which devices got these packets.", "batches"),
 ];
 
 /// Counters of packets that did not pass (frontends/esp/src/counters.rs).
-const DROPPED: [&str; 18] = [
+const DROP_REASONS: [&str; 18] = [
     "congested",
     "dummies",
     "expired",
@@ -125,7 +125,7 @@ struct Associations {
 }
 
 /// Returns the PID of the process behind a socket, and its report.
-fn ask(path: &Path) -> io::Result<(i32, Report)> {
+fn query(path: &Path) -> io::Result<(i32, Report)> {
     let (process, bytes) = status::ask(path)?;
     Ok((process, serde_json::from_slice(&bytes)?))
 }
@@ -171,7 +171,7 @@ mod tests {
         path.refresh();
         assert_eq!(text(&path), "", "no data path has ever answered");
         path.record(7, report(10, 0));
-        path.answers = true;
+        path.is_up = true;
         assert!(has(&path, "gantry_esp_associations{direction=\"in\"} 3") && has(&path, "gantry_esp_policies 6"));
         assert!(has(&path, "gantry_esp_up 1"));
         path.refresh();

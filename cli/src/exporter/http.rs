@@ -10,7 +10,7 @@ use super::metrics::Format;
 use crate::output::{Failure, print_message};
 
 /// Most bytes of a request's head.
-const MAX_HEAD: usize = 8 << 10;
+const MAX_HEAD_BYTES: usize = 8 << 10;
 /// Most connections at once; further ones are closed.
 const MAX_CONNECTIONS: usize = 32;
 /// Longest time for a client to send its request, and longest time to read the response.
@@ -18,7 +18,7 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Serves every connection in its own thread. Never returns.
 pub(super) fn serve(listener: &TcpListener, metrics: impl Fn(Format) -> Result<String, Failure> + Sync) {
-    let open = AtomicUsize::new(0);
+    let open_count = AtomicUsize::new(0);
     thread::scope(|scope| {
         for stream in listener.incoming() {
             let Ok(stream) = stream else {
@@ -26,51 +26,52 @@ pub(super) fn serve(listener: &TcpListener, metrics: impl Fn(Format) -> Result<S
                 thread::sleep(Duration::from_millis(100));
                 continue;
             };
-            if open.fetch_add(1, Ordering::Relaxed) >= MAX_CONNECTIONS {
-                open.fetch_sub(1, Ordering::Relaxed);
+            if open_count.fetch_add(1, Ordering::Relaxed) >= MAX_CONNECTIONS {
+                open_count.fetch_sub(1, Ordering::Relaxed);
                 continue;
             }
             scope.spawn(|| {
                 // The client may have disconnected.
-                let _ = answer(stream, &metrics);
-                open.fetch_sub(1, Ordering::Relaxed);
+                let _ = respond(stream, &metrics);
+                open_count.fetch_sub(1, Ordering::Relaxed);
             });
         }
     });
 }
 
-fn answer(mut stream: TcpStream, metrics: impl Fn(Format) -> Result<String, Failure>) -> io::Result<()> {
-    let (status, kind, body) = match head(&mut stream)? {
-        None => ("400 Bad Request", PLAIN, "not an HTTP request\n".to_owned()),
+fn respond(mut stream: TcpStream, metrics: impl Fn(Format) -> Result<String, Failure>) -> io::Result<()> {
+    let (status, content_type, body) = match read_head(&mut stream)? {
+        None => ("400 Bad Request", PLAIN_TEXT, "not an HTTP request\n".to_owned()),
         Some(head) => match Request::new(&head) {
             Request::Metrics(format) => match metrics(format) {
                 Ok(text) => ("200 OK", format.content_type(), text),
                 Err(failure) => {
                     print_message(&failure.to_string());
-                    ("500 Internal Server Error", PLAIN, format!("{failure}\n"))
+                    ("500 Internal Server Error", PLAIN_TEXT, format!("{failure}\n"))
                 }
             },
-            Request::Index => ("200 OK", PLAIN, "gantry exporter: see /metrics\n".to_owned()),
-            Request::Elsewhere => ("404 Not Found", PLAIN, "see /metrics\n".to_owned()),
-            Request::Other => ("405 Method Not Allowed", PLAIN, "only GET\n".to_owned()),
+            Request::Index => ("200 OK", PLAIN_TEXT, "gantry exporter: see /metrics\n".to_owned()),
+            Request::UnknownPath => ("404 Not Found", PLAIN_TEXT, "see /metrics\n".to_owned()),
+            Request::OtherMethod => ("405 Method Not Allowed", PLAIN_TEXT, "only GET\n".to_owned()),
         },
     };
     let length = body.len();
-    let head =
-        format!("HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n");
-    let until = Instant::now() + TIMEOUT;
-    send(&mut stream, head.as_bytes(), until)?;
-    send(&mut stream, body.as_bytes(), until)
+    let head = format!(
+        "HTTP/1.1 {status}\r\nContent-Type: {content_type}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n"
+    );
+    let deadline = Instant::now() + TIMEOUT;
+    send(&mut stream, head.as_bytes(), deadline)?;
+    send(&mut stream, body.as_bytes(), deadline)
 }
 
 /// Sends bytes to a client, until a deadline.
-fn send(stream: &mut TcpStream, mut bytes: &[u8], until: Instant) -> io::Result<()> {
+fn send(stream: &mut TcpStream, mut bytes: &[u8], deadline: Instant) -> io::Result<()> {
     while !bytes.is_empty() {
-        let left = until.saturating_duration_since(Instant::now());
-        if left.is_zero() {
+        let remaining = deadline.saturating_duration_since(Instant::now());
+        if remaining.is_zero() {
             return Err(io::ErrorKind::TimedOut.into());
         }
-        stream.set_write_timeout(Some(left))?;
+        stream.set_write_timeout(Some(remaining))?;
         match stream.write(bytes) {
             // The process was stopped and continued (signal(7)).
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -80,23 +81,23 @@ fn send(stream: &mut TcpStream, mut bytes: &[u8], until: Instant) -> io::Result<
     Ok(())
 }
 
-const PLAIN: &str = "text/plain; charset=utf-8";
+const PLAIN_TEXT: &str = "text/plain; charset=utf-8";
 
 /// Reads the head of a request; `None` if it is too long or not text.
-fn head(stream: &mut TcpStream) -> io::Result<Option<String>> {
-    let until = Instant::now() + TIMEOUT;
+fn read_head(stream: &mut TcpStream) -> io::Result<Option<String>> {
+    let deadline = Instant::now() + TIMEOUT;
     let mut head = Vec::new();
     let mut piece = [0; 1024];
     while !head.windows(4).any(|end| end == b"\r\n\r\n") {
-        let left = until.saturating_duration_since(Instant::now());
-        stream.set_read_timeout(Some(left.max(Duration::from_millis(1))))?;
+        let remaining = deadline.saturating_duration_since(Instant::now());
+        stream.set_read_timeout(Some(remaining.max(Duration::from_millis(1))))?;
         let bytes = match stream.read(&mut piece) {
             // The process was stopped and continued (signal(7)).
-            Err(error) if error.kind() == io::ErrorKind::Interrupted && !left.is_zero() => continue,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted && !remaining.is_zero() => continue,
             read => read?,
         };
         head.extend_from_slice(&piece[..bytes]);
-        if bytes == 0 || head.len() > MAX_HEAD || left.is_zero() {
+        if bytes == 0 || head.len() > MAX_HEAD_BYTES || remaining.is_zero() {
             return Ok(None);
         }
     }
@@ -108,9 +109,9 @@ enum Request {
     Metrics(Format),
     Index,
     /// Another path.
-    Elsewhere,
+    UnknownPath,
     /// Another method.
-    Other,
+    OtherMethod,
 }
 
 impl Request {
@@ -119,7 +120,7 @@ impl Request {
         let mut words = lines.next().unwrap_or_default().split(' ');
         let (method, target) = (words.next(), words.next().unwrap_or_default());
         if method != Some("GET") {
-            return Request::Other;
+            return Request::OtherMethod;
         }
         let accept =
             lines.filter_map(|line| line.split_once(':')).filter(|(name, _)| name.eq_ignore_ascii_case("accept"));
@@ -128,7 +129,7 @@ impl Request {
         match target.split('?').next() {
             Some("/metrics") => Request::Metrics(if openmetrics { Format::OpenMetrics } else { Format::Text }),
             Some("/") => Request::Index,
-            _ => Request::Elsewhere,
+            _ => Request::UnknownPath,
         }
     }
 }
@@ -144,7 +145,7 @@ mod tests {
         let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         client.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
         let (stream, _) = listener.accept().unwrap();
-        let server = thread::spawn(|| answer(stream, |_| Ok("x".repeat(BODY))));
+        let server = thread::spawn(|| respond(stream, |_| Ok("x".repeat(BODY))));
         let (mut piece, mut read) = (vec![0; 64 << 10], 0);
         while let Ok(bytes @ 1..) = client.read(&mut piece) {
             read += bytes;
@@ -162,9 +163,9 @@ mod tests {
                 Request::Metrics(Format::OpenMetrics),
             ),
             ("GET / HTTP/1.0\r\n\r\n", Request::Index),
-            ("GET /metricsx HTTP/1.1\r\n\r\n", Request::Elsewhere),
-            ("POST /metrics HTTP/1.1\r\n\r\n", Request::Other),
-            ("\r\n\r\n", Request::Other),
+            ("GET /metricsx HTTP/1.1\r\n\r\n", Request::UnknownPath),
+            ("POST /metrics HTTP/1.1\r\n\r\n", Request::OtherMethod),
+            ("\r\n\r\n", Request::OtherMethod),
         ];
         for (head, request) in cases {
             assert!(Request::new(head) == request, "{head}");

@@ -24,13 +24,13 @@ impl Format {
 
 /// Labels of samples in addition to device, algorithm and operation.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Labels {
+pub(super) enum ExtraLabels {
     None,
     Program,
 }
 
 /// Upper bounds of the buckets of times in nanoseconds, and their notation in seconds.
-const BUCKETS: [(u64, &str); 12] = [
+const BUCKET_BOUNDS: [(u64, &str); 12] = [
     (250, "2.5e-07"),
     (1_000, "1e-06"),
     (4_000, "4e-06"),
@@ -55,83 +55,92 @@ const COUNTERS: [Counter; 6] = [
     (
         "gantry_requests",
         "Requests handed to a device; those of the device host were left to the program's own libcrypto.",
-        |row| vec![(site(row), row.requests)],
+        |row| vec![(row_labels(row), row.requests)],
     ),
-    ("gantry_request_bytes", "Bytes of data in these requests.", |row| vec![(site(row), row.bytes)]),
-    ("gantry_batches", "Batches of two requests or more.", |row| vec![(site(row), row.batches)]),
-    ("gantry_batched_requests", "Requests in batches.", |row| vec![(site(row), row.batched)]),
+    ("gantry_request_bytes", "Bytes of data in these requests.", |row| vec![(row_labels(row), row.bytes)]),
+    ("gantry_batches", "Batches of two requests or more.", |row| vec![(row_labels(row), row.batches)]),
+    ("gantry_batched_requests", "Requests in batches.", |row| vec![(row_labels(row), row.batched)]),
     ("gantry_routed_requests", "Requests by the reason of their route.", |row| {
-        row.reasons.iter().map(|(reason, requests)| (labels(&[device(row), ("reason", reason)]), *requests)).collect()
+        row.reasons
+            .iter()
+            .map(|(reason, requests)| (labels(&[device_label(row), ("reason", reason)]), *requests))
+            .collect()
     }),
     ("gantry_events", "Other events, such as faults, quarantines and full rings.", |row| {
         let events = row.events.iter().filter(|(event, _)| *event != COPIED);
-        events.map(|(event, times)| (labels(&[device(row), ("event", event)]), *times)).collect()
+        events.map(|(event, times)| (labels(&[device_label(row), ("event", event)]), *times)).collect()
     }),
 ];
 
 /// Counters of guests: name without `_total`, help, and the server's name of the counter.
-const OF_GUESTS: [(&str, &str, &str); 6] = [
+const GUEST_COUNTERS: [(&str, &str, &str); 6] = [
     ("gantry_guest_connections", "Connections of a guest's front end.", "connections"),
     ("gantry_guest_requests", "Requests of a guest that were taken.", "requests"),
     ("gantry_guest_request_bytes", "Bytes of these requests, read and written.", "bytes"),
     ("gantry_guest_refused_requests", "Requests of a guest that were not answered with OK.", "refused"),
-    ("gantry_guest_burst_requests", "Sum of the burst sizes in which each request of a guest arrived.", "company"),
+    ("gantry_guest_burst_requests", "Sum of the burst sizes in which each request of a guest arrived.", "burst_sum"),
     ("gantry_guest_breaks", "Times that a guest's device was found broken.", "broken"),
 ];
 
 /// The one event that counts bytes.
 const COPIED: &str = "copied";
 
-/// Formats all metrics: the metrics of programs, the number of running processes, then `path`, the metrics of a data path.
+/// Formats all metrics: the metrics of programs, the number of running processes, then `data_path`, the metrics of a data path.
 pub(super) fn render(
     totals: &BTreeMap<String, Report>,
     processes: usize,
-    path: &str,
+    data_path: &str,
     format: Format,
-    by: Labels,
+    extra: ExtraLabels,
 ) -> String {
     let mut text = String::new();
-    for (name, about, of) in COUNTERS {
-        counter(&mut text, format, name, about, &sum(totals, by, of));
+    for (name, help, of) in COUNTERS {
+        write_counter(&mut text, format, name, help, &sum_samples(totals, extra, of));
     }
-    let copied = |row: &Row| vec![(labels(&[device(row)]), row.events.get(COPIED).copied().unwrap_or(0))];
-    let copied = sum(totals, by, copied);
-    counter(&mut text, format, "gantry_copied_bytes", "Bytes that were copied between segments and devices.", &copied);
-    for (name, about, number) in OF_GUESTS {
-        let samples = of_guests(totals, number);
+    let copied = |row: &Row| vec![(labels(&[device_label(row)]), row.events.get(COPIED).copied().unwrap_or(0))];
+    let copied = sum_samples(totals, extra, copied);
+    write_counter(
+        &mut text,
+        format,
+        "gantry_copied_bytes",
+        "Bytes that were copied between segments and devices.",
+        &copied,
+    );
+    for (name, help, server_name) in GUEST_COUNTERS {
+        let samples = guest_samples(totals, server_name);
         // Most machines have no guests.
         if !samples.is_empty() {
-            counter(&mut text, format, name, about, &samples);
+            write_counter(&mut text, format, name, help, &samples);
         }
     }
-    histogram(&mut text, &times(totals, by));
+    write_histogram(&mut text, &device_times(totals, extra));
     let processes = Samples::from([(String::new(), processes as u64)]);
-    gauge(&mut text, "gantry_processes", "Processes that use Gantry.", &processes);
-    text += path;
+    write_gauge(&mut text, "gantry_processes", "Processes that use Gantry.", &processes);
+    text += data_path;
     let version = Samples::from([(labels(&[("version", env!("CARGO_PKG_VERSION"))]), 1)]);
-    gauge(&mut text, "gantry_build_info", "The release of this exporter.", &version);
+    write_gauge(&mut text, "gantry_build_info", "The release of this exporter.", &version);
     if format == Format::OpenMetrics {
         text += "# EOF\n";
     }
     text
 }
 
-/// Sums the counter named `number` of each guest over all servers.
-fn of_guests(totals: &BTreeMap<String, Report>, number: &str) -> Samples {
+/// Sums the counter named `counter` of each guest over all servers.
+fn guest_samples(totals: &BTreeMap<String, Report>, counter: &str) -> Samples {
     let mut samples = Samples::new();
     for guest in totals.values().flat_map(|report| &report.guests) {
         let sum = samples.entry(labels(&[("guest", &guest.name)])).or_default();
-        *sum += guest.numbers.get(number).copied().unwrap_or(0);
+        *sum += guest.numbers.get(counter).copied().unwrap_or(0);
     }
     samples
 }
 
-fn device(row: &Row) -> (&'static str, &str) {
+fn device_label(row: &Row) -> (&'static str, &str) {
     ("device", row.device.as_deref().unwrap_or("none"))
 }
 
-fn site(row: &Row) -> String {
-    labels(&[device(row), ("algorithm", &row.algorithm), ("operation", &row.operation)])
+fn row_labels(row: &Row) -> String {
+    labels(&[device_label(row), ("algorithm", &row.algorithm), ("operation", &row.operation)])
 }
 
 /// Formats labels as `name="value",`, each followed by a comma.
@@ -140,39 +149,43 @@ pub(super) fn labels(labels: &[(&str, &str)]) -> String {
     labels.iter().fold(String::new(), |text, (name, value)| text + name + "=\"" + &escaped(value) + "\",")
 }
 
-fn program(by: Labels, program: &str) -> String {
-    if by == Labels::Program { labels(&[("program", program)]) } else { String::new() }
+fn program_label(extra: ExtraLabels, program: &str) -> String {
+    if extra == ExtraLabels::Program { labels(&[("program", program)]) } else { String::new() }
 }
 
 /// Sums the samples of all rows by labels; leaves out zeros.
-fn sum(totals: &BTreeMap<String, Report>, by: Labels, of: impl Fn(&Row) -> Vec<(String, u64)>) -> Samples {
+fn sum_samples(
+    totals: &BTreeMap<String, Report>,
+    extra: ExtraLabels,
+    of: impl Fn(&Row) -> Vec<(String, u64)>,
+) -> Samples {
     let mut samples = Samples::new();
     for (name, report) in totals {
         for (labels, number) in report.rows.iter().flat_map(&of).filter(|(_, number)| *number > 0) {
-            let sample = samples.entry(program(by, name) + &labels).or_default();
+            let sample = samples.entry(program_label(extra, name) + &labels).or_default();
             *sample = sample.saturating_add(number);
         }
     }
     samples
 }
 
-pub(super) fn counter(text: &mut String, format: Format, name: &str, about: &str, samples: &Samples) {
+pub(super) fn write_counter(text: &mut String, format: Format, name: &str, help: &str, samples: &Samples) {
     let family = if format == Format::Text { format!("{name}_total") } else { name.to_owned() };
-    head(text, &family, about, "counter");
+    write_head(text, &family, help, "counter");
     for (labels, number) in samples {
         let _ = writeln!(text, "{name}_total{} {number}", braced(labels));
     }
 }
 
-pub(super) fn gauge(text: &mut String, name: &str, about: &str, samples: &Samples) {
-    head(text, name, about, "gauge");
+pub(super) fn write_gauge(text: &mut String, name: &str, help: &str, samples: &Samples) {
+    write_head(text, name, help, "gauge");
     for (labels, number) in samples {
         let _ = writeln!(text, "{name}{} {number}", braced(labels));
     }
 }
 
-fn head(text: &mut String, family: &str, about: &str, kind: &str) {
-    let _ = writeln!(text, "# HELP {family} {about}\n# TYPE {family} {kind}");
+fn write_head(text: &mut String, family: &str, help: &str, kind: &str) {
+    let _ = writeln!(text, "# HELP {family} {help}\n# TYPE {family} {kind}");
 }
 
 fn braced(labels: &str) -> String {
@@ -181,23 +194,23 @@ fn braced(labels: &str) -> String {
 }
 
 /// Returns the times of devices by labels.
-fn times(totals: &BTreeMap<String, Report>, by: Labels) -> BTreeMap<String, Times> {
+fn device_times(totals: &BTreeMap<String, Report>, extra: ExtraLabels) -> BTreeMap<String, Times> {
     let mut times: BTreeMap<String, Times> = BTreeMap::new();
     for (name, report) in totals {
         for row in &report.rows {
             let Some(of_row) = row.stages.get("invoke") else { continue };
-            times.entry(program(by, name) + &site(row)).or_default().add(&of_row.histogram());
+            times.entry(program_label(extra, name) + &row_labels(row)).or_default().add(&of_row.histogram());
         }
     }
     times
 }
 
 #[allow(clippy::cast_precision_loss, reason = "seconds")]
-fn histogram(text: &mut String, times: &BTreeMap<String, Times>) {
+fn write_histogram(text: &mut String, times: &BTreeMap<String, Times>) {
     let name = "gantry_device_duration_seconds";
-    head(text, name, "Time in the device, estimated from a sample of the requests.", "histogram");
+    write_head(text, name, "Time in the device, estimated from a sample of the requests.", "histogram");
     for (labels, times) in times {
-        for (end, le) in BUCKETS {
+        for (end, le) in BUCKET_BOUNDS {
             // `ns` is the lower bound of a bucket in `times`, which is at most 6 % wide.
             let below = times
                 .buckets
@@ -242,13 +255,13 @@ mod tests {
     #[test]
     fn guests_have_their_own_counters_if_there_are_any() {
         let mut totals = totals();
-        assert!(!render(&totals, 7, "", Format::Text, Labels::None).contains("guest"));
+        assert!(!render(&totals, 7, "", Format::Text, ExtraLabels::None).contains("guest"));
         for (server, requests) in [("one", 3), ("two", 4)] {
             let guest =
                 format!(r#"{{"name":"vm1","numbers":{{"requests":{requests},"bytes":9,"of-a-later-version":1}}}}"#);
             totals.get_mut(server).unwrap().guests.push(serde_json::from_str(&guest).unwrap());
         }
-        let text = render(&totals, 7, "", Format::Text, Labels::None);
+        let text = render(&totals, 7, "", Format::Text, ExtraLabels::None);
         for line in [
             r#"gantry_guest_requests_total{guest="vm1"} 7"#,
             r#"gantry_guest_request_bytes_total{guest="vm1"} 18"#,
@@ -260,7 +273,7 @@ mod tests {
 
     #[test]
     fn programs_are_summed_unless_labelled() {
-        let text = render(&totals(), 7, "", Format::Text, Labels::None);
+        let text = render(&totals(), 7, "", Format::Text, ExtraLabels::None);
         for line in [
             r#"gantry_requests_total{device="lanes",algorithm="sha256",operation="digest"} 7"#,
             r#"gantry_request_bytes_total{device="lanes",algorithm="sha256",operation="digest"} 300"#,
@@ -279,7 +292,7 @@ mod tests {
             assert!(text.lines().any(|found| found == line), "{line}\n{text}");
         }
         assert!(!text.contains("program=") && !text.contains("EOF") && !text.contains("copied\""));
-        let text = render(&totals(), 7, "", Format::OpenMetrics, Labels::Program);
+        let text = render(&totals(), 7, "", Format::OpenMetrics, ExtraLabels::Program);
         for line in [
             r#"gantry_requests_total{program="one",device="lanes",algorithm="sha256",operation="digest"} 3"#,
             r#"gantry_requests_total{program="two",device="lanes",algorithm="sha256",operation="digest"} 4"#,

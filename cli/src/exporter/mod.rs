@@ -9,35 +9,36 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use gantry_runtime::stats::{Watch, sees_all};
+use gantry_runtime::stats::{Watcher, can_see_all_pages};
 
 use crate::args::Exporter;
 use crate::io::replace;
 use crate::output::{Failure, print_message};
 use esp::DataPath;
-use metrics::{Format, Labels};
+use metrics::{ExtraLabels, Format};
 
 /// A scrape reuses counters that are younger than this.
-const FRESH: Duration = Duration::from_millis(100);
+const MAX_AGE: Duration = Duration::from_millis(100);
 
 /// The file for the textfile collector of node_exporter.
-const FILE: &str = "gantry.prom";
+const FILE_NAME: &str = "gantry.prom";
 
 /// The counters, and the time when they were read.
 struct Readings {
-    watch: Watch,
-    path: DataPath,
-    at: Option<Instant>,
+    watch: Watcher,
+    data_path: DataPath,
+    read_at: Option<Instant>,
 }
 
 pub(crate) fn run(args: &Exporter) -> Result<(), Failure> {
-    let readings = Mutex::new(Readings { watch: Watch::default(), path: DataPath::new(&args.esp), at: None });
-    let labels = if args.by_program { Labels::Program } else { Labels::None };
+    let readings =
+        Mutex::new(Readings { watch: Watcher::default(), data_path: DataPath::new(&args.esp), read_at: None });
+    let labels = if args.by_program { ExtraLabels::Program } else { ExtraLabels::None };
     let listener = args
         .listen
         .map(|address| TcpListener::bind(address).map_err(|error| Failure::at(format!("--listen {address}"), &error)));
     let listener = listener.transpose()?;
-    if !sees_all() {
+    if !can_see_all_pages() {
         print_message(
             "processes of other users are not visible without root, or CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH",
         );
@@ -51,7 +52,7 @@ pub(crate) fn run(args: &Exporter) -> Result<(), Failure> {
     }
     thread::scope(|scope| {
         if let Some(listener) = &listener {
-            scope.spawn(|| http::serve(listener, |format| text(&readings, format, labels)));
+            scope.spawn(|| http::serve(listener, |format| format_metrics(&readings, format, labels)));
         }
         let mut written = None;
         loop {
@@ -59,8 +60,8 @@ pub(crate) fn run(args: &Exporter) -> Result<(), Failure> {
                 && written.is_none_or(|at: Instant| at.elapsed() >= Duration::from_secs(args.every))
             {
                 written = Some(Instant::now());
-                let file = folder.join(FILE);
-                let done = text(&readings, Format::Text, labels).and_then(|text| {
+                let file = folder.join(FILE_NAME);
+                let done = format_metrics(&readings, Format::Text, labels).and_then(|text| {
                     // The collector runs as another user.
                     replace(&file, 0o644, text.as_bytes()).map_err(|error| Failure::at(file.display(), &error))
                 });
@@ -77,23 +78,23 @@ pub(crate) fn run(args: &Exporter) -> Result<(), Failure> {
     })
 }
 
-/// Reads the counters, unless they are younger than `fresh`.
-fn refresh(readings: &Mutex<Readings>, fresh: Duration) -> Result<(), Failure> {
+/// Reads the counters, unless they are younger than `max_age`.
+fn refresh(readings: &Mutex<Readings>, max_age: Duration) -> Result<(), Failure> {
     let mut readings = readings.lock().unwrap_or_else(PoisonError::into_inner);
-    if readings.at.is_none_or(|at| at.elapsed() >= fresh) {
-        readings.watch.look().map_err(|error| Failure::at("/proc", &error))?;
-        readings.path.refresh();
-        readings.at = Some(Instant::now());
+    if readings.read_at.is_none_or(|at| at.elapsed() >= max_age) {
+        readings.watch.observe().map_err(|error| Failure::at("/proc", &error))?;
+        readings.data_path.refresh();
+        readings.read_at = Some(Instant::now());
     }
     Ok(())
 }
 
 /// Formats the current metrics.
-fn text(readings: &Mutex<Readings>, format: Format, labels: Labels) -> Result<String, Failure> {
-    refresh(readings, FRESH)?;
+fn format_metrics(readings: &Mutex<Readings>, format: Format, labels: ExtraLabels) -> Result<String, Failure> {
+    refresh(readings, MAX_AGE)?;
     let readings = readings.lock().unwrap_or_else(PoisonError::into_inner);
-    let processes = readings.watch.running().map(|watched| watched.live.pids.len()).sum();
-    let mut path = String::new();
-    readings.path.render(&mut path, format);
-    Ok(metrics::render(&readings.watch.totals(), processes, &path, format, labels))
+    let processes = readings.watch.running().map(|watched| watched.page.pids.len()).sum();
+    let mut data_path = String::new();
+    readings.data_path.render(&mut data_path, format);
+    Ok(metrics::render(&readings.watch.totals(), processes, &data_path, format, labels))
 }

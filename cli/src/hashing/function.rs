@@ -3,33 +3,33 @@
 use digest::DynDigest;
 use gantry_digest::{Salt, tree_level};
 
-use crate::dm_verity::Function;
+use crate::dm_verity::HashFunction;
 use crate::output::Failure;
 
-impl Function {
-    /// Writes the digest of each block of `block` bytes, with the salt. Pads the last block with zeros.
+impl HashFunction {
+    /// Writes the digest of each block of `block_size` bytes, with the salt. Pads the last block with zeros.
     pub(crate) fn digest_blocks(
         self,
         salt: Salt<'_>,
-        block: usize,
+        block_size: usize,
         data: &[u8],
         digests: &mut [u8],
     ) -> Result<(), Failure> {
         let mut message: Box<dyn DynDigest> = match self {
-            Function::Lanes(algorithm) => {
-                let hashed = tree_level(algorithm, salt, block, data, digests);
+            HashFunction::Lanes(algorithm) => {
+                let hashed = tree_level(algorithm, salt, block_size, data, digests);
                 return hashed.map_err(|error| Failure::Failed(error.to_string()));
             }
-            Function::Blake2s256 => Box::new(blake2::Blake2s256::default()),
-            Function::Ripemd160 | Function::Rmd160 => Box::new(ripemd::Ripemd160::default()),
-            Function::Sm3 => Box::new(sm3::Sm3::default()),
+            HashFunction::Blake2s256 => Box::new(blake2::Blake2s256::default()),
+            HashFunction::Ripemd160 | HashFunction::Rmd160 => Box::new(ripemd::Ripemd160::default()),
+            HashFunction::Sm3 => Box::new(sm3::Sm3::default()),
         };
-        for (part, digest) in data.chunks(block).zip(digests.chunks_mut(self.digest_size())) {
+        for (part, digest) in data.chunks(block_size).zip(digests.chunks_mut(self.digest_size())) {
             if let Salt::Before(salt) = salt {
                 message.update(salt);
             }
             message.update(part);
-            message.update(&vec![0; block - part.len()]);
+            message.update(&vec![0; block_size - part.len()]);
             if let Salt::After(salt) = salt {
                 message.update(salt);
             }

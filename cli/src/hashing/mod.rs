@@ -23,7 +23,7 @@ use crate::output::Failure;
 pub(crate) fn threads(settings: &Settings) -> Result<usize, Failure> {
     let config = settings.config()?;
     if let Ok(level) = config.cpu().parse() {
-        gantry_digest::limit(level);
+        gantry_digest::limit_level(level);
     }
     let processors = || std::thread::available_parallelism().map_or(1, usize::from);
     Ok(config.threads().unwrap_or_else(processors).max(1))

@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use gantry_digest::Salt;
 
-use super::threads::share;
-use crate::dm_verity::Function;
+use super::threads::run_on_threads;
+use crate::dm_verity::HashFunction;
 use crate::output::Failure;
 
 /// A file with random access.
@@ -65,37 +65,42 @@ impl Source {
 /// Parameters for hashing blocks.
 #[derive(Clone, Copy)]
 pub(crate) struct Hashing<'s> {
-    pub(crate) function: Function,
+    pub(crate) function: HashFunction,
     pub(crate) salt: Salt<'s>,
     /// Bytes of a block.
-    pub(crate) block: usize,
+    pub(crate) block_size: usize,
     /// Number of blocks whose digests are passed on together.
-    pub(crate) group: usize,
+    pub(crate) blocks_per_group: usize,
     pub(crate) threads: usize,
 }
 
 /// Receives the number of a group, and the digests of its blocks.
-type Take<'t> = dyn Fn(u64, &[u8]) -> Result<(), Failure> + Sync + 't;
+type OnGroup<'t> = dyn Fn(u64, &[u8]) -> Result<(), Failure> + Sync + 't;
 
 /// Bytes that a thread reads at a time, unless a block is longer.
-const PIECE: usize = 1 << 20;
+const READ_SIZE: usize = 1 << 20;
 
 impl Hashing<'_> {
-    /// Hashes the blocks of a range of bytes; pads a short last block with zeros. Calls `take` on any thread, roughly in order, with the
-    /// number of each group and the digests of its blocks. Stops at the first error.
-    pub(crate) fn each_group(&self, source: &Source, range: Range<u64>, take: &Take<'_>) -> Result<(), Failure> {
-        let bytes = self.block as u64 * self.group as u64;
-        let groups = (range.end - range.start).div_ceil(bytes);
+    /// Hashes the blocks of a range of bytes; pads a short last block with zeros. Calls `on_group` on any thread, roughly in order, with
+    /// the number of each group and the digests of its blocks. Stops at the first error.
+    pub(crate) fn for_each_group(
+        &self,
+        source: &Source,
+        range: Range<u64>,
+        on_group: &OnGroup<'_>,
+    ) -> Result<(), Failure> {
+        let group_bytes = self.block_size as u64 * self.blocks_per_group as u64;
+        let groups = (range.end - range.start).div_ceil(group_bytes);
         let next = AtomicU64::new(0);
         let make_buffers = || (Vec::new(), Vec::new());
-        share((self.threads as u64).min(groups), make_buffers, |(buffer, digests)| {
+        run_on_threads((self.threads as u64).min(groups), make_buffers, |(buffer, digests)| {
             let group = next.fetch_add(1, Ordering::Relaxed);
             if group >= groups {
                 return Ok(false);
             }
-            let begin = range.start + group * bytes;
-            self.digests(source, begin..range.end.min(begin + bytes), buffer, digests)?;
-            take(group, digests).map(|()| true)
+            let begin = range.start + group * group_bytes;
+            self.digests(source, begin..range.end.min(begin + group_bytes), buffer, digests)?;
+            on_group(group, digests).map(|()| true)
         })
     }
 
@@ -108,15 +113,15 @@ impl Hashing<'_> {
         digests: &mut Vec<u8>,
     ) -> Result<(), Failure> {
         digests.clear();
-        let most = (PIECE / self.block).max(1) * self.block;
+        let most = (READ_SIZE / self.block_size).max(1) * self.block_size;
         let mut at = range.start;
         while at < range.end {
             let length = usize::try_from(range.end - at).map_or(most, |left| left.min(most));
             buffer.resize(length, 0);
             source.read_at(buffer, at)?;
             let before = digests.len();
-            digests.resize(before + length.div_ceil(self.block) * self.function.digest_size(), 0);
-            self.function.digest_blocks(self.salt, self.block, buffer, &mut digests[before..])?;
+            digests.resize(before + length.div_ceil(self.block_size) * self.function.digest_size(), 0);
+            self.function.digest_blocks(self.salt, self.block_size, buffer, &mut digests[before..])?;
             at += length as u64;
         }
         Ok(())

@@ -8,21 +8,21 @@ use crate::output::Failure;
 
 /// Calls `step` repeatedly on each of `count` threads, including the calling one, until `step` returns false there. `make_state` makes the
 /// state of each thread. Stops at the first error.
-pub(super) fn share<T>(
+pub(super) fn run_on_threads<T>(
     count: u64,
     make_state: impl Fn() -> T + Sync,
     step: impl Fn(&mut T) -> Result<bool, Failure> + Sync,
 ) -> Result<(), Failure> {
-    let (failed, first) = (AtomicBool::new(false), Mutex::new(None));
+    let (has_failed, first_failure) = (AtomicBool::new(false), Mutex::new(None));
     let work = || {
         let mut state = make_state();
-        while !failed.load(Ordering::Relaxed) {
+        while !has_failed.load(Ordering::Relaxed) {
             match step(&mut state) {
                 Ok(true) => {}
                 Ok(false) => return,
                 Err(failure) => {
-                    failed.store(true, Ordering::Relaxed);
-                    first.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(failure);
+                    has_failed.store(true, Ordering::Relaxed);
+                    first_failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(failure);
                 }
             }
         }
@@ -33,5 +33,5 @@ pub(super) fn share<T>(
         }
         work();
     });
-    first.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
+    first_failure.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
 }

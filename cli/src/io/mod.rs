@@ -14,7 +14,7 @@ use crate::failure::Failure;
 
 pub(crate) use read::{read_full, read_up_to};
 pub(crate) use target::Target;
-pub(crate) use whole_file::{PUBLIC, replace, write_new};
+pub(crate) use whole_file::{PUBLIC_MODE, replace, write_new};
 
 /// A source of data, with its name for messages.
 pub(crate) struct Input {

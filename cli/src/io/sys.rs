@@ -20,12 +20,12 @@ const STDIN_READ: u8 = 1 << 3;
 /// take a closed stdin for an empty file, nor write results to /dev/null.
 #[used]
 #[cfg(target_os = "linux")]
-// SAFETY: the section holds pointers to functions that the loader calls once, single-threaded, before main. `record` has the C ABI and
-// does not need Rust's runtime.
+// SAFETY: the section holds pointers to functions that the loader calls once, single-threaded, before main. `record_inherited_state` has
+// the C ABI and does not need Rust's runtime.
 #[unsafe(link_section = ".init_array")]
-static BEFORE_MAIN: extern "C" fn() = record;
+static BEFORE_MAIN: extern "C" fn() = record_inherited_state;
 
-extern "C" fn record() {
+extern "C" fn record_inherited_state() {
     let mut state = 0;
     for (descriptor, closed) in [(libc::STDIN_FILENO, STDIN_CLOSED), (libc::STDOUT_FILENO, STDOUT_CLOSED)] {
         // SAFETY: F_GETFD only reads a flag, and fails on a closed descriptor.

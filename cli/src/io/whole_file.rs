@@ -6,7 +6,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 /// The mode of files that the user's umask alone restricts.
-pub(crate) const PUBLIC: u32 = 0o666;
+pub(crate) const PUBLIC_MODE: u32 = 0o666;
 
 /// Writes a new file, and waits until its content is on the disk. Fails with `AlreadyExists` if the name is taken, even by a link. After
 /// any other error, no file is left.
@@ -44,10 +44,10 @@ mod tests {
     fn a_new_file_replaces_nothing_and_follows_no_link() {
         in_folder("new-file", |folder| {
             let [path, link, target] = ["file", "link", "target"].map(|name| folder.join(name));
-            write_new(&path, PUBLIC, b"one").unwrap();
+            write_new(&path, PUBLIC_MODE, b"one").unwrap();
             symlink(&target, &link).unwrap();
             for taken in [&path, &link] {
-                assert_eq!(write_new(taken, PUBLIC, b"two").unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+                assert_eq!(write_new(taken, PUBLIC_MODE, b"two").unwrap_err().kind(), io::ErrorKind::AlreadyExists);
             }
             assert_eq!(fs::read(&path).unwrap(), b"one");
             assert!(!target.exists());

@@ -2,25 +2,25 @@
 
 use std::collections::BTreeMap;
 
-use super::{DriverRow, INSTRUCTIONS, Row, View, same_work};
+use super::{DriverRow, INSTRUCTIONS, KernelReport, Row, matching_instruction};
 
 /// Most names in a line. The table below the verdict has all names.
-const NAMES: usize = 6;
+const MAX_LISTED_NAMES: usize = 6;
 
 /// Returns at most five lines.
-pub(super) fn lines(view: &View) -> Vec<String> {
+pub(super) fn lines(report: &KernelReport) -> Vec<String> {
     let (mut accelerated, mut on_cpu, mut plain) = (Vec::new(), Vec::new(), BTreeMap::<&str, Vec<&str>>::new());
-    for Row { name, drivers, .. } in &view.algorithms {
+    for Row { name, drivers, .. } in &report.algorithms {
         let Some(first) = drivers.first() else { continue };
-        match (first.computes.as_str(), missing(first, &view.instructions)) {
+        match (first.computes.as_str(), missing_module(first, &report.instructions)) {
             ("cpu", Some(module)) => plain.entry(module).or_default().push(name),
-            ("cpu", None) if is_plain(first) || same_work(name, &view.instructions).is_none() => {}
+            ("cpu", None) if is_plain(first) || matching_instruction(name, &report.instructions).is_none() => {}
             ("cpu", None) => on_cpu.push(name.as_str()),
             ("both", _) => accelerated.push(format!("{name} (partly)")),
             (module, _) => accelerated.push(format!("{name} ({module})")),
         }
     }
-    let mut lines = vec![engines(view, &accelerated)];
+    let mut lines = vec![engine_line(report, &accelerated)];
     if !on_cpu.is_empty() {
         lines.push(format!("On the CPU's instructions: {}.", list(&on_cpu)));
     }
@@ -34,15 +34,15 @@ pub(super) fn lines(view: &View) -> Vec<String> {
             list(&names)
         ));
     }
-    lines.extend(ways(view));
+    lines.extend(access_lines(report));
     lines
 }
 
-fn engines(view: &View, accelerated: &[String]) -> String {
+fn engine_line(report: &KernelReport, accelerated: &[String]) -> String {
     if !accelerated.is_empty() {
         return format!("On an accelerator: {}.", list(accelerated));
     }
-    let modules: Vec<&str> = view.engines.keys().map(String::as_str).collect();
+    let modules: Vec<&str> = report.engines.keys().map(String::as_str).collect();
     if modules.is_empty() {
         "On an accelerator: nothing. There is none, or no module for it is loaded.".to_owned()
     } else {
@@ -51,23 +51,23 @@ fn engines(view: &View, accelerated: &[String]) -> String {
 }
 
 /// Describes how programs reach the drivers, and the engines.
-fn ways(view: &View) -> Vec<String> {
+fn access_lines(report: &KernelReport) -> Vec<String> {
     let troubles: Vec<(&str, &String)> =
-        view.af_alg.iter().filter_map(|(kind, trouble)| Some((*kind, trouble.as_ref()?))).collect();
+        report.af_alg.iter().filter_map(|(kind, trouble)| Some((*kind, trouble.as_ref()?))).collect();
     let mut reasons: Vec<&String> = troubles.iter().map(|(_, reason)| *reason).collect();
     reasons.dedup();
     let af_alg = match reasons[..] {
         [] => "AF_ALG works".to_owned(),
-        [reason] if troubles.len() == view.af_alg.len() => format!("AF_ALG does not work: {reason}"),
+        [reason] if troubles.len() == report.af_alg.len() => format!("AF_ALG does not work: {reason}"),
         _ => {
             let each = troubles.iter().map(|(kind, reason)| format!("for {kind}: {reason}"));
             format!("AF_ALG does not work {}", each.collect::<Vec<_>>().join("; "))
         }
     };
-    let dev_crypto = if view.dev_crypto { "/dev/crypto exists" } else { "there is no /dev/crypto" };
+    let dev_crypto = if report.dev_crypto { "/dev/crypto exists" } else { "there is no /dev/crypto" };
     let mut lines = vec![format!("For programs: {af_alg}; {dev_crypto}.")];
-    let is_unreachable = view.engines.values().flatten().all(|algorithm| algorithm.device.is_none());
-    if !view.engines.is_empty() && is_unreachable {
+    let is_unreachable = report.engines.values().flatten().all(|algorithm| algorithm.device.is_none());
+    if !report.engines.is_empty() && is_unreachable {
         lines.push(
             "No accelerator is behind AF_ALG here, as in Linux 7.2 and late releases of 6.6 and 6.18. The ways to it are cryptodev-linux's /dev/crypto and DPDK."
                 .to_owned(),
@@ -88,16 +88,16 @@ fn plain_parts(driver: &DriverRow) -> impl Iterator<Item = &str> {
 }
 
 /// Returns the module that would do the work of a driver in portable C with instructions of this CPU.
-fn missing(driver: &DriverRow, instructions: &[&'static str]) -> Option<&'static str> {
+fn missing_module(driver: &DriverRow, instructions: &[&'static str]) -> Option<&'static str> {
     plain_parts(driver).find_map(|part| {
-        same_work(part, instructions)?;
+        matching_instruction(part, instructions)?;
         let row = INSTRUCTIONS.iter().find(|row| part.contains(row.part))?;
         Some(row.modules[usize::from(cfg!(target_arch = "aarch64"))]).filter(|module| !module.is_empty())
     })
 }
 
 fn list<T: AsRef<str>>(names: &[T]) -> String {
-    let shown: Vec<&str> = names.iter().take(NAMES).map(AsRef::as_ref).collect();
+    let shown: Vec<&str> = names.iter().take(MAX_LISTED_NAMES).map(AsRef::as_ref).collect();
     let more = names.len() - shown.len();
     let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
     shown.join(", ") + &rest
@@ -123,9 +123,9 @@ mod tests {
             format!("name : {name}\ndriver : {driver}\nmodule : {module}\npriority : {priority}\ntype : {kind}\nasync : {asynchronous}\n\n")
         });
         let catalogue = Catalogue::parse(&paragraphs.collect::<String>(), "");
-        let mut view = View::new(&catalogue, None, &format!("flags : {flags}\n"), reaches);
-        view.af_alg = [("hash", None), ("skcipher", None)].into();
-        let lines = lines(&view);
+        let mut report = KernelReport::new(&catalogue, None, &format!("flags : {flags}\n"), reaches);
+        report.af_alg = [("hash", None), ("skcipher", None)].into();
+        let lines = lines(&report);
         assert!((2..=5).contains(&lines.len()), "{lines:?}");
         lines
     }
@@ -169,13 +169,13 @@ mod tests {
 
     #[test]
     fn reasons_against_af_alg_are_one_line() {
-        let mut view = View::new(&Catalogue::parse("", ""), None, "", &|_| true);
-        view.af_alg = [("hash", Some("gone".to_owned())), ("aead", Some("gone".to_owned()))].into();
-        assert_eq!(ways(&view), ["For programs: AF_ALG does not work: gone; there is no /dev/crypto."]);
-        view.af_alg.insert("skcipher", None);
-        view.dev_crypto = true;
+        let mut report = KernelReport::new(&Catalogue::parse("", ""), None, "", &|_| true);
+        report.af_alg = [("hash", Some("gone".to_owned())), ("aead", Some("gone".to_owned()))].into();
+        assert_eq!(access_lines(&report), ["For programs: AF_ALG does not work: gone; there is no /dev/crypto."]);
+        report.af_alg.insert("skcipher", None);
+        report.dev_crypto = true;
         assert_eq!(
-            ways(&view),
+            access_lines(&report),
             ["For programs: AF_ALG does not work for aead: gone; for hash: gone; /dev/crypto exists."]
         );
     }

@@ -34,9 +34,9 @@ pub(crate) struct Conf {
     /// Included files that do not exist. OpenSSL ignores these lines.
     missing: Vec<String>,
     /// The folder of `.pragma includedir`.
-    folder: Option<PathBuf>,
+    include_folder: Option<PathBuf>,
     /// True if variables need brackets (`.pragma dollarid`).
-    brackets: bool,
+    requires_brackets: bool,
     /// Estimated bytes of memory for the configuration and its files.
     memory: usize,
 }
@@ -57,14 +57,14 @@ pub(crate) struct Line {
     /// The text of the line, without a comment.
     pub(crate) text: String,
     pub(crate) file: Rc<Path>,
-    /// The number of its first line in the file. `number` is the number of its last line: a backslash at the end joins lines.
-    pub(crate) first: usize,
-    pub(crate) number: usize,
+    /// The number of its first line in the file. `last_line` is the number of its last line: a backslash at the end joins lines.
+    pub(crate) first_line: usize,
+    pub(crate) last_line: usize,
 }
 
 impl Line {
-    pub(crate) fn place(&self) -> String {
-        format!("{}:{}", self.file.display(), self.number)
+    pub(crate) fn location(&self) -> String {
+        format!("{}:{}", self.file.display(), self.last_line)
     }
 }
 
@@ -73,14 +73,14 @@ pub(crate) struct Provider<'c> {
     pub(crate) name: &'c str,
     /// The line in the list. Its value names the provider's section.
     pub(crate) line: &'c Line,
-    pub(crate) active: Active,
+    pub(crate) activation: Activation,
     /// The line with `activate`.
-    pub(crate) activation: Option<&'c Line>,
+    pub(crate) activation_line: Option<&'c Line>,
 }
 
 /// Activation of a provider in the list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Active {
+pub(crate) enum Activation {
     No,
     Yes,
     /// Active before OpenSSL 3.3 only, where `activate = 0` activates like any other value.
@@ -89,7 +89,7 @@ pub(crate) enum Active {
     Misspelt,
 }
 
-impl Active {
+impl Activation {
     /// Parses the value of `activate`.
     fn parse(value: &str) -> Self {
         match value {
@@ -107,16 +107,16 @@ const DEFAULT_SECTION: &str = "default";
 pub(crate) const BOM: char = '\u{feff}';
 
 /// Most levels of included files.
-const MAX_DEPTH: usize = 10;
+const MAX_INCLUDE_DEPTH: usize = 10;
 /// Most bytes of a value with variables (`MAX_CONF_VALUE_LENGTH` of OpenSSL).
-const MAX_VALUE: usize = 65_536;
+const MAX_VALUE_LENGTH: usize = 65_536;
 /// Most bytes of memory for a configuration. Debian's has 12 KB.
 const MAX_MEMORY: usize = 4 << 20;
 /// Bytes counted for a line, a section or an included file, in addition to its text.
 const LINE_OVERHEAD: usize = 256;
 
 /// OpenSSL's own keys of a provider's section.
-const OPENSSLS: [&str; 4] = ["identity", "soft_load", "module", "activate"];
+const OPENSSL_KEYS: [&str; 4] = ["identity", "soft_load", "module", "activate"];
 
 impl Conf {
     /// Reads a file. The error is a sentence with the file's name.
@@ -134,12 +134,12 @@ impl Conf {
     /// Returns the lines of a section; OpenSSL merges sections of the same name.
     pub(crate) fn section<'c>(&'c self, name: &'c str) -> impl Iterator<Item = &'c Line> {
         let lines = self.sections.get(name).map_or(&[][..], |section| &section.lines);
-        lines.iter().filter_map(|place| self.lines[*place].as_ref())
+        lines.iter().filter_map(|index| self.lines[*index].as_ref())
     }
 
     pub(crate) fn line(&self, section: &str, key: &str) -> Option<&Line> {
-        let place = self.sections.get(section)?.by_key.get(key)?;
-        self.lines[*place].as_ref()
+        let index = self.sections.get(section)?.by_key.get(key)?;
+        self.lines[*index].as_ref()
     }
 
     /// Returns the line that names the section that OpenSSL reads first.
@@ -166,22 +166,27 @@ impl Conf {
     fn provider<'c>(&'c self, line: &'c Line) -> Provider<'c> {
         let last = |key| self.lines[*self.sections.get(&*line.value)?.by_base_key.get(key)?].as_ref();
         let name = last("identity").map_or(base_key(&line.key), |line| &line.value);
-        let activation = last("activate");
-        Provider { name, line, active: activation.map_or(Active::No, |line| Active::parse(&line.value)), activation }
+        let activation_line = last("activate");
+        Provider {
+            name,
+            line,
+            activation: activation_line.map_or(Activation::No, |line| Activation::parse(&line.value)),
+            activation_line,
+        }
     }
 
     /// Returns the line of the list of providers that names gantry's section.
-    pub(crate) fn gantry(&self) -> Option<&Line> {
+    pub(crate) fn gantry_line(&self) -> Option<&Line> {
         self.providers().into_iter().find(|provider| provider.name == "gantry").map(|provider| provider.line)
     }
 
     /// True if gantry is in the list of providers.
     pub(crate) fn lists_gantry(&self) -> bool {
-        self.gantry().is_some()
+        self.gantry_line().is_some()
     }
 
     fn is_active(&self, name: &str) -> bool {
-        let active = |provider: &Provider<'_>| provider.name == name && provider.active != Active::No;
+        let active = |provider: &Provider<'_>| provider.name == name && provider.activation != Activation::No;
         self.providers().iter().any(active)
     }
 
@@ -189,22 +194,23 @@ impl Conf {
     /// and lines without effect.
     pub(crate) fn problems(&self) -> Vec<String> {
         let mut found = [&self.errors[..], &self.missing].concat();
-        let leads = |line: &Line| self.has_section(&line.value);
-        let mut missing = |line: &Line| found.push(format!("{}: there is no section [{}]", line.place(), line.value));
+        let section_exists = |line: &Line| self.has_section(&line.value);
+        let mut missing =
+            |line: &Line| found.push(format!("{}: there is no section [{}]", line.location(), line.value));
         let Some(begin) = self.init_line() else { return found };
         let Some(providers) = self.line(&begin.value, "providers") else {
-            if !leads(begin) {
+            if !section_exists(begin) {
                 missing(begin);
             }
             return found;
         };
-        let Some(gantry) = self.gantry() else {
-            if !leads(providers) {
+        let Some(gantry) = self.gantry_line() else {
+            if !section_exists(providers) {
                 missing(providers);
             }
             return found;
         };
-        if !leads(gantry) {
+        if !section_exists(gantry) {
             missing(gantry);
             return found;
         }
@@ -215,7 +221,7 @@ impl Conf {
         if !self.is_active("default") {
             found.push(format!(
                 "{}: the default provider is not activated by name ('activate = 1' in its section), so gantry has nothing to wrap",
-                providers.place()
+                providers.location()
             ));
         }
         let properties = self.line(&begin.value, "alg_section").map(|line| &line.value);
@@ -226,14 +232,14 @@ impl Conf {
                 begin.file.display()
             ));
         }
-        let keys = gantry_openssl::KEYS.map(|(key, _)| key);
+        let keys = gantry_openssl::CONFIG_KEYS.map(|(key, _)| key);
         for line in self.section(section) {
             if base_key(&line.key) == "module" && !Path::new(&line.value).exists() && line.value.starts_with('/') {
-                found.push(format!("{}: there is no {}", line.place(), line.value));
+                found.push(format!("{}: there is no {}", line.location(), line.value));
             }
-            let known = keys.contains(&&*line.key) || gantry_openssl::RETIRED.contains(&&*line.key);
-            if !known && !OPENSSLS.contains(&base_key(&line.key)) {
-                found.push(format!("{}: there is no key {}{}", line.place(), line.key, suggest(&line.key, &keys)));
+            let known = keys.contains(&&*line.key) || gantry_openssl::RETIRED_CONFIG_KEYS.contains(&&*line.key);
+            if !known && !OPENSSL_KEYS.contains(&base_key(&line.key)) {
+                found.push(format!("{}: there is no key {}{}", line.location(), line.key, suggest(&line.key, &keys)));
             }
         }
         found
@@ -242,10 +248,10 @@ impl Conf {
     fn read_text(&mut self, text: &str, file: &Path, section: &mut Rc<str>, depth: usize) {
         let file: Rc<Path> = file.into();
         self.memory = self.memory.saturating_add(text.len());
-        let (mut joined, mut first) = (String::new(), 1);
+        let (mut joined, mut first_line) = (String::new(), 1);
         let mut lines = text.strip_prefix(BOM).unwrap_or(text).lines().enumerate().peekable();
         while let Some((at, line)) = lines.next().filter(|_| self.memory <= MAX_MEMORY) {
-            let number = at + 1;
+            let last_line = at + 1;
             joined += line;
             // A backslash joins lines, even comments.
             if joined.ends_with('\\') && !joined.ends_with("\\\\") {
@@ -256,12 +262,12 @@ impl Conf {
             }
             let statement = std::mem::take(&mut joined);
             let statement = without_comment(&statement).trim();
-            let first = std::mem::replace(&mut first, number + 1);
+            let first_line = std::mem::replace(&mut first_line, last_line + 1);
             if statement.is_empty() {
                 continue;
             }
-            if let Err(error) = self.read_line(statement, &file, (first, number), section, depth) {
-                self.record_fatal(&file, number, &error);
+            if let Err(error) = self.read_line(statement, &file, (first_line, last_line), section, depth) {
+                self.record_fatal(&file, last_line, &error);
             }
         }
         // Report this once, not again for each file that includes this one.
@@ -272,8 +278,8 @@ impl Conf {
         }
     }
 
-    fn record_fatal(&mut self, file: &Path, number: usize, error: &str) {
-        self.record_error(format!("{}:{number}: {error}; OpenSSL ignores the file", file.display()));
+    fn record_fatal(&mut self, file: &Path, last_line: usize, error: &str) {
+        self.record_error(format!("{}:{last_line}: {error}; OpenSSL ignores the file", file.display()));
     }
 
     fn record_error(&mut self, error: String) {
@@ -286,7 +292,7 @@ impl Conf {
         &mut self,
         statement: &str,
         file: &Rc<Path>,
-        (first, number): (usize, usize),
+        (first_line, last_line): (usize, usize),
         section: &mut Rc<str>,
         depth: usize,
     ) -> Result<(), String> {
@@ -296,11 +302,12 @@ impl Conf {
             self.section_of(section);
         } else if let Some(path) = directive(statement, ".include") {
             let path = self.value_of(path, section).map_err(|(_, error)| error)?;
-            self.include(&path, &format!("{}:{number}", file.display()), section, depth);
+            self.include(&path, &format!("{}:{last_line}", file.display()), section, depth);
         } else if let Some(pragma) = directive(statement, ".pragma") {
-            self.folder = pragma.strip_prefix("includedir:").map(PathBuf::from).or(self.folder.take());
-            self.brackets =
-                pragma.strip_prefix("dollarid:").map_or(self.brackets, |value| ["on", "true"].contains(&value));
+            self.include_folder = pragma.strip_prefix("includedir:").map(PathBuf::from).or(self.include_folder.take());
+            self.requires_brackets = pragma
+                .strip_prefix("dollarid:")
+                .map_or(self.requires_brackets, |value| ["on", "true"].contains(&value));
         } else {
             let (key, value) = statement.split_once('=').ok_or("no '=' in this line")?;
             let (section, key) = key
@@ -308,19 +315,19 @@ impl Conf {
                 .split_once("::")
                 .map_or((section.clone(), key.trim()), |(section, key)| (section.into(), key));
             let value = self.value_of(value.trim(), &section).unwrap_or_else(|(begin, error)| {
-                self.record_fatal(file, number, &error);
+                self.record_fatal(file, last_line, &error);
                 begin
             });
             self.memory = self.memory.saturating_add(LINE_OVERHEAD + statement.len() + value.len());
-            let place = self.lines.len();
+            let index = self.lines.len();
             let section_lines = self.section_of(&section);
-            section_lines.lines.push(place);
-            section_lines.by_base_key.insert(base_key(key).to_owned(), place);
-            if let Some(replaced) = section_lines.by_key.insert(key.to_owned(), place) {
+            section_lines.lines.push(index);
+            section_lines.by_base_key.insert(base_key(key).to_owned(), index);
+            if let Some(replaced) = section_lines.by_key.insert(key.to_owned(), index) {
                 self.lines[replaced] = None;
             }
             let (key, text, file) = (key.to_owned(), statement.to_owned(), file.clone());
-            self.lines.push(Some(Line { key, value, text, file, first, number }));
+            self.lines.push(Some(Line { key, value, text, file, first_line, last_line }));
         }
         Ok(())
     }
@@ -333,11 +340,14 @@ impl Conf {
     }
 
     /// Includes a file, or the files of a folder. For OpenSSL, a missing file is no error.
-    fn include(&mut self, path: &str, place: &str, section: &mut Rc<str>, depth: usize) {
-        let folder = rights::variable("OPENSSL_CONF_INCLUDE").map(PathBuf::from).or(self.folder.clone());
+    fn include(&mut self, path: &str, location: &str, section: &mut Rc<str>, depth: usize) {
+        let folder = rights::variable("OPENSSL_CONF_INCLUDE").map(PathBuf::from).or(self.include_folder.clone());
         let path = folder.unwrap_or_default().join(path);
         if path.is_relative() {
-            self.record_error(format!("{place}: each program looks for {} in its working directory", path.display()));
+            self.record_error(format!(
+                "{location}: each program looks for {} in its working directory",
+                path.display()
+            ));
         }
         let mut files = vec![path.clone()];
         if let Ok(entries) = fs::read_dir(&path) {
@@ -351,10 +361,12 @@ impl Conf {
             }
             self.memory += LINE_OVERHEAD;
             match bounded::read(&file) {
-                Ok(_) if depth >= MAX_DEPTH => self.record_error(format!("{place}: files include each other")),
+                Ok(_) if depth >= MAX_INCLUDE_DEPTH => {
+                    self.record_error(format!("{location}: files include each other"));
+                }
                 Ok(text) => self.read_text(&String::from_utf8_lossy(&text), &file, section, depth + 1),
                 Err(error) => {
-                    let message = format!("{place}: {}", Failure::at(file.display(), &error));
+                    let message = format!("{location}: {}", Failure::at(file.display(), &error));
                     if error.kind() == io::ErrorKind::NotFound {
                         self.memory += message.len();
                         self.missing.push(message);
@@ -377,14 +389,14 @@ impl Conf {
                 '\\' => value.extend(rest.next()),
                 _ if quote == Some(next) => quote = None,
                 '"' | '\'' | '`' if quote.is_none() => quote = Some(next),
-                '$' if quote.is_none() && (!self.brackets || rest.as_str().starts_with(['{', '('])) => {
+                '$' if quote.is_none() && (!self.requires_brackets || rest.as_str().starts_with(['{', '('])) => {
                     let Some((name, after)) = variable(rest.as_str()) else {
                         return Err((value, "a variable's name has no end".to_owned()));
                     };
                     rest = after.chars();
                     match self.variable(name, section) {
-                        Some(known) if value.len() + known.len() > MAX_VALUE => {
-                            return Err((value, format!("a value has more than {MAX_VALUE} bytes")));
+                        Some(known) if value.len() + known.len() > MAX_VALUE_LENGTH => {
+                            return Err((value, format!("a value has more than {MAX_VALUE_LENGTH} bytes")));
                         }
                         Some(known) => value += &known,
                         None => error = Some(format!("${name} has no value")),

@@ -5,49 +5,49 @@ use std::fmt::Write as _;
 use super::conf::Conf;
 
 /// The preferred group.
-const PREFERRED: &str = "X25519MLKEM768";
+const PREFERRED_GROUP: &str = "X25519MLKEM768";
 
 /// The default list of OpenSSL 3.0 to 3.4.
-const DEFAULT: &str = "X25519:P-256:X448:P-521:P-384:ffdhe2048:ffdhe3072:ffdhe4096:ffdhe6144:ffdhe8192";
+const DEFAULT_GROUPS: &str = "X25519:P-256:X448:P-521:P-384:ffdhe2048:ffdhe3072:ffdhe4096:ffdhe6144:ffdhe8192";
 
 /// Keys whose value is a list of groups (SSL_CONF_cmd(3)).
-const KEYS: [&str; 2] = ["groups", "curves"];
+const GROUP_KEYS: [&str; 2] = ["groups", "curves"];
 
 /// The names of the sections `ssl_conf` and `system_default` of a configuration, which lead to the TLS defaults of all programs, and the
 /// list of groups in the latter section.
-struct Defaults<'c> {
+struct TlsDefaults<'c> {
     ssl: Option<&'c str>,
     tls: Option<&'c str>,
     groups: Option<&'c str>,
 }
 
-impl<'c> Defaults<'c> {
+impl<'c> TlsDefaults<'c> {
     fn of(conf: &'c Conf, init: &str) -> Self {
         let ssl = conf.line(init, "ssl_conf").map(|line| &*line.value);
         let tls = ssl.and_then(|ssl| conf.line(ssl, "system_default")).map(|line| &*line.value);
         let lists = tls.into_iter().flat_map(|tls| conf.section(tls));
         // The last list is in force.
-        let groups = lists.filter(|line| KEYS.contains(&&*line.key.to_ascii_lowercase())).last();
+        let groups = lists.filter(|line| GROUP_KEYS.contains(&&*line.key.to_ascii_lowercase())).last();
         Self { ssl, tls, groups: groups.map(|line| &*line.value) }
     }
 }
 
 /// Returns true if a configuration prefers the group.
-pub(super) fn prefers(conf: &Conf) -> bool {
-    let defaults = conf.init_line().map(|line| Defaults::of(conf, &line.value));
-    defaults.and_then(|defaults| defaults.groups).is_some_and(names)
+pub(super) fn prefers_group(conf: &Conf) -> bool {
+    let defaults = conf.init_line().map(|line| TlsDefaults::of(conf, &line.value));
+    defaults.and_then(|defaults| defaults.groups).is_some_and(contains_group)
 }
 
 /// Returns true if a list has the group. OpenSSL takes `?` before a name from 3.3 on, and `*` and `/` from 3.5 on.
-fn names(list: &str) -> bool {
-    list.split([':', '/']).any(|group| group.trim_start_matches(['?', '*']).eq_ignore_ascii_case(PREFERRED))
+fn contains_group(list: &str) -> bool {
+    list.split([':', '/']).any(|group| group.trim_start_matches(['?', '*']).eq_ignore_ascii_case(PREFERRED_GROUP))
 }
 
 /// Adds lines that put the group before the file's own list. `head` ends in the section `init`; `tail` is the end of the file. The list
 /// must be the last line of `tail`: without the module, OpenSSL stops reading at the unknown group.
-pub(super) fn add(conf: &Conf, init: &str, head: &mut String, tail: &mut String) {
-    let Defaults { ssl, tls, groups } = Defaults::of(conf, init);
-    if groups.is_some_and(names) {
+pub(super) fn add_group(conf: &Conf, init: &str, head: &mut String, tail: &mut String) {
+    let TlsDefaults { ssl, tls, groups } = TlsDefaults::of(conf, init);
+    if groups.is_some_and(contains_group) {
         return;
     }
     if ssl.is_none() {
@@ -56,11 +56,16 @@ pub(super) fn add(conf: &Conf, init: &str, head: &mut String, tail: &mut String)
     if tls.is_none() {
         let _ = writeln!(tail, "[{}]\nsystem_default = gantry_tls", ssl.unwrap_or("gantry_ssl"));
     }
-    let _ = writeln!(tail, "[{}]\nGroups = {PREFERRED}:{}", tls.unwrap_or("gantry_tls"), groups.unwrap_or(DEFAULT));
+    let _ = writeln!(
+        tail,
+        "[{}]\nGroups = {PREFERRED_GROUP}:{}",
+        tls.unwrap_or("gantry_tls"),
+        groups.unwrap_or(DEFAULT_GROUPS)
+    );
 }
 
 /// The message after the lines are added.
-pub(super) const IGNORED_BY: &str = "X25519MLKEM768 is preferred in TLS 1.3. Programs that set their own groups ignore it: PostgreSQL, Postfix, nginx \
+pub(super) const PREFERENCE_MESSAGE: &str = "X25519MLKEM768 is preferred in TLS 1.3. Programs that set their own groups ignore it: PostgreSQL, Postfix, nginx \
      with ssl_ecdh_curve, HAProxy with curves, Apache with SSLOpenSSLConfCmd Groups\n";
 
 #[cfg(test)]
@@ -71,13 +76,13 @@ mod tests {
 
     fn added(text: &str) -> (String, String) {
         let (mut head, mut tail) = (String::new(), String::new());
-        add(&Conf::parse(text, Path::new("/nowhere/openssl.cnf")), "init", &mut head, &mut tail);
+        add_group(&Conf::parse(text, Path::new("/nowhere/openssl.cnf")), "init", &mut head, &mut tail);
         (head, tail)
     }
 
     #[test]
     fn the_group_precedes_the_list_that_is_in_force() {
-        let list = format!("Groups = X25519MLKEM768:{DEFAULT}\n");
+        let list = format!("Groups = X25519MLKEM768:{DEFAULT_GROUPS}\n");
         let sections = (
             "ssl_conf = gantry_ssl\n".to_owned(),
             format!("[gantry_ssl]\nsystem_default = gantry_tls\n[gantry_tls]\n{list}"),
@@ -94,6 +99,6 @@ mod tests {
         assert_eq!(added(&optional), (String::new(), String::new()), "OpenSSL may refuse a list with a name twice");
         let existing = format!("{existing}Groups = X25519:x25519mlkem768\n");
         assert_eq!(added(&existing), (String::new(), String::new()));
-        assert!(prefers(&Conf::parse(&existing, Path::new("/nowhere/openssl.cnf"))));
+        assert!(prefers_group(&Conf::parse(&existing, Path::new("/nowhere/openssl.cnf"))));
     }
 }

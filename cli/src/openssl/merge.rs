@@ -6,7 +6,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use super::conf::{Active, BOM, Conf, Line, Provider};
+use super::conf::{Activation, BOM, Conf, Line, Provider};
 use super::groups;
 
 /// The lines around each block.
@@ -17,14 +17,15 @@ const END: &str = "# gantry: end";
 const BEGIN_BEHIND_OPEN_LINE: &str = "# gantry: begin, in a line of its own";
 
 /// Prefix that turns a line into a comment.
-const WAS: &str = "# gantry: was: ";
+const COMMENT_PREFIX: &str = "# gantry: was: ";
 
 /// OpenSSL's keys of the first section. OpenSSL also accepts abbreviations, and stops reading at an unknown key.
-const MODULES: [&str; 7] = ["oid_section", "stbl_section", "engines", "alg_section", "ssl_conf", "providers", "random"];
+const INIT_KEYS: [&str; 7] =
+    ["oid_section", "stbl_section", "engines", "alg_section", "ssl_conf", "providers", "random"];
 
 /// A plan to add gantry to a configuration.
 #[derive(Debug)]
-pub(crate) struct Plan {
+pub(crate) struct MergePlan {
     /// The lines of the first block.
     ///
     /// `alg_section` precedes `providers`: distributions that follow the kernel's FIPS mode set `fips=yes` after the list of providers, and
@@ -33,41 +34,41 @@ pub(crate) struct Plan {
     /// The lines of the last block, except the lines of the provider's section.
     tail: String,
     /// The first and last line number of the lines that become comments.
-    commented: Option<(usize, usize)>,
+    commented_lines: Option<(usize, usize)>,
 }
 
-impl Plan {
+impl MergePlan {
     /// Makes a plan. The error is a sentence that names the line that prevents it.
     pub(crate) fn of(conf: &Conf, path: &Path, post_quantum: bool) -> Result<Self, String> {
         if let Some(wrong) = conf.first_error() {
             return Err(wrong.clone());
         }
-        if let Some(line) = conf.gantry() {
+        if let Some(line) = conf.gantry_line() {
             return Err(format!(
                 "{}: gantry is in this list already, through lines that gantry did not add",
-                line.place()
+                line.location()
             ));
         }
-        let mut plan = Self { head: String::new(), tail: String::new(), commented: None };
+        let mut plan = Self { head: String::new(), tail: String::new(), commented_lines: None };
         let init = if let Some(line) = conf.init_line() {
-            section_of(conf, line)?
+            named_section(conf, line)?
         } else {
             plan.head += "openssl_conf = gantry_init\n";
             "gantry_init"
         };
-        if let Some(line) = conf.section(init).find(|line| !MODULES.contains(&&*line.key)) {
-            let place = line.place();
+        if let Some(line) = conf.section(init).find(|line| !INIT_KEYS.contains(&&*line.key)) {
+            let location = line.location();
             return Err(format!(
-                "{place}: '{}' is not a key of OpenSSL, which may ignore all lines after it",
+                "{location}: '{}' is not a key of OpenSSL, which may ignore all lines after it",
                 line.key
             ));
         }
         let _ = writeln!(plan.head, "[{init}]");
-        let algorithms = plan.algorithms(conf, init, path)?;
-        let random = plan.random(conf, init)?;
-        plan.providers(conf, init)?;
+        let algorithms = plan.algorithm_section(conf, init, path)?;
+        let random = plan.random_section(conf, init)?;
+        plan.add_provider(conf, init)?;
         if post_quantum {
-            groups::add(conf, init, &mut plan.head, &mut plan.tail);
+            groups::add_group(conf, init, &mut plan.head, &mut plan.tail);
         }
         // OpenSSL 3.0 to 3.4 would get random numbers through gantry. So the random section prefers the default provider (`?`: a program
         // may name another generator) and ignores gantry's property (`-`).
@@ -84,65 +85,65 @@ impl Plan {
 
     /// Returns the section of properties. Keeps an existing section that does not choose among providers: Red Hat's is empty or has keys of
     /// its own, such as `rh-allow-sha1-signatures`.
-    fn algorithms<'c>(&mut self, conf: &'c Conf, init: &'c str, path: &Path) -> Result<&'c str, String> {
+    fn algorithm_section<'c>(&mut self, conf: &'c Conf, init: &'c str, path: &Path) -> Result<&'c str, String> {
         let Some(line) = conf.line(init, "alg_section") else {
             self.head += "alg_section = gantry_algorithms\n";
             return Ok("gantry_algorithms");
         };
-        let section = section_of(conf, line)?;
+        let section = named_section(conf, line)?;
         let chooses = |line: &&Line| line.key == "default_properties" || line.key == "fips_mode";
-        if let Some(said) = conf.section(section).find(chooses) {
+        if let Some(property) = conf.section(section).find(chooses) {
             return Err(format!(
                 "{}: '{}' chooses among providers, and gantry cannot be preferred without changing that choice",
-                said.place(),
-                said.text
+                property.location(),
+                property.text
             ));
         }
         if *line.file != *path {
-            return Err(format!("{}: '{}' has to be moved before 'providers' by hand", line.place(), line.text));
+            return Err(format!("{}: '{}' has to be moved before 'providers' by hand", line.location(), line.text));
         }
-        self.commented = Some((line.first, line.number));
+        self.commented_lines = Some((line.first_line, line.last_line));
         let _ = writeln!(self.head, "alg_section = {section}");
         Ok(section)
     }
 
     /// Returns the section about random numbers.
-    fn random<'c>(&mut self, conf: &'c Conf, init: &'c str) -> Result<&'c str, String> {
+    fn random_section<'c>(&mut self, conf: &'c Conf, init: &'c str) -> Result<&'c str, String> {
         let Some(line) = conf.line(init, "random") else {
             self.head += "random = gantry_random\n";
             return Ok("gantry_random");
         };
-        let section = section_of(conf, line)?;
+        let section = named_section(conf, line)?;
         match conf.section(section).find(|line| line.key.eq_ignore_ascii_case("properties")) {
-            Some(said) => Err(format!(
+            Some(property) => Err(format!(
                 "{}: '{}' chooses among providers, so add -gantry.serves there by hand to keep random numbers from gantry",
-                said.place(),
-                said.text
+                property.location(),
+                property.text
             )),
             None => Ok(section),
         }
     }
 
     /// Adds gantry to the list of providers, and activates the default provider if it was active implicitly.
-    fn providers(&mut self, conf: &Conf, init: &str) -> Result<(), String> {
+    fn add_provider(&mut self, conf: &Conf, init: &str) -> Result<(), String> {
         let list = if let Some(line) = conf.line(init, "providers") {
-            section_of(conf, line)?
+            named_section(conf, line)?
         } else {
             self.head += "providers = gantry_providers\n";
             "gantry_providers"
         };
         let providers = conf.providers();
         for provider in &providers {
-            section_of(conf, provider.line)?;
+            named_section(conf, provider.line)?;
         }
-        stays_as_it_is(&providers)?;
+        check_other_providers(&providers)?;
         let _ = writeln!(self.tail, "[{list}]");
         match providers.iter().find(|provider| provider.name == "default") {
             // The default provider is activated by name, so that programs work without the module.
             None => self.tail += "default = gantry_default\ngantry = gantry_provider\n[gantry_default]\nactivate = 1\n",
             Some(default) => {
                 self.tail += "gantry = gantry_provider\n";
-                if default.active != Active::Yes {
+                if default.activation != Activation::Yes {
                     let _ = writeln!(self.tail, "[{}]\nactivate = 1", default.line.value);
                 }
             }
@@ -155,8 +156,8 @@ impl Plan {
         let (bom, text) = text.strip_prefix(BOM).map_or(("", text), |rest| ("\u{feff}", rest));
         let mut new = format!("{bom}{BEGIN}\n{}{END}\n", self.head);
         for (at, line) in text.split_inclusive('\n').enumerate() {
-            if self.commented.is_some_and(|(first, last)| (first..=last).contains(&(at + 1))) {
-                new += WAS;
+            if self.commented_lines.is_some_and(|(first, last)| (first..=last).contains(&(at + 1))) {
+                new += COMMENT_PREFIX;
             }
             new += line;
         }
@@ -167,27 +168,28 @@ impl Plan {
 }
 
 /// Returns the section that a line names.
-fn section_of<'c>(conf: &Conf, line: &'c Line) -> Result<&'c str, String> {
-    let error =
-        || format!("{}: there is no section [{}], so OpenSSL reads nothing after this line", line.place(), line.value);
+fn named_section<'c>(conf: &Conf, line: &'c Line) -> Result<&'c str, String> {
+    let error = || {
+        format!("{}: there is no section [{}], so OpenSSL reads nothing after this line", line.location(), line.value)
+    };
     conf.has_section(&line.value).then_some(&*line.value).ok_or_else(error)
 }
 
 /// Checks that adding gantry as the last provider does not change the others. The error is a sentence.
-fn stays_as_it_is(providers: &[Provider<'_>]) -> Result<(), String> {
-    let at = |provider: &Provider<'_>| format!("{}: {}", provider.line.place(), provider.name);
-    let active = || providers.iter().filter(|provider| provider.active != Active::No);
-    for (provider, line) in active().filter_map(|provider| Some((provider, provider.activation?))) {
+fn check_other_providers(providers: &[Provider<'_>]) -> Result<(), String> {
+    let at = |provider: &Provider<'_>| format!("{}: {}", provider.line.location(), provider.name);
+    let active = || providers.iter().filter(|provider| provider.activation != Activation::No);
+    for (provider, line) in active().filter_map(|provider| Some((provider, provider.activation_line?))) {
         // Releases differ about these values.
-        let doubt = match provider.active {
-            Active::Misspelt => "is neither yes nor no, which is an error since OpenSSL 3.3",
-            Active::Before3_3 if provider.name == "fips" => "activates fips before OpenSSL 3.3",
-            Active::Before3_3 if active().any(|other| other.name != "default") && provider.name == "default" => {
+        let doubt = match provider.activation {
+            Activation::Misspelt => "is neither yes nor no, which is an error since OpenSSL 3.3",
+            Activation::Before3_3 if provider.name == "fips" => "activates fips before OpenSSL 3.3",
+            Activation::Before3_3 if active().any(|other| other.name != "default") && provider.name == "default" => {
                 "activates default before OpenSSL 3.3 only"
             }
             _ => continue,
         };
-        return Err(format!("{}: '{}' {doubt}", line.place(), line.text));
+        return Err(format!("{}: '{}' {doubt}", line.location(), line.text));
     }
     if let Some(fips) = active().find(|provider| provider.name == "fips") {
         return Err(format!("{} is activated, and could be replaced by gantry, which is not validated", at(fips)));
@@ -201,13 +203,13 @@ fn stays_as_it_is(providers: &[Provider<'_>]) -> Result<(), String> {
     }
     // Check the order with and without `activate = 0`, which activates before OpenSSL 3.3 only.
     let all: Vec<_> = active().collect();
-    let in_later: Vec<_> = all.iter().copied().filter(|provider| provider.active == Active::Yes).collect();
-    [all, in_later].iter().try_for_each(|active| keeps_its_order(active))
+    let in_later: Vec<_> = all.iter().copied().filter(|provider| provider.activation == Activation::Yes).collect();
+    [all, in_later].iter().try_for_each(|active| check_order(active))
 }
 
 /// Checks the order of active providers. OpenSSL fetches an algorithm from the first provider that has it. When OpenSSL adds a provider,
 /// it sorts all others by name.
-fn keeps_its_order(active: &[&Provider<'_>]) -> Result<(), String> {
+fn check_order(active: &[&Provider<'_>]) -> Result<(), String> {
     let Some((last, sorted)) = active.split_last() else { return Ok(()) };
     let mut order = sorted.to_vec();
     order.sort_by_key(|provider| provider.name);
@@ -217,7 +219,7 @@ fn keeps_its_order(active: &[&Provider<'_>]) -> Result<(), String> {
     if let Some(other) = first.filter(|provider| provider.name != "default") {
         return Err(format!(
             "{}: {} comes before default, so it serves algorithms of both, which gantry would take over",
-            other.line.place(),
+            other.line.location(),
             other.name
         ));
     }
@@ -225,7 +227,7 @@ fn keeps_its_order(active: &[&Provider<'_>]) -> Result<(), String> {
         None => Ok(()),
         Some(pair) => Err(format!(
             "{}: {} comes after {}, but after gantry is added, OpenSSL would sort them by name; list them in that order",
-            pair[1].line.place(),
+            pair[1].line.location(),
             pair[1].name,
             pair[0].name
         )),
@@ -233,7 +235,7 @@ fn keeps_its_order(active: &[&Provider<'_>]) -> Result<(), String> {
 }
 
 /// Removes gantry's lines; `None` if there are none.
-pub(crate) fn without(text: &str) -> Option<String> {
+pub(crate) fn remove_gantry(text: &str) -> Option<String> {
     let (bom, text) = text.strip_prefix(BOM).map_or(("", text), |rest| ("\u{feff}", rest));
     let mut new = bom.to_owned();
     let (mut is_in_block, mut found) = (false, false);
@@ -246,7 +248,7 @@ pub(crate) fn without(text: &str) -> Option<String> {
             }
             END => is_in_block = false,
             _ if is_in_block => {}
-            _ => new += line.strip_prefix(WAS).unwrap_or(line),
+            _ => new += line.strip_prefix(COMMENT_PREFIX).unwrap_or(line),
         }
     }
     found.then_some(new)

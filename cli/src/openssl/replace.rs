@@ -29,7 +29,7 @@ impl OpenedFile {
     }
 
     /// Copies the file to `backup`. Returns false if `backup` exists.
-    pub(crate) fn keep(&self, backup: &Path) -> io::Result<bool> {
+    pub(crate) fn copy_to(&self, backup: &Path) -> io::Result<bool> {
         match self.write_like(backup, &self.text) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists && fs::symlink_metadata(backup)?.is_file() => {
                 Ok(false)
@@ -72,7 +72,7 @@ fn copy_attributes(old: &File, new: &File) -> io::Result<()> {
         Err(Errno::NOTSUP) => 0,
         length => length?,
     };
-    let (mut value, mut has) = (vec![0; MAX_ATTRIBUTE], vec![0; MAX_ATTRIBUTE]);
+    let (mut value, mut present) = (vec![0; MAX_ATTRIBUTE], vec![0; MAX_ATTRIBUTE]);
     for name in names[..length].split(|byte| *byte == 0).filter(|name| !name.is_empty()) {
         if [&b"security.ima"[..], b"security.evm"].contains(&name) {
             continue;
@@ -80,7 +80,7 @@ fn copy_attributes(old: &File, new: &File) -> io::Result<()> {
         let length = fgetxattr(old, name, &mut value[..])?;
         let value = &value[..length];
         // Setting a label may need privileges, and most new files already have the right label.
-        if fgetxattr(new, name, &mut has[..]).is_ok_and(|length| has[..length] == *value) {
+        if fgetxattr(new, name, &mut present[..]).is_ok_and(|length| present[..length] == *value) {
             continue;
         }
         fsetxattr(new, name, value, XattrFlags::empty())?;

@@ -9,42 +9,42 @@ use gantry_runtime::bounded;
 
 use super::conf::{self, Conf};
 use super::groups;
-use super::measured::{Row, WORTH, query_module};
-use super::merge::{Plan, without};
+use super::measured::{MIN_GAIN, Row, query_module};
+use super::merge::{MergePlan, remove_gantry};
 use super::replace::OpenedFile;
-use super::{folders, module};
+use super::{candidate_list, find_module};
 use crate::output::{Failure, Output};
 use crate::temporary::Folder;
 
 /// Returns a configuration of gantry alone, with the lines `keys` in the provider's section.
-pub(crate) fn alone(module: &Path, keys: &str) -> Result<String, Failure> {
-    with("", Path::new(""), module, false, || Ok(keys.to_owned()))
+pub(crate) fn standalone_configuration(module: &Path, keys: &str) -> Result<String, Failure> {
+    add_gantry("", Path::new(""), module, false, || Ok(keys.to_owned()))
 }
 
 /// Returns the reason why `gantry openssl config` refuses the configuration that programs read. Does not judge hand-written lines about
 /// gantry.
 pub(crate) fn refusal() -> Option<String> {
-    if let Some(fips) = fips_of_the_kernel() {
+    if let Some(fips) = kernel_fips_refusal() {
         return Some(fips);
     }
     let path = conf::file_in_use().ok()?;
     let text = bounded::read_to_string(&path).ok()?;
-    let without_gantry = without(&text);
+    let without_gantry = remove_gantry(&text);
     let conf = Conf::parse(without_gantry.as_ref().unwrap_or(&text), &path);
-    let refused = Plan::of(&conf, &path, false).err().filter(|_| !conf.lists_gantry())?;
-    Some(if without_gantry.is_some() { refused + UNDO } else { refused })
+    let refused = MergePlan::of(&conf, &path, false).err().filter(|_| !conf.lists_gantry())?;
+    Some(if without_gantry.is_some() { refused + UNDO_HINT } else { refused })
 }
 
 /// The remedy for lines of an earlier run.
-const UNDO: &str = "; --undo removes gantry's lines from it";
+const UNDO_HINT: &str = "; --undo removes gantry's lines from it";
 
 /// Returns the reason if the kernel is in FIPS mode. In this mode, the OpenSSL of several distributions activates `fips` and sets
 /// `fips=yes`, unless a configuration says otherwise.
-fn fips_of_the_kernel() -> Option<String> {
-    says_fips(Path::new("/proc/sys/crypto/fips_enabled"))
+fn kernel_fips_refusal() -> Option<String> {
+    fips_refusal(Path::new("/proc/sys/crypto/fips_enabled"))
 }
 
-fn says_fips(switch: &Path) -> Option<String> {
+fn fips_refusal(switch: &Path) -> Option<String> {
     let on = bounded::read_to_string(switch).is_ok_and(|text| text.trim() == "1");
     on.then(|| {
         format!("{}: this machine runs in FIPS mode, but gantry's algorithms are not validated", switch.display())
@@ -52,42 +52,43 @@ fn says_fips(switch: &Path) -> Option<String> {
 }
 
 /// The comment in place of the lists if measuring fails. The provider then uses its table of OpenSSL's releases.
-const UNMEASURED: &str = "# Not measured: ";
+const UNMEASURED_COMMENT: &str = "# Not measured: ";
 
 /// Returns the lines of the provider's section for the algorithms that gain on this machine.
-fn measured(module: &Path) -> Result<String, Failure> {
+fn measured_lines(module: &Path) -> Result<String, Failure> {
     let folder = Folder::new()?;
     let conf = folder.path().join("openssl.cnf");
-    fs::write(&conf, alone(module, "")?).map_err(|error| Failure::at(conf.display(), &error))?;
+    fs::write(&conf, standalone_configuration(module, "")?).map_err(|error| Failure::at(conf.display(), &error))?;
     let reason = match query_module(&conf, &folder, Some(&gantry_openssl::measured_names().join(","))) {
-        Ok(Ok(answer)) => return Ok(lines(&answer.release, &answer.rows)),
+        Ok(Ok(answer)) => return Ok(measured_lists(&answer.release, &answer.rows)),
         Ok(Err(reason)) if reason.is_empty() => "openssl did not load gantry".to_owned(),
         Ok(Err(reason)) => reason.join("; "),
         Err(failure) => failure.to_string(),
     };
-    Ok(format!("{UNMEASURED}{}\n", reason.replace('\n', "; ")))
+    Ok(format!("{UNMEASURED_COMMENT}{}\n", reason.replace('\n', "; ")))
 }
 
 /// Keys whose algorithms are measured.
 pub(crate) const MEASURED_KEYS: [&str; 4] = ["CIPHERS", "SIGNATURES", "KEY_EXCHANGE", "KDFS"];
 
 /// Returns the algorithms of a key with a measured gain on this machine, which `gantry openssl config` names.
-pub(crate) fn gaining<'r>(rows: &'r [Row], key: &str) -> Vec<&'r str> {
-    let gains = |row: &&Row| row.key == key && MEASURED_KEYS.contains(&key) && row.measured && row.is_worth_it();
-    let mut names: Vec<&str> = rows.iter().filter(gains).map(|row| &*row.named).collect();
+pub(crate) fn gaining_algorithms<'r>(rows: &'r [Row], key: &str) -> Vec<&'r str> {
+    let gains =
+        |row: &&Row| row.key == key && MEASURED_KEYS.contains(&key) && row.covers_whole_cost && row.is_worth_it();
+    let mut names: Vec<&str> = rows.iter().filter(gains).map(|row| &*row.config_name).collect();
     // PBKDF2 has a row for each hash function.
     names.dedup();
     names
 }
 
-fn lines(release: &str, rows: &[Row]) -> String {
+fn measured_lists(release: &str, rows: &[Row]) -> String {
     let mut text =
-        format!("# Measured with {release}: algorithms that a device runs at least {WORTH} times as fast.\n");
+        format!("# Measured with {release}: algorithms that a device runs at least {MIN_GAIN} times as fast.\n");
     for key in MEASURED_KEYS {
-        let names = gaining(rows, key);
+        let names = gaining_algorithms(rows, key);
         let _ = writeln!(text, "{key} = {}", if names.is_empty() { "NONE".to_owned() } else { names.join(",") });
-        let untried = rows.iter().filter(|row| row.key == key && row.served && !row.measured);
-        let untried: Vec<&str> = untried.map(|row| &*row.named).collect();
+        let untried = rows.iter().filter(|row| row.key == key && row.served && !row.covers_whole_cost);
+        let untried: Vec<&str> = untried.map(|row| &*row.config_name).collect();
         if !untried.is_empty() {
             let _ = writeln!(text, "# Served if added to {key}, and not measured: {}", untried.join(","));
         }
@@ -96,7 +97,7 @@ fn lines(release: &str, rows: &[Row]) -> String {
 }
 
 /// Returns the lines of a section, except lines with a key in `but`.
-fn text_of(conf: &Conf, section: &str, but: &[&str]) -> String {
+fn section_text(conf: &Conf, section: &str, but: &[&str]) -> String {
     let lines = conf.section(section).filter(|line| !but.contains(&&*line.key));
     lines.flat_map(|line| [&*line.text, "\n"]).collect()
 }
@@ -109,18 +110,20 @@ pub(crate) fn run(
     output: &mut Output,
 ) -> Result<(), Failure> {
     // From 3.5 on, OpenSSL itself prefers the group.
-    let is_native = post_quantum && super::release().is_some_and(|release| release >= (3, 5));
+    let is_native = post_quantum && super::installed_release().is_some_and(|release| release >= (3, 5));
     let post_quantum = post_quantum && !is_native;
     let path = match (system, file) {
         (false, None) => {
             if let Some(refused) = refusal() {
                 return Err(Failure::Failed(refused));
             }
-            return output.write(&match module() {
-                Some(module) => with("", Path::new(""), &module, post_quantum, || measured(&module))?,
-                None => with("", Path::new(""), Path::new("/usr/lib/ossl-modules/gantry.so"), post_quantum, || {
-                    Ok(String::new())
-                })?,
+            return output.write(&match find_module() {
+                Some(module) => add_gantry("", Path::new(""), &module, post_quantum, || measured_lines(&module))?,
+                None => {
+                    add_gantry("", Path::new(""), Path::new("/usr/lib/ossl-modules/gantry.so"), post_quantum, || {
+                        Ok(String::new())
+                    })?
+                }
             });
         }
         (_, Some(file)) => file.to_owned(),
@@ -135,31 +138,33 @@ pub(crate) fn run(
     }
     let old = OpenedFile::open(&path).map_err(failed)?;
     let new = if undo {
-        without(&old.text).ok_or_else(|| Failure::Failed(format!("{}: has no lines of gantry", path.display())))?
+        remove_gantry(&old.text)
+            .ok_or_else(|| Failure::Failed(format!("{}: has no lines of gantry", path.display())))?
     } else {
-        if let Some(fips) = fips_of_the_kernel() {
+        if let Some(fips) = kernel_fips_refusal() {
             return Err(Failure::Failed(fips));
         }
-        let module = module().ok_or_else(|| Failure::Failed(format!("there is no gantry.so in {}", folders())))?;
+        let module =
+            find_module().ok_or_else(|| Failure::Failed(format!("there is no gantry.so in {}", candidate_list())))?;
         let owner = |file: &Path| fs::metadata(file).map(|metadata| metadata.uid());
         if owner(&path).map_err(failed)? == 0 && owner(&module).map_err(failed)? != 0 {
             let message = "does not belong to root, but programs of all users would load it: install it as root first";
             return Err(Failure::Failed(format!("{} {message}", module.display())));
         }
-        with(&old.text, &path, &module, post_quantum, || measured(&module))?
+        add_gantry(&old.text, &path, &module, post_quantum, || measured_lines(&module))?
     };
     let mut message =
         format!("{}: {}\n", path.display(), if undo { "gantry is removed" } else { "gantry is activated" });
     if !undo {
         let backup = PathBuf::from(format!("{}.before-gantry", path.display()));
-        if old.keep(&backup).map_err(|error| Failure::at(backup.display(), &error))? {
+        if old.copy_to(&backup).map_err(|error| Failure::at(backup.display(), &error))? {
             let _ = writeln!(message, "{}: copy of the old file", backup.display());
         }
         let conf = Conf::parse(&new, &path);
         for problem in conf.problems() {
             let _ = writeln!(message, "{problem}");
         }
-        if let Some(why) = new.lines().find_map(|line| line.strip_prefix(UNMEASURED)) {
+        if let Some(why) = new.lines().find_map(|line| line.strip_prefix(UNMEASURED_COMMENT)) {
             let _ = writeln!(
                 message,
                 "no algorithm was measured: {why}; without lists, gantry serves little from OpenSSL 3.5 on"
@@ -169,32 +174,32 @@ pub(crate) fn run(
             message += "X25519MLKEM768 needs no line: the installed OpenSSL prefers it, unless a list of groups \
                         leaves it out\n";
         } else if post_quantum {
-            message += groups::IGNORED_BY;
+            message += groups::PREFERENCE_MESSAGE;
         }
     }
     old.replace(&new).map_err(failed)?;
     output.write(&message)
 }
 
-/// Adds gantry to the text of the file at `path`. Keeps the keys and the TLS groups of an earlier run. Calls `measured` if there are no
+/// Adds gantry to the text of the file at `path`. Keeps the keys and the TLS groups of an earlier run. Calls `measure` if there are no
 /// lists of algorithms. The error names the line that prevents it.
-fn with(
+fn add_gantry(
     text: &str,
     path: &Path,
     module: &Path,
     post_quantum: bool,
-    measured: impl FnOnce() -> Result<String, Failure>,
+    measure: impl FnOnce() -> Result<String, Failure>,
 ) -> Result<String, Failure> {
     let earlier = Conf::parse(text, path);
-    let keys = text_of(&earlier, "gantry_provider", &["module", "activate"]);
-    let without_gantry = without(text);
-    let post_quantum = post_quantum || (without_gantry.is_some() && groups::prefers(&earlier));
-    let hint = if without_gantry.is_some() { UNDO } else { "" };
+    let keys = section_text(&earlier, "gantry_provider", &["module", "activate"]);
+    let without_gantry = remove_gantry(text);
+    let post_quantum = post_quantum || (without_gantry.is_some() && groups::prefers_group(&earlier));
+    let hint = if without_gantry.is_some() { UNDO_HINT } else { "" };
     let text = without_gantry.as_deref().unwrap_or(text);
     let plan =
-        Plan::of(&Conf::parse(text, path), path, post_quantum).map_err(|reason| Failure::Failed(reason + hint))?;
+        MergePlan::of(&Conf::parse(text, path), path, post_quantum).map_err(|reason| Failure::Failed(reason + hint))?;
     let has_lists = earlier.section("gantry_provider").any(|line| MEASURED_KEYS.contains(&&*line.key));
-    let keys = if has_lists { keys } else { keys + &measured()? };
+    let keys = if has_lists { keys } else { keys + &measure()? };
     let keys = if keys.is_empty() { "# CIPHERS = ALL, POLICY, DEVICES, ...: see the book\n" } else { &keys };
     Ok(plan.apply(text, &format!("module = {}\nactivate = 1\n{keys}", module.display())))
 }
@@ -208,7 +213,8 @@ mod tests {
 
     fn put_into(old: &str) -> Result<String, String> {
         let nothing = || Ok(String::new());
-        with(old, Path::new(HERE), Path::new("/x/gantry.so"), false, nothing).map_err(|failure| failure.to_string())
+        add_gantry(old, Path::new(HERE), Path::new("/x/gantry.so"), false, nothing)
+            .map_err(|failure| failure.to_string())
     }
 
     #[test]
@@ -234,7 +240,7 @@ mod tests {
             row("SIGNATURES", "S", false, &[]),
         ];
         rows[rows.len() - 1].served = true;
-        let text = lines("openssl 3.0", &rows);
+        let text = measured_lists("openssl 3.0", &rows);
         let lines: Vec<&str> = text.lines().collect();
         assert!(lines[0].starts_with("# Measured with openssl 3.0"));
         let untried = "# Served if added to SIGNATURES, and not measured: S";
@@ -245,7 +251,7 @@ mod tests {
     fn present_keys_are_kept_and_lists_are_not_measured_again() {
         let measured = || Ok("# Measured\nCIPHERS = AES-128-GCM\n".to_owned());
         let put_into = |old: &str, measured: &dyn Fn() -> Result<String, Failure>| {
-            with(old, Path::new(HERE), Path::new("/x/gantry.so"), false, measured)
+            add_gantry(old, Path::new(HERE), Path::new("/x/gantry.so"), false, measured)
                 .map_err(|failure| failure.to_string())
         };
         let new = put_into("", &measured).unwrap();
@@ -281,11 +287,11 @@ mod tests {
             let new = put_into(old).unwrap();
             let problems = Conf::parse(&new, Path::new(HERE)).problems();
             assert!(problems.len() == 1 && problems[0].ends_with(": there is no /x/gantry.so"), "{problems:?}");
-            assert_eq!(without(&new).unwrap(), old);
+            assert_eq!(remove_gantry(&new).unwrap(), old);
             // A second run changes nothing.
             assert_eq!(put_into(&new).unwrap(), new);
         }
-        assert_eq!(without("a = b\n"), None);
+        assert_eq!(remove_gantry("a = b\n"), None);
     }
 
     /// Programs may name generators of other providers, which would fail if the default provider were required.
@@ -302,7 +308,7 @@ mod tests {
         for old in ["", "openssl_conf = i\n[i]\nssl_conf = s\n[s]\nsystem_default = d\n[d]\nGroups = P-256\n"] {
             let put = |old: &str, post_quantum| {
                 let nothing = || Ok(String::new());
-                with(old, Path::new(HERE), Path::new("/x/gantry.so"), post_quantum, nothing)
+                add_gantry(old, Path::new(HERE), Path::new("/x/gantry.so"), post_quantum, nothing)
                     .map_err(|failure| failure.to_string())
                     .unwrap()
             };
@@ -310,7 +316,7 @@ mod tests {
             assert!(new.contains("\nGroups = X25519MLKEM768:"), "{new}");
             assert_eq!(put(&new, false), new);
             assert_eq!(put(&new, true), new);
-            assert_eq!(without(&new).unwrap(), old);
+            assert_eq!(remove_gantry(&new).unwrap(), old);
             assert!(!put(old, false).contains("X25519MLKEM768"));
         }
     }
@@ -322,7 +328,7 @@ mod tests {
         let again = put_into(&edited).unwrap();
         let conf = Conf::parse(&again, Path::new(HERE));
         assert!(conf.section("gantry_provider").any(|line| line.text == "CIPHERS = ALL"), "{again}");
-        assert_eq!(without(&again).unwrap(), "");
+        assert_eq!(remove_gantry(&again).unwrap(), "");
     }
 
     /// Settings that users add after gantry's lines stay in force, too.
@@ -352,7 +358,7 @@ mod tests {
             let new = put_into(&file(line)).unwrap();
             let conf = Conf::parse(&new, Path::new(HERE));
             assert_eq!(conf.section("evp_properties").map(|line| &*line.key).collect::<Vec<_>>(), keys, "{new}");
-            assert_eq!(without(&new).unwrap(), file(line));
+            assert_eq!(remove_gantry(&new).unwrap(), file(line));
         }
         for line in ["default_properties = fips=yes\n", "fips_mode = yes\n"] {
             let refused = put_into(&file(line)).unwrap_err();
@@ -375,8 +381,8 @@ mod tests {
         let switch = folder.path().join("fips_enabled");
         for (text, on) in [("1\n", true), ("0\n", false), ("", false)] {
             fs::write(&switch, text).unwrap();
-            assert_eq!(says_fips(&switch).is_some(), on, "{text:?}");
+            assert_eq!(fips_refusal(&switch).is_some(), on, "{text:?}");
         }
-        assert_eq!(says_fips(&folder.path().join("none")), None);
+        assert_eq!(fips_refusal(&folder.path().join("none")), None);
     }
 }

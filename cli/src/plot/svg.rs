@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 /// Colour and dashes of a line.
 #[derive(Clone, Copy)]
-pub(super) struct Look {
+pub(super) struct LineStyle {
     pub(super) colour: &'static str,
     pub(super) dash: &'static str,
 }
@@ -52,7 +52,7 @@ impl Svg {
         ));
     }
 
-    pub(super) fn path(&mut self, points: &[(f64, f64)], look: Look) {
+    pub(super) fn path(&mut self, points: &[(f64, f64)], style: LineStyle) {
         if points.is_empty() {
             return;
         }
@@ -60,13 +60,13 @@ impl Svg {
         self.add(format_args!(
             "<polyline points=\"{}\" fill=\"none\" stroke=\"{}\" stroke-width=\"2\" stroke-dasharray=\"{}\"/>",
             points.join(" "),
-            look.colour,
-            look.dash
+            style.colour,
+            style.dash
         ));
     }
 
-    pub(super) fn dot(&mut self, (x, y): (f64, f64), look: Look) {
-        self.add(format_args!("<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3\" fill=\"{}\"/>", look.colour));
+    pub(super) fn dot(&mut self, (x, y): (f64, f64), style: LineStyle) {
+        self.add(format_args!("<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3\" fill=\"{}\"/>", style.colour));
     }
 
     pub(super) fn text(&mut self, (x, y): (f64, f64), anchor: &str, text: &str) {
@@ -82,7 +82,7 @@ impl Svg {
     }
 
     /// Adds text that is rotated by 90 degrees and reads upwards.
-    pub(super) fn upright(&mut self, (x, y): (f64, f64), text: &str) {
+    pub(super) fn rotated_text(&mut self, (x, y): (f64, f64), text: &str) {
         let text = escape(text);
         self.add(format_args!(
             "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"middle\" transform=\"rotate(-90 {x:.1} {y:.1})\">{text}</text>"

@@ -41,10 +41,10 @@ impl SubmissionMode {
 
 /// Bytes of the buffers that a thread cycles through, unless one batch needs more: larger than a first-level cache, smaller than a
 /// second-level one.
-const WORKING_SET: usize = 256 << 10;
+const WORKING_SET_BYTES: usize = 256 << 10;
 /// Most requests in the working set, however small they are.
 const MAX_REQUESTS: usize = 1024;
-const MAX_SIGNATURES: usize = 16;
+const MAX_PUBLIC_KEY_REQUESTS: usize = 16;
 /// Associated data, as long as in TLS 1.2 and in `openssl speed -aead`.
 const AAD: [u8; 13] = [7; 13];
 
@@ -55,7 +55,7 @@ fn iv_length(algorithm: Algorithm) -> usize {
 }
 
 /// Generates test data.
-fn message(length: usize, seed: usize) -> Vec<u8> {
+fn test_data(length: usize, seed: usize) -> Vec<u8> {
     (0..length).map(|index| (index * 31 + seed) as u8).collect()
 }
 
@@ -79,7 +79,7 @@ struct Aligned {
 
 impl Aligned {
     fn new(length: usize, alignment: usize, seed: usize) -> Self {
-        let memory = message(length + alignment - 1, seed);
+        let memory = test_data(length + alignment - 1, seed);
         let start = memory.as_ptr().align_offset(alignment);
         Self { memory, start, length }
     }
@@ -94,11 +94,11 @@ impl Aligned {
 }
 
 /// The buffers of one thread.
-pub(crate) struct Memory {
+pub(crate) struct Buffers {
     slots: Vec<Slot>,
 }
 
-impl Memory {
+impl Buffers {
     /// Returns a request for each buffer.
     pub(super) fn operands(&mut self, operation: Operation) -> impl Iterator<Item = Operands<'_>> {
         self.slots.iter_mut().map(move |slot| slot.operands(operation))
@@ -108,40 +108,40 @@ impl Memory {
 impl Load<'_> {
     /// Returns the number of requests that the buffers hold: as many as fill the working set, in whole batches.
     pub(super) fn requests(&self) -> usize {
-        let together = self.mode.in_flight();
+        let in_flight = self.mode.in_flight();
         // Public-key operations do not depend on memory bandwidth, and take long for each request.
-        let most = match self.session.params().algorithm().kind() {
-            Kind::Signature | Kind::Exchange | Kind::Kem | Kind::Encipherment => MAX_SIGNATURES,
+        let max_requests = match self.session.params().algorithm().kind() {
+            Kind::Signature | Kind::Exchange | Kind::Kem | Kind::Encipherment => MAX_PUBLIC_KEY_REQUESTS,
             _ => MAX_REQUESTS,
         };
-        together * (WORKING_SET / (together * self.bytes.max(1))).min(most / together).max(1)
+        in_flight * (WORKING_SET_BYTES / (in_flight * self.bytes.max(1))).min(max_requests / in_flight).max(1)
     }
 
     /// Allocates buffers with valid input for the operation.
-    pub(crate) fn memory(&self) -> Result<Memory, gantry_core::Error> {
+    pub(crate) fn allocate_buffers(&self) -> Result<Buffers, gantry_core::Error> {
         let info = self.session.params().algorithm().info();
         let algorithm = info.algorithm;
         let slot = |index: usize| {
             let iv = (0..iv_length(algorithm)).map(|at| (index * 7 + at) as u8).collect();
             let tag_length = self.session.params().tag_len();
-            let row = self.operation.info();
+            let operation_info = self.operation.info();
             // Operations in place need no separate input, except `open`, which is repeated on one ciphertext.
-            let in_place = row.in_place && self.operation != Operation::Open;
-            let input = if in_place { 0 } else { info.length(row.input, self.bytes, tag_length) };
-            let data = info.length(row.output, self.bytes, tag_length);
-            let tag = vec![0; info.length(row.tag, self.bytes, tag_length)];
+            let in_place = operation_info.in_place && self.operation != Operation::Open;
+            let input = if in_place { 0 } else { info.length(operation_info.input, self.bytes, tag_length) };
+            let data = info.length(operation_info.output, self.bytes, tag_length);
+            let tag = vec![0; info.length(operation_info.tag, self.bytes, tag_length)];
             let aligned = |length| Aligned::new(length, self.alignment, index);
             let mut slot = Slot { iv, input: aligned(input), data: aligned(data), tag, written: 0 };
-            if row.kind == Kind::Packet {
+            if operation_info.kind == Kind::Packet {
                 (slot.iv, slot.tag) = (1u64.to_be_bytes().to_vec(), vec![4]);
             }
-            if row.kind == Kind::Kem {
+            if operation_info.kind == Kind::Kem {
                 slot.iv.clear();
             }
             slot
         };
         let mut slots: Vec<Slot> = (0..self.requests()).map(slot).collect();
-        let compressed = if self.operation == Operation::Decompress { self.compressed()? } else { Vec::new() };
+        let compressed = if self.operation == Operation::Decompress { self.compress_sample()? } else { Vec::new() };
         for Slot { iv, input, tag, written, .. } in &mut slots {
             match self.operation {
                 Operation::Open => self.session.seal(iv, &AAD, input.bytes_mut(), tag)?,
@@ -154,8 +154,8 @@ impl Load<'_> {
                 }
                 // Not every number is a valid public key.
                 Operation::Derive => input.bytes_mut().copy_from_slice(info.generator),
-                Operation::Encipher => input.bytes_mut().copy_from_slice(&enciphered(self)?.0),
-                Operation::Decipher => input.bytes_mut().copy_from_slice(&enciphered(self)?.1),
+                Operation::Encipher => input.bytes_mut().copy_from_slice(&encipher_sample(self)?.0),
+                Operation::Decipher => input.bytes_mut().copy_from_slice(&encipher_sample(self)?.1),
                 Operation::Encapsulate => input.bytes_mut().copy_from_slice(&public_key(self.session)?),
                 Operation::Decapsulate => {
                     let mut secret = vec![0; self.session.params().tag_len()];
@@ -164,13 +164,13 @@ impl Load<'_> {
                 _ => {}
             }
         }
-        Ok(Memory { slots })
+        Ok(Buffers { slots })
     }
 }
 
 impl Load<'_> {
     /// Compresses a sample text.
-    fn compressed(&self) -> Result<Vec<u8>, gantry_core::Error> {
+    fn compress_sample(&self) -> Result<Vec<u8>, gantry_core::Error> {
         let mut output = vec![0; AlgorithmInfo::compressed_max(self.bytes)];
         let length = self.session.compress(&gantry_core::sample_text(self.bytes), &mut output)?;
         output.truncate(length);
@@ -179,7 +179,7 @@ impl Load<'_> {
 }
 
 /// Returns a short message and its ciphertext.
-fn enciphered(load: &Load<'_>) -> Result<(Vec<u8>, Vec<u8>), gantry_core::Error> {
+fn encipher_sample(load: &Load<'_>) -> Result<(Vec<u8>, Vec<u8>), gantry_core::Error> {
     let info = load.session.params().algorithm().info();
     // This message is below any modulus.
     let message = vec![2; if load.operation == Operation::Encipher { load.bytes } else { info.min_data }];
@@ -203,8 +203,8 @@ pub(crate) enum Calls<'m> {
 }
 
 impl<'m> Calls<'m> {
-    pub(crate) fn new(load: &Load<'_>, memory: &'m mut Memory) -> Self {
-        let operands = memory.operands(load.operation);
+    pub(crate) fn new(load: &Load<'_>, buffers: &'m mut Buffers) -> Self {
+        let operands = buffers.operands(load.operation);
         let batch = load.mode.batch();
         if batch == 1 {
             return Calls::Direct(operands.collect());
@@ -247,7 +247,7 @@ impl<'m> Calls<'m> {
     }
 
     /// Returns the problem of the last calls, if any: a request of a batch that was refused or run by another device.
-    pub(crate) fn problem(&self, place: Option<usize>) -> Option<String> {
+    pub(crate) fn problem(&self, device_index: Option<usize>) -> Option<String> {
         let Calls::Batches(batches) = self else { return None };
         for request in batches.iter().flatten() {
             match request.outcome() {
@@ -255,7 +255,7 @@ impl<'m> Calls<'m> {
                 Some(outcome) => return Some(outcome.to_string()),
                 None => return Some("a request was not run".to_owned()),
             }
-            if place.is_some() && request.route().map(|route| route.device) != place {
+            if device_index.is_some() && request.route().map(|route| route.device) != device_index {
                 return Some("another device ran it".to_owned());
             }
         }

@@ -2,10 +2,10 @@
 
 #![allow(clippy::cast_precision_loss, clippy::cast_sign_loss, reason = "52 bits are more than any clock has")]
 
-mod flight;
 pub(crate) mod load;
 pub(crate) mod measure;
 mod openssl;
+mod queue_load;
 mod report;
 pub(crate) mod rounds;
 
@@ -14,18 +14,18 @@ use std::fs;
 use gantry_core::route::Pin;
 use gantry_core::{Algorithm, DeviceState, Gantry, Kind, Operation, Session};
 
-use crate::args::{self, Peer, Settings, Speed};
+use crate::args::{self, ComparedProgram, Settings, Speed};
 use crate::interrupt;
 use crate::machine::Machine;
-use crate::output::{Failure, Output, must_be_writable, print_message, progress_bar};
+use crate::output::{Failure, Output, check_writable, print_message, progress_bar};
 use crate::plot::lines::{self, Sample};
 use load::{Load, SubmissionMode};
-use measure::Tally;
+use measure::Measurement;
 use openssl::Openssl;
 use report::{Report, Row};
 
 /// Algorithms that are measured by default: one of each kind that programs use most.
-const USUAL: [Algorithm; 6] = [
+const DEFAULT_ALGORITHMS: [Algorithm; 6] = [
     Algorithm::Sha1,
     Algorithm::Sha256,
     Algorithm::HmacSha256,
@@ -35,28 +35,28 @@ const USUAL: [Algorithm; 6] = [
 ];
 
 /// Most bytes of the buffers of all threads.
-const MAX_MEMORY: usize = 4 << 30;
+const MAX_BUFFER_BYTES: usize = 4 << 30;
 /// An algorithm that takes at most this number of bytes takes one size only: a digest, or a public key.
-const MAX_DIGEST: u64 = 65;
+const MAX_FIXED_SIZE: u64 = 65;
 /// Approximate bytes of a request without its data.
-const REQUEST: usize = 512;
+const REQUEST_OVERHEAD: usize = 512;
 
 pub(crate) fn run(args: &Speed, settings: &Settings, output: &mut Output) -> Result<(), Failure> {
-    interrupt::watch()?;
+    interrupt::watch_signals()?;
     let gantry = settings.open()?;
     let threads = args.threads;
     let plan = plan(args, &gantry)?;
     let mut openssl = match args.compare {
-        Some(Peer::Openssl) => Some(Openssl::find()?),
+        Some(ComparedProgram::Openssl) => Some(Openssl::find()?),
         None => None,
     };
     if let Some(file) = &args.plot {
-        must_be_writable(file)?;
+        check_writable(file)?;
     }
     let steps = plan.iter().map(|group| group.points.len() + usize::from(openssl.is_some())).sum::<usize>();
     let bar = progress_bar(steps as u64);
-    let mut report = Report::new(args, &plan, Machine::here(&gantry));
-    report.begin(output)?;
+    let mut report = Report::new(args, &plan, Machine::of_this_machine(&gantry));
+    report.write_header(output)?;
     'all: for group in &plan {
         let Group { algorithm, operation, bytes, .. } = group;
         let show = |device: &str| bar.set_message(format!("{algorithm} {operation} {device}, {bytes} bytes"));
@@ -75,16 +75,17 @@ pub(crate) fn run(args: &Speed, settings: &Settings, output: &mut Output) -> Res
             }
             if !interrupt::is_interrupted() {
                 show("openssl");
-                let tally =
+                let measurement =
                     openssl.measure(group, threads, args.seconds, &|note| bar.suspend(|| print_message(note)))?;
-                openssl_row = tally.map(|tally| report.row(group, "openssl", SubmissionMode::Batch(1), &tally));
+                openssl_row =
+                    measurement.map(|measurement| report.row(group, "openssl", SubmissionMode::Batch(1), &measurement));
             }
             bar.inc(1);
         }
         let mut halves = halves.into_iter();
         for point in &group.points {
             // An interrupted measurement keeps its first half.
-            let tally = match halves.next() {
+            let measurement = match halves.next() {
                 None if interrupt::is_interrupted() => break 'all,
                 None => measure(point, args.seconds)?,
                 Some(half) if interrupt::is_interrupted() => half,
@@ -93,7 +94,7 @@ pub(crate) fn run(args: &Speed, settings: &Settings, output: &mut Output) -> Res
                     half
                 }
             };
-            let row = report.row(group, &point.device, point.mode, &tally);
+            let row = report.row(group, &point.device, point.mode, &measurement);
             bar.suspend(|| report.add(row, openssl_row.as_ref(), output))?;
             bar.inc(1);
         }
@@ -102,11 +103,11 @@ pub(crate) fn run(args: &Speed, settings: &Settings, output: &mut Output) -> Res
         }
     }
     bar.finish_and_clear();
-    let (rows, machine) = report.end(output)?;
+    let (rows, machine) = report.finish(output)?;
     if let Some(file) = &args.plot {
         fs::write(file, draw(&rows, &machine)).map_err(|error| Failure::at(file.display(), &error))?;
     }
-    interrupt::end()
+    interrupt::end_command()
 }
 
 fn draw(rows: &[Row], machine: &Machine) -> String {
@@ -136,7 +137,7 @@ struct Point {
     /// The device's name, or `auto`.
     device: String,
     /// The device's index in the framework; `None` if the policy chooses.
-    place: Option<usize>,
+    device_index: Option<usize>,
     mode: SubmissionMode,
     session: Session,
 }
@@ -149,7 +150,7 @@ impl Group {
 }
 
 impl Point {
-    fn measure(&self, group: &Group, threads: usize, seconds: f64) -> Result<Tally, Failure> {
+    fn measure(&self, group: &Group, threads: usize, seconds: f64) -> Result<Measurement, Failure> {
         let &Group { operation, bytes, alignment, .. } = group;
         let load = Load { session: &self.session, operation, bytes, mode: self.mode, alignment };
         let failure = |what: String| {
@@ -158,31 +159,32 @@ impl Point {
         };
         let leads_to_the_device = || {
             let route = self.session.route(group.operation, group.bytes, self.mode.in_flight());
-            self.place.is_none() || route.map(|route| route.device) == self.place
+            self.device_index.is_none() || route.map(|route| route.device) == self.device_index
         };
         if !leads_to_the_device() {
             return Err(failure("the device cannot run this request".to_owned()));
         }
-        let tally = measure::run(&load, self.place, threads, seconds).map_err(failure)?;
+        let measurement = measure::run(&load, self.device_index, threads, seconds).map_err(failure)?;
         // If the device failed, another device gave the result.
-        if leads_to_the_device() { Ok(tally) } else { Err(failure("the device failed".to_owned())) }
+        if leads_to_the_device() { Ok(measurement) } else { Err(failure("the device failed".to_owned())) }
     }
 }
 
 fn plan(args: &Speed, gantry: &Gantry) -> Result<Vec<Group>, Failure> {
-    let named = !args.algorithms.is_empty();
-    let algorithms = if named { args::algorithms(&args.algorithms)? } else { USUAL.to_vec() };
+    let has_algorithm_names = !args.algorithms.is_empty();
+    let algorithms =
+        if has_algorithm_names { args::algorithms(&args.algorithms)? } else { DEFAULT_ALGORITHMS.to_vec() };
     let devices = devices(args, gantry)?;
-    must_fit(args)?;
+    check_memory(args)?;
     let mut plan = Vec::new();
     for algorithm in algorithms {
-        let sessions = sessions(args, gantry, algorithm, &devices, named)?;
+        let sessions = sessions(args, gantry, algorithm, &devices, has_algorithm_names)?;
         // Public keys and digests have a fixed size.
         let info = algorithm.info();
         let only_size = match info.kind {
             // Encipherment takes the same time at any length.
             Kind::Encipherment => Some(info.max_data as usize),
-            _ => (info.max_data <= MAX_DIGEST).then_some(info.min_data),
+            _ => (info.max_data <= MAX_FIXED_SIZE).then_some(info.min_data),
         };
         let sizes = only_size.as_ref().map_or(&*args.bytes, std::slice::from_ref);
         if let Some(size) =
@@ -190,7 +192,7 @@ fn plan(args: &Speed, gantry: &Gantry) -> Result<Vec<Group>, Failure> {
         {
             print_message(&format!("{algorithm} takes {size} bytes; --bytes is ignored"));
         }
-        say_what_is_left_out(algorithm, sizes);
+        report_left_out_sizes(algorithm, sizes);
         for &operation in algorithm.kind().operations() {
             if operation == Operation::Unprotect {
                 // An opened packet is plaintext in place, so the operation cannot be repeated.
@@ -199,17 +201,22 @@ fn plan(args: &Speed, gantry: &Gantry) -> Result<Vec<Group>, Failure> {
             if !args.operation.is_empty() && !args.operation.iter().any(|wanted| wanted.0 == operation) {
                 continue;
             }
-            let fixed = info.data_of(operation);
+            let fixed = info.fixed_data_length(operation);
             let sizes = fixed.as_ref().map_or(sizes, std::slice::from_ref);
-            for &bytes in sizes.iter().filter(|bytes| fixed.is_some() || fits(algorithm, **bytes)) {
+            for &bytes in sizes.iter().filter(|bytes| fixed.is_some() || accepts_size(algorithm, **bytes)) {
                 let mut points = Vec::new();
-                for (name, place, session) in &sessions {
-                    let capability = place.and_then(|place| gantry.devices()[place].capability(algorithm));
-                    let able =
+                for (name, device_index, session) in &sessions {
+                    let capability =
+                        device_index.and_then(|device_index| gantry.devices()[device_index].capability(algorithm));
+                    let can_run =
                         |c: &gantry_core::driver::Capability| c.operations.contains(&operation) && c.max_bytes >= bytes;
-                    if capability.is_none_or(able) {
-                        let point =
-                            |mode| Point { device: name.clone(), place: *place, mode, session: session.clone() };
+                    if capability.is_none_or(can_run) {
+                        let point = |mode| Point {
+                            device: name.clone(),
+                            device_index: *device_index,
+                            mode,
+                            session: session.clone(),
+                        };
                         points.extend(modes(args).map(point));
                     } else if !args.device.is_empty() && !args.operation.is_empty() {
                         return Err(Failure::Failed(format!(
@@ -233,14 +240,14 @@ fn modes(args: &Speed) -> impl Iterator<Item = SubmissionMode> {
 }
 
 /// Checks that the buffers of every point fit into memory.
-fn must_fit(args: &Speed) -> Result<(), Failure> {
+fn check_memory(args: &Speed) -> Result<(), Failure> {
     let threads = args.threads;
     let points = args.bytes.iter().flat_map(|bytes| modes(args).map(move |mode| (bytes, mode.in_flight())));
     for (bytes, in_flight) in points {
-        let each = bytes.checked_mul(2).and_then(|memory| memory.checked_add(REQUEST + 2 * args.alignment));
+        let each = bytes.checked_mul(2).and_then(|memory| memory.checked_add(REQUEST_OVERHEAD + 2 * args.alignment));
         let memory = each.and_then(|each| each.checked_mul(in_flight)).and_then(|all| all.checked_mul(threads));
-        if memory.is_none_or(|memory| memory > MAX_MEMORY) {
-            let limit = MAX_MEMORY >> 30;
+        if memory.is_none_or(|memory| memory > MAX_BUFFER_BYTES) {
+            let limit = MAX_BUFFER_BYTES >> 30;
             return Err(Failure::Usage(format!(
                 "{in_flight} requests of {bytes} bytes need more than {limit} GiB of buffers"
             )));
@@ -253,7 +260,7 @@ fn must_fit(args: &Speed) -> Result<(), Failure> {
 fn devices(args: &Speed, gantry: &Gantry) -> Result<Vec<(String, Option<usize>)>, Failure> {
     if args.device.is_empty() {
         let ready = gantry.devices().iter().enumerate().filter(|(_, device)| device.state() == DeviceState::Ready);
-        return Ok(ready.map(|(place, device)| (device.name().to_owned(), Some(place))).collect());
+        return Ok(ready.map(|(device_index, device)| (device.name().to_owned(), Some(device_index))).collect());
     }
     let mut devices = Vec::new();
     for name in &args.device {
@@ -261,11 +268,11 @@ fn devices(args: &Speed, gantry: &Gantry) -> Result<Vec<(String, Option<usize>)>
             devices.push((name.clone(), None));
             continue;
         }
-        let place = args::device(gantry, name)?;
-        if let DeviceState::Excluded(reason) = gantry.devices()[place].state() {
+        let device_index = args::device(gantry, name)?;
+        if let DeviceState::Excluded(reason) = gantry.devices()[device_index].state() {
             return Err(Failure::Failed(format!("{name} is excluded: {reason}")));
         }
-        devices.push((name.clone(), Some(place)));
+        devices.push((name.clone(), Some(device_index)));
     }
     Ok(devices)
 }
@@ -276,15 +283,15 @@ fn sessions(
     gantry: &Gantry,
     algorithm: Algorithm,
     devices: &[(String, Option<usize>)],
-    named: bool,
+    has_algorithm_names: bool,
 ) -> Result<Vec<(String, Option<usize>, Session)>, Failure> {
     let mut sessions = Vec::new();
-    for (name, place) in devices {
-        let session = match place {
+    for (name, device_index) in devices {
+        let session = match device_index {
             None => gantry.session(gantry_core::sample_params(algorithm)),
-            Some(place) => {
-                if let Err(why) = gantry.devices()[*place].admit(algorithm) {
-                    if named && !args.device.is_empty() {
+            Some(device_index) => {
+                if let Err(why) = gantry.devices()[*device_index].admit(algorithm) {
+                    if has_algorithm_names && !args.device.is_empty() {
                         return Err(Failure::Failed(format!("{name} does not serve {algorithm}: {why}")));
                     }
                     continue;
@@ -292,26 +299,26 @@ fn sessions(
                 gantry.with_policy(Pin { device: name.clone() }).session(gantry_core::sample_params(algorithm))
             }
         };
-        sessions.push((name.clone(), *place, session?));
+        sessions.push((name.clone(), *device_index, session?));
     }
-    if sessions.is_empty() && named {
+    if sessions.is_empty() && has_algorithm_names {
         return Err(Failure::Failed(format!("no device serves {algorithm}")));
     }
     Ok(sessions)
 }
 
 /// Reports the sizes that the algorithm does not take.
-fn say_what_is_left_out(algorithm: Algorithm, sizes: &[usize]) {
-    for bytes in sizes.iter().filter(|bytes| !fits(algorithm, **bytes)) {
+fn report_left_out_sizes(algorithm: Algorithm, sizes: &[usize]) {
+    for bytes in sizes.iter().filter(|bytes| !accepts_size(algorithm, **bytes)) {
         print_message(&format!("{algorithm} takes no data of {bytes} bytes; this size is left out"));
     }
 }
 
-pub(crate) fn fits(algorithm: Algorithm, bytes: usize) -> bool {
+pub(crate) fn accepts_size(algorithm: Algorithm, bytes: usize) -> bool {
     let info = algorithm.info();
     if algorithm.kind() == Kind::Packet {
         // `bytes` is the size of a packet's payload.
-        return info.packet_length(bytes, info.default_tag()) as u64 <= info.max_data;
+        return info.packet_length(bytes, info.default_tag_length()) as u64 <= info.max_data;
     }
     let hashed = matches!(algorithm.kind(), Kind::Digest | Kind::Mac);
     hashed || (bytes.is_multiple_of(info.block) && bytes >= info.min_data && bytes as u64 <= info.max_data)

@@ -7,7 +7,7 @@ use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeVal;
 
 use super::Group;
-use super::measure::Tally;
+use super::measure::Measurement;
 use crate::interrupt;
 use crate::output::Failure;
 use crate::program::program;
@@ -22,7 +22,7 @@ pub(super) struct Openssl {
 
 impl Openssl {
     pub(super) fn find() -> Result<Self, Failure> {
-        let output = openssl(&["version".to_owned()])?;
+        let output = run_openssl(&["version".to_owned()])?;
         if output.status.success() {
             Ok(Self { missing: Vec::new(), noted_long_messages: false })
         } else {
@@ -38,7 +38,7 @@ impl Openssl {
         threads: usize,
         seconds: f64,
         note: &dyn Fn(&str),
-    ) -> Result<Option<Tally>, Failure> {
+    ) -> Result<Option<Measurement>, Failure> {
         let pair = (group.algorithm, group.operation);
         if self.missing.contains(&pair) {
             return Ok(None);
@@ -51,7 +51,7 @@ impl Openssl {
         let Some(SpeedArguments { words, prefix }) = speed_arguments(group.algorithm, group.operation) else {
             return report_missing();
         };
-        if prefix != DATA && group.bytes > SHORT {
+        if prefix != SYMMETRIC_PREFIX && group.bytes > MAX_COMPARED_MESSAGE {
             if !self.noted_long_messages {
                 note("openssl speed signs messages of 20 to 36 bytes: longer ones are not compared");
             }
@@ -62,7 +62,7 @@ impl Openssl {
         let mut arguments: Vec<String> = ["speed", "-elapsed", "-mr"].map(str::to_owned).into();
         arguments.extend(["-seconds".to_owned(), seconds.to_string()]);
         // For signatures, -bytes would also change the size of the signature's buffer.
-        if prefix == DATA {
+        if prefix == SYMMETRIC_PREFIX {
             arguments.extend(["-bytes".to_owned(), group.bytes.to_string()]);
         }
         if threads > 1 {
@@ -70,24 +70,24 @@ impl Openssl {
         }
         arguments.extend(words);
         let start = cpu_time();
-        let output = openssl(&arguments)?;
-        let cpu = cpu_time() - start;
+        let output = run_openssl(&arguments)?;
+        let cpu_s = cpu_time() - start;
         if interrupt::is_interrupted() {
             return Ok(None);
         }
         let text = String::from_utf8_lossy(&output.stderr);
-        let results: Vec<(&str, u64, f64)> = text.lines().filter_map(result).collect();
+        let results: Vec<(&str, u64, f64)> = text.lines().filter_map(parse_result).collect();
         let measured: Vec<_> = results.iter().filter(|(other, ..)| *other == prefix).collect();
         if !output.status.success() || measured.len() != threads {
             return report_missing();
         }
         let requests = measured.iter().map(|(_, requests, _)| requests).sum();
-        let wall = measured.iter().map(|(.., wall)| *wall).fold(0.0, f64::max);
+        let wall_s = measured.iter().map(|(.., wall_s)| *wall_s).fold(0.0, f64::max);
         // `openssl speed` signs and verifies in one run, so this operation gets its share of the run's CPU time.
         let sum = |times: &mut dyn Iterator<Item = f64>| times.sum::<f64>();
-        let share =
-            sum(&mut measured.iter().map(|(.., wall)| *wall)) / sum(&mut results.iter().map(|(.., wall)| *wall));
-        Ok(Some(Tally { requests, wall, cpu: cpu * share, ..Tally::default() }))
+        let share = sum(&mut measured.iter().map(|(.., wall_s)| *wall_s))
+            / sum(&mut results.iter().map(|(.., wall_s)| *wall_s));
+        Ok(Some(Measurement { requests, wall_s, cpu_s: cpu_s * share, ..Measurement::default() }))
     }
 }
 
@@ -97,7 +97,7 @@ fn cpu_time() -> f64 {
     getrusage(UsageWho::RUSAGE_CHILDREN).map_or(0.0, |usage| seconds(usage.user_time()) + seconds(usage.system_time()))
 }
 
-fn openssl(arguments: &[String]) -> Result<Output, Failure> {
+fn run_openssl(arguments: &[String]) -> Result<Output, Failure> {
     program("openssl")?.args(arguments).output().map_err(|error| Failure::at("openssl cannot be run", &error))
 }
 
@@ -110,7 +110,7 @@ struct SpeedArguments {
 
 /// Names of signatures, key exchange and key encapsulation in `openssl speed`, and the prefix of the lines with the results of each
 /// operation (apps/speed.c). The last eighteen need OpenSSL 3.5.
-const PAIRS: [(Algorithm, &str, &[&str]); 25] = [
+const PUBLIC_KEY_TESTS: [(Algorithm, &str, &[&str]); 25] = [
     (Algorithm::Ed25519, "ed25519", &["R8", "R9"]),
     (Algorithm::EcdsaP256, "ecdsap256", &["R5", "R6"]),
     (Algorithm::Rsa2048Pkcs1, "rsa2048", &["R1", "R2"]),
@@ -140,20 +140,20 @@ const PAIRS: [(Algorithm, &str, &[&str]); 25] = [
 
 /// Longer messages are not compared for signatures and other public-key operations, because `openssl speed` signs only 20 to 36 bytes
 /// (apps/speed.c). Hashing up to 65 bytes takes no noticeable time, and the public keys of ECDH on P-256 have 65 bytes.
-const SHORT: usize = 65;
+const MAX_COMPARED_MESSAGE: usize = 65;
 
 /// The prefix of lines of symmetric algorithms.
-const DATA: &str = "R";
+const SYMMETRIC_PREFIX: &str = "R";
 
 /// Returns the arguments for an operation.
 fn speed_arguments(algorithm: Algorithm, operation: Operation) -> Option<SpeedArguments> {
-    if let Some((_, name, lines)) = PAIRS.iter().find(|(other, ..)| *other == algorithm) {
+    if let Some((_, name, lines)) = PUBLIC_KEY_TESTS.iter().find(|(other, ..)| *other == algorithm) {
         return lines.get(operation.index()).map(|prefix| SpeedArguments { words: vec![(*name).to_owned()], prefix });
     }
-    arguments(algorithm, operation).map(|words| SpeedArguments { words, prefix: DATA })
+    symmetric_arguments(algorithm, operation).map(|words| SpeedArguments { words, prefix: SYMMETRIC_PREFIX })
 }
 
-fn arguments(algorithm: Algorithm, operation: Operation) -> Option<Vec<String>> {
+fn symmetric_arguments(algorithm: Algorithm, operation: Operation) -> Option<Vec<String>> {
     let info = algorithm.info();
     let name = info.name.to_owned();
     let mut arguments = match (info.kind, info.digest, info.name.strip_suffix("cmac")) {
@@ -174,7 +174,7 @@ fn arguments(algorithm: Algorithm, operation: Operation) -> Option<Vec<String>> 
 }
 
 /// Parses the prefix, requests and seconds of a line such as `+R:345785:sha256:1.000000` or `+R8:13239:253:Ed25519:1.01`.
-fn result(line: &str) -> Option<(&str, u64, f64)> {
+fn parse_result(line: &str) -> Option<(&str, u64, f64)> {
     let (prefix, rest) = line.strip_prefix('+').filter(|line| line.starts_with('R'))?.split_once(':')?;
     let (requests, rest) = rest.split_once(':')?;
     let (_, seconds) = rest.rsplit_once(':')?;
@@ -187,13 +187,13 @@ mod tests {
 
     #[test]
     fn lines_of_openssl_speed_are_parsed() {
-        assert_eq!(result("+R:345785:sha256:1.000000"), Some(("R", 345785, 1.0)));
-        assert_eq!(result("+R:544353:cmac(aes-128-cbc):1.5"), Some(("R", 544353, 1.5)));
-        assert_eq!(result("+R8:13239:253:Ed25519:1.01"), Some(("R8", 13239, 1.01)));
-        assert_eq!(result("+R5:24043:256:1.00"), Some(("R5", 24043, 1.0)));
-        assert_eq!(result("+R16:21012:ML-KEM-768:1.00"), Some(("R16", 21012, 1.0)));
-        assert_eq!(result("+F:25:sha256:354083840.00"), None);
-        assert_eq!(result("+R:"), None);
+        assert_eq!(parse_result("+R:345785:sha256:1.000000"), Some(("R", 345785, 1.0)));
+        assert_eq!(parse_result("+R:544353:cmac(aes-128-cbc):1.5"), Some(("R", 544353, 1.5)));
+        assert_eq!(parse_result("+R8:13239:253:Ed25519:1.01"), Some(("R8", 13239, 1.01)));
+        assert_eq!(parse_result("+R5:24043:256:1.00"), Some(("R5", 24043, 1.0)));
+        assert_eq!(parse_result("+R16:21012:ML-KEM-768:1.00"), Some(("R16", 21012, 1.0)));
+        assert_eq!(parse_result("+F:25:sha256:354083840.00"), None);
+        assert_eq!(parse_result("+R:"), None);
     }
 
     #[test]
@@ -220,7 +220,7 @@ mod tests {
             Algorithm::Shake128,
             Algorithm::Rsa2048Pss,
         ] {
-            assert_eq!(arguments(missing, missing.kind().operations()[0]), None);
+            assert_eq!(symmetric_arguments(missing, missing.kind().operations()[0]), None);
         }
     }
 }

@@ -4,12 +4,12 @@ use serde::Serialize;
 
 use super::Group;
 use super::load::SubmissionMode;
-use super::measure::Tally;
+use super::measure::Measurement;
 use super::rounds::{Round, Spread};
 use crate::args::Speed;
 use crate::machine::Machine;
 use crate::output::{Failure, Output, print_message};
-use crate::table::{keep, left_out, line};
+use crate::table::{fitting_columns, format_line, omission_note};
 use crate::terminal::{self, Colour, paint};
 use crate::units::{duration, round};
 
@@ -47,7 +47,7 @@ pub(super) struct Row {
     pub(super) machine: Machine,
     /// True if the threads compute rather than wait for a device.
     #[serde(skip)]
-    computes: bool,
+    is_computing: bool,
     /// Speed relative to `openssl`, if `openssl` was measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) over_openssl: Option<f64>,
@@ -59,15 +59,15 @@ pub(super) struct Row {
 impl Row {
     /// Returns the CPU seconds per second of a thread. At most as many threads count as there are CPUs. The result is about 1 if the
     /// threads compute, and less if they wait for a device or a CPU.
-    fn busy(&self) -> f64 {
+    fn cpu_share(&self) -> f64 {
         let cpus = std::thread::available_parallelism().map_or(1, usize::from).min(self.threads);
         self.cpu_s / (self.wall_s * cpus as f64).max(f64::MIN_POSITIVE)
     }
 
     /// Returns the speed relative to another row: by CPU time if both compute, so that other programs on the machine do not count.
-    fn over(&self, other: &Row) -> f64 {
+    fn relative_speed(&self, other: &Row) -> f64 {
         let by_cpu = |row: &Row| row.requests as f64 / row.cpu_s.max(f64::MIN_POSITIVE);
-        if self.computes && other.computes {
+        if self.is_computing && other.is_computing {
             by_cpu(self) / by_cpu(other)
         } else {
             self.requests_per_s / other.requests_per_s
@@ -76,7 +76,7 @@ impl Row {
 }
 
 /// Largest share of CPU time lost to other programs that is not reported.
-const STOLEN: f64 = 0.1;
+const MAX_STOLEN_SHARE: f64 = 0.1;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Format {
@@ -93,9 +93,9 @@ pub(super) struct Report {
     rows: Vec<Row>,
     /// The columns of [`COLUMNS`] that are shown, with their widths.
     columns: Vec<(&'static Column, usize)>,
-    left_out: Vec<&'static str>,
-    queues: bool,
-    compared: bool,
+    omitted: Vec<&'static str>,
+    has_queues: bool,
+    has_comparison: bool,
 }
 
 struct Column {
@@ -110,39 +110,39 @@ const COLUMNS: [Column; 14] = [
     Column { name: "DEVICE", width: 6, cell: |row| row.device.clone() },
     Column { name: "BYTES", width: 5, cell: |row| row.bytes.to_string() },
     Column { name: "BATCH", width: 5, cell: |row| row.batch.to_string() },
-    Column { name: "QUEUE", width: 5, cell: |row| row.queue_depth.map_or_else(none, |depth| depth.to_string()) },
+    Column { name: "QUEUE", width: 5, cell: |row| row.queue_depth.map_or_else(no_value, |depth| depth.to_string()) },
     Column { name: "MB/s", width: 8, cell: |row| format!("{:.1}", row.mb_per_s) },
     Column { name: "REQUESTS/s", width: 10, cell: |row| format!("{:.0}", row.requests_per_s) },
-    Column { name: "P50", width: 7, cell: |row| row.p50_ns.map_or_else(none, |time| duration(time as f64)) },
-    Column { name: "P99", width: 7, cell: |row| row.p99_ns.map_or_else(none, |time| duration(time as f64)) },
+    Column { name: "P50", width: 7, cell: |row| row.p50_ns.map_or_else(no_value, |time| duration(time as f64)) },
+    Column { name: "P99", width: 7, cell: |row| row.p99_ns.map_or_else(no_value, |time| duration(time as f64)) },
     Column { name: "CPU/REQ", width: 7, cell: |row| duration(row.cpu_s / row.requests.max(1) as f64 * 1e9) },
-    Column { name: "CPU", width: 5, cell: busy },
-    Column { name: "SPREAD", width: 9, cell: spread },
-    Column { name: "/OPENSSL", width: 8, cell: ratio },
+    Column { name: "CPU", width: 5, cell: cpu_cell },
+    Column { name: "SPREAD", width: 9, cell: spread_cell },
+    Column { name: "/OPENSSL", width: 8, cell: ratio_cell },
 ];
 /// The index of the first column of numbers.
-const NUMBERS: usize = 3;
+const FIRST_NUMBER_COLUMN: usize = 3;
 /// Columns that a narrow terminal omits, in this order. Before them, it omits REQUESTS/s if throughput in bytes is meaningful for a group,
 /// or else MB/s.
-const SPARE: [&str; 6] = ["P99", "P50", "CPU", "OPERATION", "SPREAD", "BATCH"];
+const OPTIONAL_COLUMNS: [&str; 6] = ["P99", "P50", "CPU", "OPERATION", "SPREAD", "BATCH"];
 
-fn none() -> String {
+fn no_value() -> String {
     "-".to_owned()
 }
 
-fn busy(row: &Row) -> String {
-    let text = format!("{:.0} %", 100.0 * row.busy());
-    if row.computes && row.busy() < 1.0 - STOLEN { paint(&text, Colour::Yellow) } else { text }
+fn cpu_cell(row: &Row) -> String {
+    let text = format!("{:.0} %", 100.0 * row.cpu_share());
+    if row.is_computing && row.cpu_share() < 1.0 - MAX_STOLEN_SHARE { paint(&text, Colour::Yellow) } else { text }
 }
 
-fn spread(row: &Row) -> String {
-    let Some(spread) = row.spread else { return none() };
+fn spread_cell(row: &Row) -> String {
+    let Some(spread) = row.spread else { return no_value() };
     let outliers =
         row.outliers.filter(|outliers| *outliers > 0).map_or(String::new(), |outliers| format!(" +{outliers}"));
     format!("{:.*} %{outliers}", usize::from(spread < 0.0995), 100.0 * spread)
 }
 
-fn ratio(row: &Row) -> String {
+fn ratio_cell(row: &Row) -> String {
     let Some(ratio) = row.over_openssl else { return String::new() };
     let text = format!("{ratio:.2}x");
     match ratio {
@@ -159,8 +159,9 @@ impl Report {
             (_, true) => Format::Csv,
             _ => Format::Table,
         };
-        let (queues, compared) = (!args.queue_depth.is_empty(), args.compare.is_some());
-        let is_shown = |column: &&Column| (column.name != "QUEUE" || queues) && (column.name != "/OPENSSL" || compared);
+        let (has_queues, has_comparison) = (!args.queue_depth.is_empty(), args.compare.is_some());
+        let is_shown =
+            |column: &&Column| (column.name != "QUEUE" || has_queues) && (column.name != "/OPENSSL" || has_comparison);
         let all: Vec<&'static Column> = COLUMNS.iter().filter(is_shown).collect();
         let points = || plan.iter().flat_map(|group| &group.points);
         let widths: Vec<usize> = (all.iter())
@@ -170,7 +171,7 @@ impl Report {
                     "DEVICE" => points()
                         .map(|point| point.device.len())
                         .max()
-                        .map(|width| if compared { width.max(7) } else { width }),
+                        .map(|width| if has_comparison { width.max(7) } else { width }),
                     "BYTES" => plan.iter().map(|group| group.bytes.to_string().len()).max(),
                     _ => None,
                 }
@@ -179,19 +180,29 @@ impl Report {
             })
             .collect();
         let bulk = plan.iter().any(Group::is_bulk);
-        let spare = [if bulk { "REQUESTS/s" } else { "MB/s" }].into_iter().chain(SPARE);
-        let spare: Vec<usize> = spare.filter_map(|name| all.iter().position(|column| column.name == name)).collect();
-        let room = terminal::width().filter(|_| format == Format::Table).unwrap_or(usize::MAX);
-        let kept = keep(&widths, &spare, room);
-        let columns = kept.iter().map(|&place| (all[place], widths[place])).collect();
-        let left_out = all.iter().enumerate().filter(|(place, _)| !kept.contains(place)).map(|(_, column)| column.name);
+        let optional = [if bulk { "REQUESTS/s" } else { "MB/s" }].into_iter().chain(OPTIONAL_COLUMNS);
+        let optional: Vec<usize> =
+            optional.filter_map(|name| all.iter().position(|column| column.name == name)).collect();
+        let max_width = terminal::width().filter(|_| format == Format::Table).unwrap_or(usize::MAX);
+        let kept = fitting_columns(&widths, &optional, max_width);
+        let columns = kept.iter().map(|&index| (all[index], widths[index])).collect();
+        let omitted = all.iter().enumerate().filter(|(index, _)| !kept.contains(index)).map(|(_, column)| column.name);
         let threads = args.threads;
-        Self { format, threads, machine, rows: Vec::new(), columns, left_out: left_out.collect(), queues, compared }
+        Self {
+            format,
+            threads,
+            machine,
+            rows: Vec::new(),
+            columns,
+            omitted: omitted.collect(),
+            has_queues,
+            has_comparison,
+        }
     }
 
-    pub(super) fn row(&self, group: &Group, device: &str, mode: SubmissionMode, tally: &Tally) -> Row {
-        let requests_per_s = tally.requests as f64 / tally.wall.max(f64::MIN_POSITIVE);
-        let spread = Spread::of(&tally.rounds);
+    pub(super) fn row(&self, group: &Group, device: &str, mode: SubmissionMode, measurement: &Measurement) -> Row {
+        let requests_per_s = measurement.requests as f64 / measurement.wall_s.max(f64::MIN_POSITIVE);
+        let spread = Spread::of(&measurement.rounds);
         Row {
             algorithm: group.algorithm.name(),
             operation: group.operation.name(),
@@ -199,60 +210,62 @@ impl Report {
             bytes: group.bytes,
             batch: mode.batch(),
             threads: self.threads,
-            requests: tally.requests,
-            wall_s: round(tally.wall, 6),
-            cpu_s: round(tally.cpu, 6),
+            requests: measurement.requests,
+            wall_s: round(measurement.wall_s, 6),
+            cpu_s: round(measurement.cpu_s, 6),
             mb_per_s: round(requests_per_s * group.bytes as f64 / 1e6, 3),
             requests_per_s: round(requests_per_s, 1),
-            p50_ns: tally.percentile(0.5),
-            p99_ns: tally.percentile(0.99),
-            rounds: tally.rounds.len(),
+            p50_ns: measurement.percentile(0.5),
+            p99_ns: measurement.percentile(0.99),
+            rounds: measurement.rounds.len(),
             spread: spread.map(|spread| round(spread.relative, 4)),
             outliers: spread.map(|spread| spread.outliers),
             machine: self.machine.clone(),
             // The peer always computes, even with a small share of the CPU.
-            computes: device == "openssl" || Round::compute(&tally.rounds),
+            is_computing: device == "openssl" || Round::is_computing(&measurement.rounds),
             over_openssl: None,
             queue_depth: if let SubmissionMode::Queue(depth) = mode { Some(depth) } else { None },
         }
     }
 
-    pub(super) fn begin(&self, output: &mut Output) -> Result<(), Failure> {
+    pub(super) fn write_header(&self, output: &mut Output) -> Result<(), Failure> {
         match self.format {
             Format::Json => Ok(()),
             Format::Csv => {
                 let names = "algorithm,operation,device,bytes,batch,threads,requests,wall_s,cpu_s,mb_per_s,requests_per_s,p50_ns,\
                              p99_ns,rounds,spread,outliers,cpu_model,cpu_level,gantry_version,date";
-                let ratio = if self.compared { ",over_openssl" } else { "" };
-                output.write(&format!("{names}{ratio}{}\n", if self.queues { ",queue_depth" } else { "" }))
+                let ratio = if self.has_comparison { ",over_openssl" } else { "" };
+                output.write(&format!("{names}{ratio}{}\n", if self.has_queues { ",queue_depth" } else { "" }))
             }
-            Format::Table => output.write(&self.line(|column| column.name.to_owned())),
+            Format::Table => output.write(&self.table_line(|column| column.name.to_owned())),
         }
     }
 
-    fn line(&self, cell: impl Fn(&Column) -> String) -> String {
+    fn table_line(&self, cell: impl Fn(&Column) -> String) -> String {
         let cells: Vec<String> = self.columns.iter().map(|(column, _)| cell(column)).collect();
         let widths: Vec<usize> = self.columns.iter().map(|(_, width)| *width).collect();
-        let is_number =
-            |name| COLUMNS.iter().position(|column| column.name == name).is_some_and(|place| place >= NUMBERS);
-        let right: Vec<usize> = (0..cells.len()).filter(|place| is_number(self.columns[*place].0.name)).collect();
-        line(&cells, &widths, &right)
+        let is_number = |name| {
+            COLUMNS.iter().position(|column| column.name == name).is_some_and(|index| index >= FIRST_NUMBER_COLUMN)
+        };
+        let right_aligned: Vec<usize> =
+            (0..cells.len()).filter(|index| is_number(self.columns[*index].0.name)).collect();
+        format_line(&cells, &widths, &right_aligned)
     }
 
     /// Adds a row, and compares it with the row of `openssl`, if there is one.
     pub(super) fn add(&mut self, mut row: Row, openssl: Option<&Row>, output: &mut Output) -> Result<(), Failure> {
-        row.over_openssl = openssl.map(|openssl| round(row.over(openssl), 4));
+        row.over_openssl = openssl.map(|openssl| round(row.relative_speed(openssl), 4));
         match self.format {
             Format::Json => {}
-            Format::Csv => output.write(&self.csv(&row))?,
-            Format::Table => output.write(&self.line(|column| (column.cell)(&row)))?,
+            Format::Csv => output.write(&self.csv_line(&row))?,
+            Format::Table => output.write(&self.table_line(|column| (column.cell)(&row)))?,
         }
         self.rows.push(row);
         Ok(())
     }
 
     /// Formats the fields that JSON has. A field is empty if JSON has `null` or no such field.
-    fn csv(&self, row: &Row) -> String {
+    fn csv_line(&self, row: &Row) -> String {
         let text = |number: Option<String>| number.unwrap_or_default();
         let mut fields = vec![
             row.algorithm.to_owned(),
@@ -271,26 +284,26 @@ impl Report {
             row.rounds.to_string(),
             text(row.spread.map(|spread| spread.to_string())),
             text(row.outliers.map(|outliers| outliers.to_string())),
-            quoted(&row.machine.cpu_model),
+            quote_csv(&row.machine.cpu_model),
             row.machine.cpu_level.clone(),
             row.machine.gantry_version.clone(),
             row.machine.date.clone(),
         ];
-        fields.extend(self.compared.then(|| text(row.over_openssl.map(|ratio| ratio.to_string()))));
-        fields.extend(self.queues.then(|| text(row.queue_depth.map(|depth| depth.to_string()))));
+        fields.extend(self.has_comparison.then(|| text(row.over_openssl.map(|ratio| ratio.to_string()))));
+        fields.extend(self.has_queues.then(|| text(row.queue_depth.map(|depth| depth.to_string()))));
         fields.join(",") + "\n"
     }
 
-    pub(super) fn end(self, output: &mut Output) -> Result<(Vec<Row>, Machine), Failure> {
+    pub(super) fn finish(self, output: &mut Output) -> Result<(Vec<Row>, Machine), Failure> {
         match self.format {
             Format::Json => output.json(&self.rows)?,
             Format::Csv => {}
             Format::Table => output.write(&self.footer())?,
         }
-        let computing = self.rows.iter().filter(|row| row.computes);
-        let losses: Vec<f64> = computing.map(|row| (1.0 - row.busy()).max(0.0)).collect();
+        let computing = self.rows.iter().filter(|row| row.is_computing);
+        let losses: Vec<f64> = computing.map(|row| (1.0 - row.cpu_share()).max(0.0)).collect();
         let mean = losses.iter().sum::<f64>() / losses.len().max(1) as f64;
-        if mean > STOLEN {
+        if mean > MAX_STOLEN_SHARE {
             print_message(&format!(
                 "other programs had {:.0} % of the CPU time meanwhile: MB/s and requests/s are too low by that share, CPU/REQ is not affected",
                 100.0 * mean
@@ -302,12 +315,12 @@ impl Report {
     fn footer(&self) -> String {
         let [cpu, gantry] = self.machine.lines();
         let threads = if self.threads == 1 { "1 thread".to_owned() } else { format!("{} threads", self.threads) };
-        format!("{}{threads} on {cpu}\n{gantry}\n", left_out(self.left_out.iter().copied()))
+        format!("{}{threads} on {cpu}\n{gantry}\n", omission_note(self.omitted.iter().copied()))
     }
 }
 
 /// Quotes a field of CSV (RFC 4180).
-fn quoted(text: &str) -> String {
+fn quote_csv(text: &str) -> String {
     let plain = !text.contains([',', '"', '\n', '\r']);
     if plain { text.to_owned() } else { format!("\"{}\"", text.replace('"', "\"\"")) }
 }
@@ -335,7 +348,7 @@ mod tests {
             spread: None,
             outliers: None,
             machine: Machine::example(),
-            computes: device != "card",
+            is_computing: device != "card",
             over_openssl: None,
             queue_depth: None,
         }
@@ -345,16 +358,16 @@ mod tests {
     fn cpu_time_of_other_programs_does_not_count() {
         // The device had half of a CPU, and the peer a whole one.
         let (device, openssl) = (row("software", 1000, 1.0, 0.5), row("openssl", 1000, 1.0, 1.0));
-        assert!((device.over(&openssl) - 2.0).abs() < 1e-9);
-        assert_eq!((busy(&device), busy(&openssl)), ("50 %".to_owned(), "100 %".to_owned()));
+        assert!((device.relative_speed(&openssl) - 2.0).abs() < 1e-9);
+        assert_eq!((cpu_cell(&device), cpu_cell(&openssl)), ("50 %".to_owned(), "100 %".to_owned()));
         // The thread of a device outside the CPU waits.
         let device = row("card", 3000, 1.0, 0.01);
-        assert!((device.over(&openssl) - 3.0).abs() < 1e-9);
+        assert!((device.relative_speed(&openssl) - 3.0).abs() < 1e-9);
     }
 
     #[test]
     fn fields_of_csv_may_hold_commas() {
-        assert_eq!(quoted("AMD EPYC"), "AMD EPYC");
-        assert_eq!(quoted("a, \"b\""), "\"a, \"\"b\"\"\"");
+        assert_eq!(quote_csv("AMD EPYC"), "AMD EPYC");
+        assert_eq!(quote_csv("a, \"b\""), "\"a, \"\"b\"\"\"");
     }
 }

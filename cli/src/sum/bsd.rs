@@ -2,11 +2,11 @@
 
 use std::borrow::Cow;
 
-use super::names::Id;
+use super::names::HashId;
 
 /// Returns the function of the tag at the beginning of a line, and the tag. RHash pads tags with blanks.
-pub(crate) fn tag(line: &[u8]) -> Option<(Id, &'static str)> {
-    let tags = Id::all().flat_map(|id| id.tags().iter().map(move |&tag| (id, tag)));
+pub(crate) fn leading_tag(line: &[u8]) -> Option<(HashId, &'static str)> {
+    let tags = HashId::all().flat_map(|id| id.tags().iter().map(move |&tag| (id, tag)));
     tags.into_iter().find(|(_, tag)| {
         let rest = line.strip_prefix(tag.as_bytes());
         rest.is_some_and(|rest| rest.trim_ascii_start().starts_with(b"("))
@@ -14,7 +14,7 @@ pub(crate) fn tag(line: &[u8]) -> Option<(Id, &'static str)> {
 }
 
 /// Returns a line with at most one blank after its tag, and without the colons of `openssl dgst -c` in its digest.
-pub(crate) fn plain<'a>(line: &'a [u8], tag: &str) -> Cow<'a, [u8]> {
+pub(crate) fn normalized<'a>(line: &'a [u8], tag: &str) -> Cow<'a, [u8]> {
     let begin = line.windows(tag.len()).position(|window| window == tag.as_bytes()).map_or(0, |at| at + tag.len());
     let open = begin + line[begin..].iter().take_while(|byte| byte.is_ascii_whitespace()).count();
     let Some(close) = line.iter().rposition(|&byte| byte == b')') else { return Cow::Borrowed(line) };
@@ -40,7 +40,7 @@ mod tests {
             ("MD5   ", "MD5   "),
             ("MD5", "MD5"),
         ] {
-            assert_eq!(plain(line.as_bytes(), "MD5"), expected.as_bytes(), "{line}");
+            assert_eq!(normalized(line.as_bytes(), "MD5"), expected.as_bytes(), "{line}");
         }
     }
 }

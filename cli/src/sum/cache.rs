@@ -1,7 +1,7 @@
 //! Digests of earlier runs for files that have not changed since: `--cache FILE`.
 //!
 //! A file counts as unchanged if the same absolute path has the same size, inode, and times of modification and change. Digests of a file
-//! that changed within [`RACY`] before it was read are not kept: a later change could leave the same times.
+//! that changed within [`RACY_NANOSECONDS`] before it was read are not kept: a later change could leave the same times.
 //!
 //! The cache is JSON lines: a header with the version, a line for each file, and the SHA-256 of the preceding lines. It is replaced
 //! atomically, from time to time and at the end. After an interrupted run, the next run reads only the files that are not in the cache.
@@ -21,7 +21,7 @@ use serde::Deserialize;
 use super::digest::Digest;
 use super::engine::{HashedFile, Pipeline, Sink, Stamp};
 use super::function::{Function, Functions};
-use super::names::Id;
+use super::names::HashId;
 use super::object::Object;
 use super::record;
 use crate::hashing::digest_of;
@@ -29,36 +29,36 @@ use crate::hex::{from_hex, hex};
 use crate::io::replace;
 
 /// Resolution of file times in nanoseconds: FAT counts in two seconds, and no file system is coarser.
-const RACY: i128 = 2_000_000_000;
+const RACY_NANOSECONDS: i128 = 2_000_000_000;
 const HEADER: &[u8] = b"{\"gantry_sum_cache\":1}\n";
 /// Most bytes of a cache.
-const MAX_CACHE: u64 = 4 << 30;
+const MAX_CACHE_BYTES: u64 = 4 << 30;
 /// Least time between two replacements during a run.
-const INTERVAL: Duration = Duration::from_mins(1);
+const MIN_SAVE_INTERVAL: Duration = Duration::from_mins(1);
 /// Least time between two replacements, as a multiple of the time that the last replacement took.
-const SPARE: u32 = 20;
+const MIN_SAVE_INTERVAL_FACTOR: u32 = 20;
 
 /// Known digests of files.
 pub(super) struct Cache {
     path: PathBuf,
     rows: HashMap<Vec<u8>, Row>,
-    changed: bool,
+    is_changed: bool,
     /// The earliest time of the next replacement.
-    due: Instant,
-    interval: Duration,
+    next_save: Instant,
+    save_interval: Duration,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Row {
-    state: State,
-    digests: Vec<(Id, Digest)>,
+    state: FileState,
+    digests: Vec<(HashId, Digest)>,
     /// True if this run looked the file up.
-    used: bool,
+    was_used: bool,
 }
 
 /// Metadata of a file. Times are nanoseconds since 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct State {
+struct FileState {
     size: u64,
     inode: u64,
     modified: i128,
@@ -67,7 +67,7 @@ struct State {
 
 /// The metadata in a line.
 #[derive(Deserialize)]
-struct Stated {
+struct StoredState {
     size: u64,
     inode: u64,
     modified: i64,
@@ -83,8 +83,8 @@ pub(super) fn feed<N, S: Sink<N>>(
     pipeline: &mut Pipeline<'_, N, S>,
 ) {
     match cache.and_then(|cache| cache.borrow_mut().look_up(&name, &functions)) {
-        Some(found) => pipeline.known(name, found, note),
-        None => pipeline.file(name, functions, note),
+        Some(found) => pipeline.feed_known(name, found, note),
+        None => pipeline.feed_file(name, functions, note),
     }
 }
 
@@ -94,8 +94,14 @@ impl Cache {
     /// # Errors
     /// Fails if the file exists, but cannot be read, or is not a cache and would be overwritten.
     pub(super) fn open(path: &OsStr) -> Result<(Self, Option<String>), String> {
-        let due = Instant::now() + INTERVAL;
-        let empty = || Self { path: path.into(), rows: HashMap::new(), changed: false, due, interval: INTERVAL };
+        let next_save = Instant::now() + MIN_SAVE_INTERVAL;
+        let empty = || Self {
+            path: path.into(),
+            rows: HashMap::new(),
+            is_changed: false,
+            next_save,
+            save_interval: MIN_SAVE_INTERVAL,
+        };
         let shown = Path::new(path).display();
         let bytes = match read(Path::new(path)) {
             Ok(bytes) => bytes,
@@ -108,15 +114,17 @@ impl Cache {
         match rows(&bytes) {
             Some(rows) => Ok((Self { rows, ..empty() }, None)),
             None if bytes.is_empty() => Ok((empty(), None)),
-            None => Ok((Self { changed: true, ..empty() }, Some(format!("{shown} is damaged, so every file is read")))),
+            None => {
+                Ok((Self { is_changed: true, ..empty() }, Some(format!("{shown} is damaged, so every file is read"))))
+            }
         }
     }
 
     fn look_up(&mut self, name: &OsStr, functions: &[Function]) -> Option<HashedFile> {
-        let row = self.rows.get_mut(&key(name)?)?;
-        row.used = true;
+        let row = self.rows.get_mut(&cache_key(name)?)?;
+        row.was_used = true;
         let stamp = fs::metadata(name).ok().filter(fs::Metadata::is_file).map(|data| Stamp::new(&data))?;
-        if row.state != State::of(&stamp) || !stamp.settled(RACY) {
+        if row.state != FileState::of(&stamp) || !stamp.was_unchanged_for(RACY_NANOSECONDS) {
             return None;
         }
         let digest =
@@ -128,17 +136,19 @@ impl Cache {
     /// Keeps the digests of a file, if it has not changed since it was opened.
     pub(super) fn insert(&mut self, name: &[u8], functions: &[Function], found: &HashedFile) {
         let name = OsStr::from_bytes(name);
-        let Some(key) = key(name).filter(|_| !found.cached && name != "-") else { return };
+        let Some(key) = cache_key(name).filter(|_| !found.cached && name != "-") else { return };
         let kept = |stamp: &Stamp| {
             let current = fs::metadata(name).map(|data| Stamp::new(&data));
-            stamp.settled(RACY) && stamp.size == found.bytes && current.is_ok_and(|current| current.agrees(stamp))
+            stamp.was_unchanged_for(RACY_NANOSECONDS)
+                && stamp.size == found.bytes
+                && current.is_ok_and(|current| current.is_same_state(stamp))
         };
         let Some(stamp) = found.stamp.filter(kept) else {
-            self.changed |= self.rows.remove(&key).is_some();
+            self.is_changed |= self.rows.remove(&key).is_some();
             return;
         };
-        let state = State::of(&stamp);
-        let mut digests: Vec<(Id, Digest)> =
+        let state = FileState::of(&stamp);
+        let mut digests: Vec<(HashId, Digest)> =
             functions.iter().map(|function| function.id).zip(found.digests.iter().copied()).collect();
         // Keep digests of other functions if the file is unchanged.
         let before = self.rows.get(&key).filter(|row| row.state == state);
@@ -147,26 +157,26 @@ impl Cache {
                 digests.push(*digest);
             }
         }
-        self.rows.insert(key, Row { state, digests, used: true });
-        self.changed = true;
+        self.rows.insert(key, Row { state, digests, was_used: true });
+        self.is_changed = true;
         let now = Instant::now();
-        if now >= self.due {
+        if now >= self.next_save {
             // Ignore a failure: the attempt at the end of the run reports it.
             let _ = self.save();
-            self.due = Instant::now() + self.interval.max(now.elapsed() * SPARE);
+            self.next_save = Instant::now() + self.save_interval.max(now.elapsed() * MIN_SAVE_INTERVAL_FACTOR);
         }
     }
 
     /// Replaces the file of the cache, if anything is new.
     pub(super) fn save(&mut self) -> io::Result<()> {
-        if !self.changed {
+        if !self.is_changed {
             return Ok(());
         }
         let exists = |path: &[u8]| fs::symlink_metadata(OsStr::from_bytes(path)).is_ok();
-        self.rows.retain(|path, row| row.used || exists(path));
+        self.rows.retain(|path, row| row.was_used || exists(path));
         let mut bytes = HEADER.to_vec();
         for (path, row) in &self.rows {
-            let mut object = record::Object::begin(&mut bytes);
+            let mut object = record::ObjectWriter::begin(&mut bytes);
             object.name("path", path);
             object.number("size", row.state.size);
             object.number("inode", row.state.inode);
@@ -179,7 +189,7 @@ impl Cache {
         let sum = hex(&digest_of(Algorithm::Sha256, &[&bytes]));
         bytes.extend(format!("{{\"sha256\":\"{sum}\"}}\n").into_bytes());
         replace(&self.path, 0o600, &bytes)?;
-        self.changed = false;
+        self.is_changed = false;
         Ok(())
     }
 }
@@ -190,7 +200,7 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
     if !data.is_file() {
         return Err(io::Error::other("not a regular file"));
     }
-    if data.len() > MAX_CACHE {
+    if data.len() > MAX_CACHE_BYTES {
         return Err(io::ErrorKind::FileTooLarge.into());
     }
     let mut bytes = Vec::new();
@@ -216,25 +226,25 @@ struct Trailer {
 
 fn row(line: &[u8]) -> Option<(Vec<u8>, Row)> {
     let object: Object<'_> = serde_json::from_slice(line).ok()?;
-    let Stated { size, inode, modified, changed } = serde_json::from_slice(line).ok()?;
-    let state = State { size, inode, modified: modified.into(), changed: changed.into() };
-    Some((object.name()?, Row { state, digests: object.digests.0, used: false }))
+    let StoredState { size, inode, modified, changed } = serde_json::from_slice(line).ok()?;
+    let state = FileState { size, inode, modified: modified.into(), changed: changed.into() };
+    Some((object.name()?, Row { state, digests: object.digests.0, was_used: false }))
 }
 
-impl State {
+impl FileState {
     fn of(stamp: &Stamp) -> Self {
         Self { size: stamp.size, inode: stamp.inode, modified: stamp.modified, changed: stamp.changed }
     }
 }
 
 /// Returns the absolute path of a file, because names may be relative to a working directory.
-fn key(name: &OsStr) -> Option<Vec<u8>> {
+fn cache_key(name: &OsStr) -> Option<Vec<u8>> {
     std::path::absolute(name).ok().map(|path| path.into_os_string().into_vec())
 }
 
 #[cfg(test)]
 mod tests {
-    use gantry_lab::memory::{many, taken};
+    use gantry_lab::memory::{concat_parts, measure};
 
     use super::*;
 
@@ -248,7 +258,7 @@ mod tests {
     fn digests_are_saved_during_a_run() {
         let path = std::env::temp_dir().join(format!("gantry-cache-{}", std::process::id()));
         let (mut during, _) = Cache::open(path.as_os_str()).unwrap();
-        (during.due, during.interval) = (Instant::now(), Duration::ZERO);
+        (during.next_save, during.save_interval) = (Instant::now(), Duration::ZERO);
         // A file that has not changed for long.
         let file = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
         let data = fs::metadata(file).unwrap();
@@ -271,14 +281,14 @@ mod tests {
         let objects = format!(",\"more\":[{}0]", r#"{"":0},"#.repeat(50_000));
         let md5 = format!("\"md5\":\"{}\"", "0".repeat(32));
         for (bomb, lines) in [
-            ("short lines", many(5000, |path| line(&path.to_string(), "", ""))),
-            ("lines with a digest", many(5000, |path| line(&path.to_string(), &md5, ""))),
+            ("short lines", concat_parts(5000, |path| line(&path.to_string(), "", ""))),
+            ("lines with a digest", concat_parts(5000, |path| line(&path.to_string(), &md5, ""))),
             ("objects", line("a", &md5, &objects)),
         ] {
             let bytes = cache(&lines);
-            let (is_valid, memory) = taken(|| rows(&bytes).is_some());
+            let (is_valid, memory) = measure(|| rows(&bytes).is_some());
             assert!(is_valid, "{bomb}");
-            assert!(memory.bytes <= 8 * bytes.len(), "{bomb}: {} bytes for {}", memory.bytes, bytes.len());
+            assert!(memory.peak_bytes <= 8 * bytes.len(), "{bomb}: {} bytes for {}", memory.peak_bytes, bytes.len());
         }
     }
 }

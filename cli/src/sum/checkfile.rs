@@ -47,25 +47,25 @@ pub(crate) fn parse_line<'a>(line: &'a [u8], format: &mut Format) -> Line<'a> {
     if line.first() == Some(&b'#') {
         return Line::Blank;
     }
-    let line = without_end(line);
+    let line = without_line_end(line);
     if line.is_empty() {
         return Line::Blank;
     }
-    match entry(line, format) {
+    match parse_entry(line, format) {
         Some((name, digest)) => Line::Entry { name, digest },
         None => Line::Improper,
     }
 }
 
 /// Strips the line end of Unix or Windows.
-pub(crate) fn without_end(line: &[u8]) -> &[u8] {
+pub(crate) fn without_line_end(line: &[u8]) -> &[u8] {
     let line = line.strip_suffix(b"\n").unwrap_or(line);
     line.strip_suffix(b"\r").unwrap_or(line)
 }
 
 type Entry<'a> = (Cow<'a, [u8]>, &'a [u8]);
 
-fn entry<'a>(line: &'a [u8], format: &mut Format) -> Option<Entry<'a>> {
+fn parse_entry<'a>(line: &'a [u8], format: &mut Format) -> Option<Entry<'a>> {
     let line = skip_blanks(line);
     let (escaped, line) = match line.strip_prefix(b"\\") {
         Some(rest) => (true, rest),
@@ -73,7 +73,7 @@ fn entry<'a>(line: &'a [u8], format: &mut Format) -> Option<Entry<'a>> {
     };
     if let Some(rest) = line.strip_prefix(format.tag.as_bytes()) {
         let rest = rest.strip_prefix(b" ").unwrap_or(rest);
-        return bsd(rest.strip_prefix(b"(")?, escaped, format);
+        return parse_bsd(rest.strip_prefix(b"(")?, escaped, format);
     }
     // A digest, a blank and at least one more character.
     if line.len() < format.digits + 2 {
@@ -101,13 +101,13 @@ fn entry<'a>(line: &'a [u8], format: &mut Format) -> Option<Entry<'a>> {
 }
 
 /// Parses `NAME) = DIGEST`; the name ends at the last parenthesis.
-fn bsd<'a>(line: &'a [u8], escaped: bool, format: &Format) -> Option<Entry<'a>> {
+fn parse_bsd<'a>(line: &'a [u8], escaped: bool, format: &Format) -> Option<Entry<'a>> {
     let close = line.iter().rposition(|&b| b == b')')?;
     let name = file_name(&line[..close], escaped)?;
     let digest = skip_blanks(skip_blanks(&line[close + 1..]).strip_prefix(b"=")?);
     let digest = until_nul(digest);
-    let whole = digest.len() == format.digits && digest.iter().all(u8::is_ascii_hexdigit);
-    whole.then_some((name, digest))
+    let is_digest = digest.len() == format.digits && digest.iter().all(u8::is_ascii_hexdigit);
+    is_digest.then_some((name, digest))
 }
 
 /// Returns the name as the operating system sees it: up to a NUL, and with escapes undone if the line has a leading backslash.

@@ -10,9 +10,9 @@ use indicatif::ProgressBar;
 use crate::io::sys;
 
 /// Most bytes that a pipe takes atomically (PIPE_BUF on Linux), so that lines of several processes do not mix.
-const PIPE_PIECE: usize = 4096;
+const PIPE_BUFFER_SIZE: usize = 4096;
 /// Bytes that are buffered for a regular file.
-const FILE_PIECE: usize = 64 << 10;
+const FILE_BUFFER_SIZE: usize = 64 << 10;
 
 /// Output of a tool, and its name for messages.
 ///
@@ -20,14 +20,14 @@ const FILE_PIECE: usize = 64 << 10;
 pub(super) struct Console {
     name: OsString,
     stdout: io::Result<File>,
-    piece: usize,
-    /// Buffered lines. The first `whole` bytes are complete lines.
+    buffer_size: usize,
+    /// Buffered lines. The first `complete_bytes` bytes are complete lines.
     lines: Vec<u8>,
-    whole: usize,
+    complete_bytes: usize,
     /// True if lines end with newlines, not with NUL. The C library's line buffering would write each of these lines at once.
-    by_line: bool,
+    ends_lines_with_newline: bool,
     /// The first write error.
-    failed: Option<io::Error>,
+    write_error: Option<io::Error>,
     /// A progress bar, which may be on the same terminal.
     bar: ProgressBar,
 }
@@ -39,11 +39,11 @@ impl Console {
         Self {
             name: name.to_owned(),
             stdout,
-            piece: if regular { FILE_PIECE } else { PIPE_PIECE },
+            buffer_size: if regular { FILE_BUFFER_SIZE } else { PIPE_BUFFER_SIZE },
             lines: Vec::new(),
-            whole: 0,
-            by_line: true,
-            failed: None,
+            complete_bytes: 0,
+            ends_lines_with_newline: true,
+            write_error: None,
             bar: ProgressBar::hidden(),
         }
     }
@@ -55,7 +55,7 @@ impl Console {
 
     /// Ends all further lines with NUL.
     pub(super) fn end_lines_with_nul(&mut self) {
-        self.by_line = false;
+        self.ends_lines_with_newline = false;
     }
 
     /// Returns the buffer for one line; [`Console::end_line`] completes it.
@@ -65,30 +65,30 @@ impl Console {
 
     /// Ends the line.
     pub(super) fn end_line(&mut self) {
-        self.lines.push(if self.by_line { b'\n' } else { 0 });
-        if self.lines.len() > self.piece && self.whole > 0 {
+        self.lines.push(if self.ends_lines_with_newline { b'\n' } else { 0 });
+        if self.lines.len() > self.buffer_size && self.complete_bytes > 0 {
             self.write_out();
         }
-        self.whole = self.lines.len();
+        self.complete_bytes = self.lines.len();
     }
 
     /// Writes the buffered lines.
     pub(super) fn flush(&mut self) {
-        if self.whole > 0 {
+        if self.complete_bytes > 0 {
             self.write_out();
         }
     }
 
     fn write_out(&mut self) {
-        if self.failed.is_none() {
+        if self.write_error.is_none() {
             let written = match &mut self.stdout {
-                Ok(file) => self.bar.suspend(|| file.write_all(&self.lines[..self.whole])),
+                Ok(file) => self.bar.suspend(|| file.write_all(&self.lines[..self.complete_bytes])),
                 Err(error) => Err(io::Error::new(error.kind(), error.to_string())),
             };
-            self.failed = written.err();
+            self.write_error = written.err();
         }
-        self.lines.drain(..self.whole);
-        self.whole = 0;
+        self.lines.drain(..self.complete_bytes);
+        self.complete_bytes = 0;
     }
 
     /// Prints text of several lines.
@@ -128,12 +128,12 @@ impl Console {
         self.flush();
         let closed = match std::mem::replace(&mut self.stdout, Err(io::ErrorKind::Other.into())) {
             Ok(file) => sys::close(file),
-            Err(error) if self.failed.is_some() => Err(error),
+            Err(error) if self.write_error.is_some() => Err(error),
             Err(_) => Ok(()),
         };
-        match (closed, self.failed.take()) {
+        match (closed, self.write_error.take()) {
             (Ok(()), None) => return true,
-            (Ok(()), Some(_)) if self.by_line => self.error(b"write error"),
+            (Ok(()), Some(_)) if self.ends_lines_with_newline => self.error(b"write error"),
             (Ok(()), Some(error)) | (Err(error), _) => self.io_error(b"write error", &error),
         }
         false

@@ -1,23 +1,23 @@
 //! A digest as a value of up to 64 bytes, without allocation.
 
-use super::names::{Id, MAX_DIGEST};
+use super::names::{HashId, MAX_DIGEST_SIZE};
 
 /// A digest of some algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Digest {
     /// Zero after `length`.
-    bytes: [u8; MAX_DIGEST],
+    bytes: [u8; MAX_DIGEST_SIZE],
     length: u8,
 }
 
 impl Digest {
     /// Creates a zero digest, to be overwritten.
     pub(crate) fn zero(length: usize) -> Self {
-        Self { bytes: [0; MAX_DIGEST], length: length as u8 }
+        Self { bytes: [0; MAX_DIGEST_SIZE], length: length as u8 }
     }
 
-    /// Takes over the bytes of a digest, at most [`MAX_DIGEST`].
-    pub(crate) fn new(bytes: &[u8]) -> Self {
+    /// Takes over the bytes of a digest, at most [`MAX_DIGEST_SIZE`].
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Self {
         let mut digest = Self::zero(bytes.len());
         digest.bytes_mut().copy_from_slice(bytes);
         digest
@@ -34,7 +34,7 @@ impl Digest {
     }
 
     /// Parses hexadecimal digits of either case; `None` unless they are a whole digest of this function.
-    pub(crate) fn of(id: Id, digits: &[u8]) -> Option<Self> {
+    pub(crate) fn parse(id: HashId, digits: &[u8]) -> Option<Self> {
         let whole = digits.len() == id.digits() && digits.iter().all(u8::is_ascii_hexdigit);
         whole.then(|| Self::from_hex(digits))
     }

@@ -9,7 +9,7 @@ use gantry_core::{Session, Stream};
 use gantry_digest::{Hasher, finish_many, update_many};
 
 use super::digest::Digest;
-use super::names::Id;
+use super::names::HashId;
 
 /// The functions of a file, in the order of the results. At least one.
 pub(super) type Functions = Arc<[Function]>;
@@ -17,7 +17,7 @@ pub(super) type Functions = Arc<[Function]>;
 /// A hash function, ready for use.
 #[derive(Clone)]
 pub(super) struct Function {
-    pub(super) id: Id,
+    pub(super) id: HashId,
     pub(super) implementation: Implementation,
 }
 
@@ -31,14 +31,14 @@ pub(super) enum Implementation {
     /// The crate `blake3`, which has lanes within one message.
     Blake3,
     /// A crate of RustCrypto, one message at a time: no device has this function.
-    Other(Begin),
+    RustCrypto(NewHasher),
 }
 
 /// Begins a message of a function of RustCrypto.
-type Begin = fn() -> Box<dyn DynDigest + Send>;
+type NewHasher = fn() -> Box<dyn DynDigest + Send>;
 
-/// The functions behind [`Implementation::Other`], which lists of other programs use.
-pub(super) const OTHERS: &[(&str, Begin)] = &[
+/// The functions behind [`Implementation::RustCrypto`], which lists of other programs use.
+pub(super) const RUSTCRYPTO_FUNCTIONS: &[(&str, NewHasher)] = &[
     ("sha512-224", || Box::new(sha2::Sha512_224::default())),
     ("blake2b-128", || Box::new(blake2::Blake2b::<U16>::default())),
     ("blake2b-160", || Box::new(blake2::Blake2b::<U20>::default())),
@@ -49,9 +49,9 @@ pub(super) const OTHERS: &[(&str, Begin)] = &[
 ];
 
 /// A message in progress.
-pub(super) enum Running {
+pub(super) enum RunningHash {
     /// A message of one piece, which is hashed at once.
-    Message,
+    OnePiece,
     Stream(Stream),
     LocalHash(LocalHash),
 }
@@ -60,23 +60,23 @@ pub(super) enum Running {
 pub(super) enum LocalHash {
     Blake2b512(Box<Hasher<'static>>),
     Blake3(Box<blake3::Hasher>),
-    Other(Box<dyn DynDigest + Send>),
+    RustCrypto(Box<dyn DynDigest + Send>),
 }
 
 impl Function {
     /// Returns a zero digest with the length of this function's digests.
-    pub(super) fn blank(&self) -> Digest {
+    pub(super) fn zero_digest(&self) -> Digest {
         Digest::zero(self.id.digits() / 2)
     }
 
     /// Hashes one message.
     pub(super) fn digest(&self, message: &[u8]) -> io::Result<Digest> {
-        let mut digest = self.blank();
+        let mut digest = self.zero_digest();
         match &self.implementation {
             Implementation::Session(session) => {
                 session.digest(message, digest.bytes_mut()).map_err(io::Error::other)?;
             }
-            Implementation::Blake2b512 | Implementation::Blake3 | Implementation::Other(_) => {
+            Implementation::Blake2b512 | Implementation::Blake3 | Implementation::RustCrypto(_) => {
                 let mut running = self.begin(1)?;
                 running.update(message)?;
                 running.finish(digest.bytes_mut())?;
@@ -86,41 +86,45 @@ impl Function {
     }
 
     /// Begins a message in pieces, one of `side_by_side` messages that are hashed in parallel.
-    pub(super) fn begin(&self, side_by_side: usize) -> io::Result<Running> {
+    pub(super) fn begin(&self, side_by_side: usize) -> io::Result<RunningHash> {
         Ok(match &self.implementation {
             Implementation::Session(session) => {
-                Running::Stream(session.stream(side_by_side).map_err(io::Error::other)?)
+                RunningHash::Stream(session.stream(side_by_side).map_err(io::Error::other)?)
             }
-            Implementation::Blake2b512 => {
-                Running::LocalHash(LocalHash::Blake2b512(Box::new(Hasher::new(gantry_digest::Algorithm::Blake2b512))))
-            }
-            Implementation::Blake3 => Running::LocalHash(LocalHash::Blake3(Box::default())),
-            Implementation::Other(begin) => Running::LocalHash(LocalHash::Other(begin())),
+            Implementation::Blake2b512 => RunningHash::LocalHash(LocalHash::Blake2b512(Box::new(Hasher::new(
+                gantry_digest::Algorithm::Blake2b512,
+            )))),
+            Implementation::Blake3 => RunningHash::LocalHash(LocalHash::Blake3(Box::default())),
+            Implementation::RustCrypto(begin) => RunningHash::LocalHash(LocalHash::RustCrypto(begin())),
         })
     }
 
     /// Begins a message of one piece.
-    pub(super) fn begin_message(&self) -> io::Result<Running> {
-        if matches!(self.implementation, Implementation::Session(_)) { Ok(Running::Message) } else { self.begin(1) }
+    pub(super) fn begin_one_piece(&self) -> io::Result<RunningHash> {
+        if matches!(self.implementation, Implementation::Session(_)) {
+            Ok(RunningHash::OnePiece)
+        } else {
+            self.begin(1)
+        }
     }
 }
 
-impl Running {
+impl RunningHash {
     /// Adds a piece.
     pub(super) fn update(&mut self, piece: &[u8]) -> io::Result<()> {
         match self {
-            Running::Message => Err(io::ErrorKind::InvalidInput.into()),
-            Running::Stream(stream) => stream.update(piece).map_err(io::Error::other),
-            Running::LocalHash(local) => LocalHash::update_all(vec![(local, piece)]),
+            RunningHash::OnePiece => Err(io::ErrorKind::InvalidInput.into()),
+            RunningHash::Stream(stream) => stream.update(piece).map_err(io::Error::other),
+            RunningHash::LocalHash(local) => LocalHash::update_all(vec![(local, piece)]),
         }
     }
 
     /// Finishes a message in pieces.
     pub(super) fn finish(&mut self, digest: &mut [u8]) -> io::Result<()> {
         match self {
-            Running::Message => Err(io::ErrorKind::InvalidInput.into()),
-            Running::Stream(stream) => stream.finish(digest).map_err(io::Error::other),
-            Running::LocalHash(local) => LocalHash::finish_all(vec![(local, digest)]),
+            RunningHash::OnePiece => Err(io::ErrorKind::InvalidInput.into()),
+            RunningHash::Stream(stream) => stream.finish(digest).map_err(io::Error::other),
+            RunningHash::LocalHash(local) => LocalHash::finish_all(vec![(local, digest)]),
         }
     }
 }
@@ -135,7 +139,7 @@ impl LocalHash {
                 LocalHash::Blake3(hasher) => {
                     hasher.update(piece);
                 }
-                LocalHash::Other(hasher) => hasher.update(piece),
+                LocalHash::RustCrypto(hasher) => hasher.update(piece),
             }
         }
         update_many(&mut lanes).map_err(io::Error::other)
@@ -151,7 +155,7 @@ impl LocalHash {
                     digests.push(digest);
                 }
                 LocalHash::Blake3(hasher) => digest.copy_from_slice(hasher.finalize().as_bytes()),
-                LocalHash::Other(hasher) => hasher.finalize_into_reset(digest).map_err(io::Error::other)?,
+                LocalHash::RustCrypto(hasher) => hasher.finalize_into_reset(digest).map_err(io::Error::other)?,
             }
         }
         let size = gantry_digest::Algorithm::Blake2b512.digest_size();

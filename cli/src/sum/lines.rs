@@ -5,10 +5,10 @@ use std::io::{self, BufRead, BufReader, Chain, Cursor, Read};
 
 /// Longest line, in bytes or in units of UTF-16. Names that a system can open are far shorter. Longer lines count as improper, so that a
 /// file without line ends does not fill the memory.
-const LONGEST_LINE: u64 = 1 << 20;
+const MAX_LINE_LENGTH: u64 = 1 << 20;
 
 /// Most bytes at the beginning of a file that decide its encoding.
-const HEAD: usize = 64 << 10;
+const HEAD_SIZE: usize = 64 << 10;
 
 /// The lines of a checksum file.
 pub(crate) struct Lines<R> {
@@ -30,7 +30,7 @@ pub(crate) enum Encoding {
 impl<R: Read> Lines<R> {
     /// Reads the beginning of a file, which shows the encoding unless `known` states it.
     pub(crate) fn new(mut source: R, known: Option<Encoding>) -> io::Result<Self> {
-        let mut head = vec![0; HEAD];
+        let mut head = vec![0; HEAD_SIZE];
         let mut length = 0;
         // A byte order mark has up to three bytes.
         while length < 3 {
@@ -46,12 +46,12 @@ impl<R: Read> Lines<R> {
             _ if let Some(known) = known => (0, known),
             [0xff, 0xfe, ..] => (2, Encoding::Utf16 { big_endian: false }),
             [0xfe, 0xff, ..] => (2, Encoding::Utf16 { big_endian: true }),
-            [0xef, 0xbb, 0xbf, rest @ ..] => (3, Encoding::Bytes(end(rest))),
-            all => (0, Encoding::Bytes(end(all))),
+            [0xef, 0xbb, 0xbf, rest @ ..] => (3, Encoding::Bytes(line_end(rest))),
+            all => (0, Encoding::Bytes(line_end(all))),
         };
         let mut head = Cursor::new(head);
         head.set_position(mark);
-        Ok(Self { reader: BufReader::with_capacity(HEAD, head.chain(source)), encoding })
+        Ok(Self { reader: BufReader::with_capacity(HEAD_SIZE, head.chain(source)), encoding })
     }
 
     /// Returns true if the next line has been read from the source, so that [`next`](Self::next) does not wait.
@@ -81,10 +81,10 @@ impl<R: Read> Lines<R> {
     }
 
     fn next_of_bytes(&mut self, end: u8, line: &mut Vec<u8>) -> io::Result<Option<bool>> {
-        if self.reader.by_ref().take(LONGEST_LINE).read_until(end, line)? == 0 {
+        if self.reader.by_ref().take(MAX_LINE_LENGTH).read_until(end, line)? == 0 {
             return Ok(None);
         }
-        let whole = (line.len() as u64) < LONGEST_LINE || line.last() == Some(&end);
+        let whole = (line.len() as u64) < MAX_LINE_LENGTH || line.last() == Some(&end);
         if !whole {
             self.reader.skip_until(end)?;
         }
@@ -101,7 +101,7 @@ impl<R: Read> Lines<R> {
             };
             let unit = if big_endian { [first, second] } else { [second, first] };
             let unit = u16::from_be_bytes(unit);
-            if (units.len() as u64) < LONGEST_LINE {
+            if (units.len() as u64) < MAX_LINE_LENGTH {
                 units.push(unit);
             } else {
                 whole = false;
@@ -129,7 +129,7 @@ impl<R: Read> Lines<R> {
 }
 
 /// Returns the byte that ends lines: NUL if the beginning of the list has a NUL. Names in such a list may contain newlines.
-fn end(head: &[u8]) -> u8 {
+fn line_end(head: &[u8]) -> u8 {
     if head.contains(&0) { 0 } else { b'\n' }
 }
 
@@ -199,9 +199,9 @@ mod tests {
 
     #[test]
     fn a_nul_after_the_first_lines_makes_its_line_improper() {
-        let long = "00  a\n".repeat(HEAD);
+        let long = "00  a\n".repeat(HEAD_SIZE);
         let all = lines(&[long.as_bytes(), b"11  b\0c\n22  d\n"].concat(), false);
-        assert_eq!(all[HEAD..], [None, Some("22  d\n".to_owned())]);
+        assert_eq!(all[HEAD_SIZE..], [None, Some("22  d\n".to_owned())]);
     }
 
     #[test]

@@ -48,11 +48,11 @@ impl Listed {
 
 /// Returns the absolute path, without `.` and `..`.
 pub(super) fn absolute(path: &Path) -> PathBuf {
-    normal(&std::path::absolute(path).unwrap_or_else(|_| path.to_owned()))
+    normalized(&std::path::absolute(path).unwrap_or_else(|_| path.to_owned()))
 }
 
 /// Returns the path without `.`, and without `..` after a name.
-pub(super) fn normal(path: &Path) -> PathBuf {
+pub(super) fn normalized(path: &Path) -> PathBuf {
     let mut normal = PathBuf::new();
     for component in path.components() {
         match component {

@@ -6,24 +6,24 @@ use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 
-use super::bag::{Bag, bag_of};
+use super::bag::{Bag, bag_of_manifest};
 use super::checkfile::{Format, Line, parse_line};
 use super::digest::Digest;
 use super::lines::{Encoding, Lines};
-use super::names::Id;
+use super::names::HashId;
 use super::object::{Recorded, Special};
-use super::reading::{Reading, marked};
-use super::recognise::{Learned, Recognised, Recogniser};
+use super::read_mode::{ReadMode, split_mark};
+use super::recognise::{LearnedFunction, Recognised, Recogniser};
 
 /// The way to parse lines.
 #[derive(Clone)]
 pub(super) enum ListParser {
     /// Like coreutils: lines of one function.
-    One(Format, Id),
+    One(Format, HashId),
     /// Lines of any format.
     Any {
         /// If not empty, only these functions count.
-        only: Vec<Id>,
+        only: Vec<HashId>,
         recogniser: Recogniser,
         /// The folder of a bag, to which names are relative.
         bag: Option<Vec<u8>>,
@@ -45,22 +45,22 @@ pub(super) enum ParsedLine {
 pub(super) struct Expected {
     pub(super) name: Vec<u8>,
     /// The digests, at least one, in the order of functions.
-    pub(super) digests: Vec<(Id, Digest)>,
+    pub(super) digests: Vec<(HashId, Digest)>,
     /// True if the function is certain: it is named, or it is the only function with digests of this length.
-    pub(super) stated: bool,
+    pub(super) is_certain: bool,
     /// Shared with the list's other lines. Receives their function once this file shows it.
-    pub(super) learned: Learned,
+    pub(super) learned_function: LearnedFunction,
     /// The size and time of the file, if the list has them.
     pub(super) recorded: Option<Recorded>,
-    pub(super) reading: Reading,
+    pub(super) read_mode: ReadMode,
 }
 
 impl ListParser {
-    pub(super) fn one(id: Id) -> Self {
+    pub(super) fn one(id: HashId) -> Self {
         Self::One(Format::new(id.tag(), id.digits()), id)
     }
 
-    pub(super) fn any(only: Vec<Id>, zero: bool) -> Self {
+    pub(super) fn any(only: Vec<HashId>, zero: bool) -> Self {
         let recogniser = Recogniser::new(b"", None, &only);
         Self::Any { only, recogniser, bag: None, zero }
     }
@@ -70,7 +70,7 @@ impl ListParser {
         let Self::Any { only, recogniser, bag, .. } = self else { return };
         let path = Path::new(list);
         let file = path.file_name().unwrap_or_default();
-        let found = bag_of(path);
+        let found = bag_of_manifest(path);
         *recogniser = Recogniser::new(file.as_bytes(), found.as_ref().map(Bag::escapes), only);
         *bag = found.map(|found| found.folder.into_os_string().into_vec());
         recogniser.below(path.parent().unwrap_or(Path::new("")).as_os_str().as_bytes());
@@ -84,9 +84,9 @@ impl ListParser {
                 Line::Improper => ParsedLine::Improper,
                 Line::Entry { name, digest } => {
                     let digests = vec![(*id, Digest::from_hex(digest))];
-                    let (stated, learned, recorded) = (true, Learned::default(), None);
-                    let (name, reading) = (name.into_owned(), Reading::Bytes);
-                    ParsedLine::File(Expected { name, digests, stated, learned, recorded, reading })
+                    let (is_certain, learned_function, recorded) = (true, LearnedFunction::default(), None);
+                    let (name, read_mode) = (name.into_owned(), ReadMode::Bytes);
+                    ParsedLine::File(Expected { name, digests, is_certain, learned_function, recorded, read_mode })
                 }
             },
             Self::Any { recogniser, bag, .. } => match recogniser.read(line) {
@@ -94,16 +94,16 @@ impl ListParser {
                 Recognised::Improper => ParsedLine::Improper,
                 Recognised::Special(name, special) => ParsedLine::Special(name, special),
                 Recognised::Entry(entry) => {
-                    let (name, reading) = match bag {
+                    let (name, read_mode) = match bag {
                         Some(folder) if !folder.is_empty() => {
-                            ([folder, &b"/"[..], &entry.name].concat(), Reading::Bytes)
+                            ([folder, &b"/"[..], &entry.name].concat(), ReadMode::Bytes)
                         }
-                        Some(_) => (entry.name.into_owned(), Reading::Bytes),
-                        None => marked(of_windows(entry.name.into_owned())),
+                        Some(_) => (entry.name.into_owned(), ReadMode::Bytes),
+                        None => split_mark(with_slashes(entry.name.into_owned())),
                     };
-                    let (learned, recorded) = (recogniser.learned(), entry.recorded);
-                    let (digests, stated) = (entry.digests, entry.stated);
-                    ParsedLine::File(Expected { name, digests, stated, learned, recorded, reading })
+                    let (learned_function, recorded) = (recogniser.learned_function(), entry.recorded);
+                    let (digests, is_certain) = (entry.digests, entry.is_certain);
+                    ParsedLine::File(Expected { name, digests, is_certain, learned_function, recorded, read_mode })
                 }
             },
         }
@@ -126,7 +126,7 @@ impl ListParser {
 }
 
 /// Replaces the separators `\` of Windows by `/`, if only the file with `/` exists.
-fn of_windows(name: Vec<u8>) -> Vec<u8> {
+fn with_slashes(name: Vec<u8>) -> Vec<u8> {
     let exists = |name: &[u8]| Path::new(OsStr::from_bytes(name)).symlink_metadata().is_ok();
     if !name.contains(&b'\\') || exists(&name) {
         return name;

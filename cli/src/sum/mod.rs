@@ -11,8 +11,8 @@
 //! | `checkfile.rs`, `bsd.rs`, `object.rs`, `bag_names.rs`, `recognise.rs` | formats of lines: coreutils, BSD, JSON, bags, any tool |
 //! | `lists.rs`, `check.rs` | lines of a file, and verdicts about them |
 //! | `audit/` | compares a folder with a manifest |
-//! | `bag.rs`, `bagging.rs` | the tags of BagIt bags; makes a bag |
-//! | `reading.rs` | files that are not read as whole files of bytes |
+//! | `bag.rs`, `make_bag.rs` | the tags of BagIt bags; makes a bag |
+//! | `read_mode.rs` | files that are not read as whole files of bytes |
 //! | `cache.rs` | digests of earlier runs |
 //! | `parts/` | the checksums of S3 |
 //! | `listed.rs` | the files that a list names |
@@ -20,7 +20,6 @@
 mod audit;
 mod bag;
 mod bag_names;
-mod bagging;
 mod bsd;
 mod cache;
 mod check;
@@ -32,6 +31,7 @@ mod function;
 mod lines;
 mod listed;
 mod lists;
+mod make_bag;
 mod names;
 mod object;
 mod open;
@@ -39,7 +39,7 @@ mod parts;
 mod printer;
 mod progress;
 mod quote;
-mod reading;
+mod read_mode;
 mod recognise;
 mod record;
 mod walk;
@@ -54,20 +54,20 @@ use gantry_runtime::rights;
 use indicatif::ProgressBar;
 
 use crate::args::Settings;
-use crate::args::sum::{Action, Front, Options, help, parse};
+use crate::args::sum::{Action, FrontEnd, Options, help, parse};
 use crate::hashing;
 use crate::io::sys;
 
 use cache::Cache;
-use check::{Feed, Verdicts};
+use check::{ListFeeder, Verdicts};
 use console::Console;
 use engine::{Engine, Pipeline, Sink};
 use function::Functions;
 use listed::Listed;
 use lists::ListParser;
-use names::Id;
+use names::HashId;
 use open::Opener;
-use printer::{Printer, Remark};
+use printer::{Printer, SkipReason};
 use walk::{WalkEntry, walk};
 
 /// The tools of coreutils and their algorithms.
@@ -82,10 +82,10 @@ pub(crate) const TOOLS: [(&str, Algorithm); 6] = [
 
 /// True if `argv0` names one of the tools of coreutils.
 pub(crate) fn is_tool(argv0: &OsStr) -> bool {
-    tool(argv0).is_some()
+    tool_algorithm(argv0).is_some()
 }
 
-fn tool(argv0: &OsStr) -> Option<Algorithm> {
+fn tool_algorithm(argv0: &OsStr) -> Option<Algorithm> {
     let name = std::path::Path::new(argv0).file_name()?;
     TOOLS.iter().find(|(tool, _)| name == *tool).map(|(_, algorithm)| *algorithm)
 }
@@ -94,31 +94,31 @@ fn tool(argv0: &OsStr) -> Option<Algorithm> {
 /// precede it.
 pub(crate) fn main(argv0: &OsStr, mut args: Vec<OsString>, settings: &Settings) -> ExitCode {
     sys::restore_sigpipe();
-    let (front, algorithm) = match tool(argv0) {
-        Some(algorithm) => (Front::Coreutils, algorithm),
+    let (front_end, algorithm) = match tool_algorithm(argv0) {
+        Some(algorithm) => (FrontEnd::Coreutils, algorithm),
         None => match args.first().and_then(|word| word.to_str()) {
-            Some("audit") => (Front::Audit, Algorithm::Sha256),
+            Some("audit") => (FrontEnd::Audit, Algorithm::Sha256),
             // RFC 8493, section 2.4.
-            Some("bag") => (Front::Bag, Algorithm::Sha512),
-            _ => (Front::Gantry, Algorithm::Sha256),
+            Some("bag") => (FrontEnd::Bag, Algorithm::Sha512),
+            _ => (FrontEnd::Gantry, Algorithm::Sha256),
         },
     };
     let mut name = argv0.to_owned();
-    if matches!(front, Front::Audit | Front::Bag) {
+    if matches!(front_end, FrontEnd::Audit | FrontEnd::Bag) {
         name.push(" ");
         name.push(args.remove(0));
     }
     let mut console = Console::new(&name);
-    let status = match parse(front, args, rights::variable("POSIXLY_CORRECT").is_some()) {
-        Ok(Action::Run(options)) => match begin(front, &options, algorithm, settings, &mut console) {
+    let status = match parse(front_end, args, rights::variable("POSIXLY_CORRECT").is_some()) {
+        Ok(Action::Run(options)) => match run(front_end, &options, algorithm, settings, &mut console) {
             Ok(status) => status,
             Err(message) => {
                 console.error(message.as_bytes());
-                front.failure_status()
+                front_end.failure_status()
             }
         },
         Ok(Action::Help) => {
-            console.text(&help::help(front, &name, algorithm));
+            console.text(&help::help(front_end, &name, algorithm));
             0
         }
         Ok(Action::Version) => {
@@ -127,15 +127,15 @@ pub(crate) fn main(argv0: &OsStr, mut args: Vec<OsString>, settings: &Settings) 
         }
         Err(message) => {
             console.usage_error(&message);
-            front.failure_status()
+            front_end.failure_status()
         }
     };
-    if console.finish() { ExitCode::from(status) } else { ExitCode::from(status.max(front.failure_status())) }
+    if console.finish() { ExitCode::from(status) } else { ExitCode::from(status.max(front_end.failure_status())) }
 }
 
 /// Runs the options, and returns the exit status.
-fn begin(
-    front: Front,
+fn run(
+    front_end: FrontEnd,
     options: &Options,
     algorithm: Algorithm,
     settings: &Settings,
@@ -145,7 +145,7 @@ fn begin(
         let threads = hashing::threads(settings).map_err(|failure| failure.to_string())?;
         return Ok(u8::from(!parts::run(options, threads, console)?));
     }
-    let named = open::named(options)?;
+    let named = open::named_functions(options)?;
     let cache = match &options.cache {
         None => None,
         Some(path) => {
@@ -157,22 +157,23 @@ fn begin(
         }
     };
     // Under the names of coreutils the function is known; otherwise functions are opened when a checksum file needs them.
-    let any = front != Front::Coreutils && options.check;
-    let default = if any { Vec::new() } else { vec![Id::of_name(algorithm.name()).ok_or("no digest")?] };
+    let accepts_any_format = front_end != FrontEnd::Coreutils && options.check;
+    let default =
+        if accepts_any_format { Vec::new() } else { vec![HashId::from_name(algorithm.name()).ok_or("no digest")?] };
     let ids = if named.is_empty() { default } else { named };
-    let mut opener = Opener::new(front, options, &ids, settings, console)?;
-    let parser = if any { ListParser::any(ids.clone(), options.zero) } else { ListParser::one(ids[0]) };
+    let mut opener = Opener::new(front_end, options, &ids, settings, console)?;
+    let parser = if accepts_any_format { ListParser::any(ids.clone(), options.zero) } else { ListParser::one(ids[0]) };
     let listed = options.unlisted.as_ref().map(|list| Listed::read(list)).transpose()?;
     let run = Run { options, cache: cache.as_ref(), listed };
-    let status = match front {
-        Front::Audit => audit::run(&run, parser, &mut opener, console)?,
-        Front::Bag => bagging::run(&run, &ids, &mut opener, console)?,
+    let status = match front_end {
+        FrontEnd::Audit => audit::run(&run, parser, &mut opener, console)?,
+        FrontEnd::Bag => make_bag::run(&run, &ids, &mut opener, console)?,
         _ if options.check => u8::from(!run.check(parser, &mut opener, console)),
         _ => u8::from(!run.print(&opener.functions(&ids)?, opener.threads, console)),
     };
     if sys::closed_stdin_was_read() {
         console.io_error(b"standard input", &io::Error::from_raw_os_error(libc::EBADF));
-        return Ok(status.max(front.failure_status()));
+        return Ok(status.max(front_end.failure_status()));
     }
     if let Some((mut cache, path)) = cache.map(RefCell::into_inner).zip(options.cache.as_ref())
         && let Err(error) = cache.save()
@@ -196,7 +197,7 @@ impl Run<'_> {
     /// Prints the digests of files. Returns true if all could be read.
     fn print(&self, functions: &Functions, threads: Option<usize>, console: &mut Console) -> bool {
         let options = self.options;
-        let bar = self.bar(|| progress::below(options));
+        let bar = self.bar(|| progress::total_bytes(options));
         if options.zero {
             console.end_lines_with_nul();
         }
@@ -204,24 +205,24 @@ impl Run<'_> {
         let files = if options.recursive { usize::MAX } else { options.operands.len() };
         let engine = Engine::new(Some(functions), files, threads, bar.clone());
         let functions = functions.clone();
-        let mut printer = Printer { options, functions, cache: self.cache, console, good: true };
+        let mut printer = Printer { options, functions, cache: self.cache, console, all_read: true };
         let functions = printer.functions.clone();
         engine.run(&mut printer, |pipeline| self.walk(&functions, pipeline));
         bar.finish_and_clear();
-        printer.good
+        printer.all_read
     }
 
-    fn walk<S: Sink<Remark>>(&self, functions: &Functions, pipeline: &mut Pipeline<'_, Remark, S>) {
+    fn walk<S: Sink<SkipReason>>(&self, functions: &Functions, pipeline: &mut Pipeline<'_, SkipReason, S>) {
         let is_listed = |name: &OsStr| self.listed.as_ref().is_some_and(|listed| listed.contains(name));
         walk(&self.options.operands, self.options, |step| match step {
             WalkEntry::File(name) if is_listed(&name) => {}
-            WalkEntry::File(name) => cache::feed(self.cache, name, functions.clone(), Remark::None, pipeline),
+            WalkEntry::File(name) => cache::feed(self.cache, name, functions.clone(), SkipReason::None, pipeline),
             WalkEntry::Special(name, special) if self.options.json && !is_listed(&name) => {
-                pipeline.note(Remark::Special(name, special));
+                pipeline.feed_note(SkipReason::Special(name, special));
             }
             WalkEntry::Special(..) => {}
-            WalkEntry::Skipped(name, what) => pipeline.note(Remark::Skipped(name, what)),
-            WalkEntry::Failed(name, error) => pipeline.note(Remark::Failed(name, error)),
+            WalkEntry::Skipped(name, what) => pipeline.feed_note(SkipReason::Skipped(name, what)),
+            WalkEntry::Failed(name, error) => pipeline.feed_note(SkipReason::Failed(name, error)),
         });
     }
 
@@ -245,10 +246,10 @@ impl Run<'_> {
         };
         let opener = RefCell::new(opener);
         let mut verdicts = Verdicts::new(options, strict, &opener, self.cache, console);
-        let mut feed = Feed { parser, opener: &opener, cache: self.cache };
-        engine.run(&mut verdicts, |pipeline| feed.all(&options.operands, pipeline));
+        let mut feeder = ListFeeder { parser, opener: &opener, cache: self.cache };
+        engine.run(&mut verdicts, |pipeline| feeder.feed_all(&options.operands, pipeline));
         bar.finish_and_clear();
-        verdicts.good()
+        verdicts.all_verified()
     }
 
     /// Returns the progress bar; calls `total` only if the bar is shown.

@@ -2,7 +2,7 @@
 
 /// A hash function, as its index in [`NAMES`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Id(u8);
+pub(crate) struct HashId(u8);
 
 /// Names and length of a hash function.
 struct Row {
@@ -11,13 +11,18 @@ struct Row {
     /// Names in BSD-style lines (`SHA256 (name) = digest`), case-insensitive. The first one is used for output.
     tags: &'static [&'static str],
     /// Other names for `-a`, in column headings of hashdeep, and in file names.
-    others: &'static [&'static str],
+    aliases: &'static [&'static str],
     /// Bytes of a digest.
-    bytes: u8,
+    digest_size: u8,
 }
 
-const fn row(name: &'static str, tags: &'static [&'static str], others: &'static [&'static str], bytes: u8) -> Row {
-    Row { name, tags, others, bytes }
+const fn row(
+    name: &'static str,
+    tags: &'static [&'static str],
+    aliases: &'static [&'static str],
+    digest_size: u8,
+) -> Row {
+    Row { name, tags, aliases, digest_size }
 }
 
 /// All hash functions. A line that names no function stands for the first function whose digests have the length of its digest.
@@ -55,20 +60,20 @@ const NAMES: &[Row] = &[
 ];
 
 /// Most bytes of a digest.
-pub(crate) const MAX_DIGEST: usize = 64;
+pub(crate) const MAX_DIGEST_SIZE: usize = 64;
 
-impl Id {
+impl HashId {
     pub(crate) fn all() -> impl Iterator<Item = Self> + Clone {
         (0..NAMES.len() as u8).map(Self)
     }
 
     /// Returns the function with this name, from `-a`, a column heading of hashdeep, or a part of a file name. Case does not matter.
-    pub(crate) fn of_name(name: &str) -> Option<Self> {
+    pub(crate) fn from_name(name: &str) -> Option<Self> {
         Self::all().find(|id| id.labels().any(|label| label.eq_ignore_ascii_case(name)))
     }
 
     /// Returns the function that the name of a checksum file contains, such as `SHA256SUMS`, `a.iso.sha256` or `manifest-sha512.txt`.
-    pub(crate) fn of_file(name: &[u8]) -> Option<Self> {
+    pub(crate) fn from_file_name(name: &[u8]) -> Option<Self> {
         let name = String::from_utf8_lossy(name).to_ascii_lowercase();
         // Returns the last end of a label that stands alone.
         let last_end = |label: &'static str| {
@@ -108,12 +113,12 @@ impl Id {
 
     /// Returns the number of hexadecimal digits of a digest.
     pub(crate) fn digits(self) -> usize {
-        2 * usize::from(self.row().bytes)
+        2 * usize::from(self.row().digest_size)
     }
 
     fn labels(self) -> impl Iterator<Item = &'static str> {
         let row = self.row();
-        std::iter::once(row.name).chain(row.others.iter().copied())
+        std::iter::once(row.name).chain(row.aliases.iter().copied())
     }
 
     fn row(self) -> &'static Row {
@@ -149,18 +154,18 @@ mod tests {
             ("sums", None),
             ("", None),
         ] {
-            assert_eq!(Id::of_file(file.as_bytes()).map(Id::name), name, "{file}");
+            assert_eq!(HashId::from_file_name(file.as_bytes()).map(HashId::name), name, "{file}");
         }
     }
 
     #[test]
     fn names_are_unambiguous() {
-        let tags = Id::all().flat_map(|id| id.tags().iter().map(move |tag| (tag.to_lowercase(), id)));
-        let labels = Id::all().flat_map(|id| id.labels().map(move |label| (label.to_lowercase(), id)));
-        let all: Vec<(String, Id)> = tags.chain(labels).collect();
+        let tags = HashId::all().flat_map(|id| id.tags().iter().map(move |tag| (tag.to_lowercase(), id)));
+        let labels = HashId::all().flat_map(|id| id.labels().map(move |label| (label.to_lowercase(), id)));
+        let all: Vec<(String, HashId)> = tags.chain(labels).collect();
         for (name, id) in &all {
             assert!(all.iter().all(|(other, of)| other != name || of == id), "{name}");
         }
-        assert!(Id::all().all(|id| id.digits() <= 2 * MAX_DIGEST));
+        assert!(HashId::all().all(|id| id.digits() <= 2 * MAX_DIGEST_SIZE));
     }
 }

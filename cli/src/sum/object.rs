@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Error, IgnoredAny, MapAccess, Visitor};
 
 use super::digest::Digest;
-use super::names::Id;
+use super::names::HashId;
 use crate::hex::from_hex;
 
 /// The object of a file, a symbolic link or a folder.
@@ -83,7 +83,7 @@ fn bytes(digits: Option<&Text<'_>>, text: Option<&Text<'_>>) -> Option<Vec<u8>> 
 
 /// Digests of known functions.
 #[derive(Default)]
-pub(crate) struct Digests(pub(crate) Vec<(Id, Digest)>);
+pub(crate) struct Digests(pub(crate) Vec<(HashId, Digest)>);
 
 impl<'de> Deserialize<'de> for Digests {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -103,12 +103,12 @@ impl<'de> Visitor<'de> for OfDigests {
     fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Digests, M::Error> {
         let mut digests = Vec::new();
         while let Some(name) = map.next_key::<Text<'_>>()? {
-            let Some(id) = Id::of_name(&name.0) else {
+            let Some(id) = HashId::from_name(&name.0) else {
                 map.next_value::<IgnoredAny>()?;
                 continue;
             };
             let digits = map.next_value::<Text<'_>>()?;
-            let digest = Digest::of(id, digits.0.as_bytes());
+            let digest = Digest::parse(id, digits.0.as_bytes());
             digests.push((id, digest.ok_or_else(|| M::Error::custom("not a digest of its function"))?));
         }
         Ok(Digests(digests))

@@ -11,12 +11,12 @@ use super::engine::{HashedFile, Sink};
 use super::function::Functions;
 use super::object::Special;
 use super::quote::quote;
-use super::record::Object;
+use super::record::ObjectWriter;
 use super::{needs_escape, write_name};
 use crate::args::sum::Options;
 
 /// The reason why an entry is not hashed.
-pub(super) enum Remark {
+pub(super) enum SkipReason {
     /// None: the file is hashed.
     None,
     /// A symbolic link or a folder.
@@ -32,11 +32,11 @@ pub(super) struct Printer<'c> {
     pub(super) cache: Option<&'c RefCell<Cache>>,
     pub(super) console: &'c mut Console,
     /// True if every file could be read.
-    pub(super) good: bool,
+    pub(super) all_read: bool,
 }
 
-impl Sink<Remark> for Printer<'_> {
-    fn file(&mut self, name: OsString, _: Remark, result: io::Result<HashedFile>) {
+impl Sink<SkipReason> for Printer<'_> {
+    fn on_file(&mut self, name: OsString, _: SkipReason, result: io::Result<HashedFile>) {
         match result {
             Ok(found) => {
                 if let Some(cache) = self.cache {
@@ -52,34 +52,34 @@ impl Sink<Remark> for Printer<'_> {
         }
     }
 
-    fn note(&mut self, remark: Remark) {
-        match remark {
-            Remark::None => {}
-            Remark::Special(name, special) => {
-                let mut object = Object::begin(self.console.line());
+    fn on_note(&mut self, reason: SkipReason) {
+        match reason {
+            SkipReason::None => {}
+            SkipReason::Special(name, special) => {
+                let mut object = ObjectWriter::begin(self.console.line());
                 object.name("path", name.as_bytes());
                 object.special(&special);
                 object.end();
                 self.console.end_line();
             }
-            Remark::Skipped(name, what) => {
+            SkipReason::Skipped(name, what) => {
                 self.console.error(&[&quote(name.as_bytes()), format!(": {what}, skipped").as_bytes()].concat());
             }
-            Remark::Failed(name, error) => self.failed(name.as_bytes(), &error),
+            SkipReason::Failed(name, error) => self.failed(name.as_bytes(), &error),
         }
     }
 
-    fn waiting(&mut self) {
+    fn on_wait(&mut self) {
         self.console.flush();
     }
 }
 
 impl Printer<'_> {
     fn failed(&mut self, name: &[u8], error: &io::Error) {
-        self.good = false;
+        self.all_read = false;
         self.console.io_error(&quote(name), error);
         if self.options.json {
-            let mut object = Object::begin(self.console.line());
+            let mut object = ObjectWriter::begin(self.console.line());
             object.name("path", name);
             object.error(error);
             object.end();
@@ -88,7 +88,7 @@ impl Printer<'_> {
     }
 
     fn object(&mut self, name: &[u8], found: &HashedFile) {
-        let mut object = Object::begin(self.console.line());
+        let mut object = ObjectWriter::begin(self.console.line());
         object.name("path", name);
         object.found(self.functions.iter().map(|function| function.id), found);
         object.end();

@@ -24,7 +24,7 @@ pub(super) fn bar(total: Option<u64>) -> ProgressBar {
 }
 
 /// Returns the bytes of the operands, including the contents of folders.
-pub(super) fn below(options: &Options) -> Option<u64> {
+pub(super) fn total_bytes(options: &Options) -> Option<u64> {
     let mut total = Some(0);
     walk(&options.operands, options, |step| {
         if let WalkEntry::File(name) = step {

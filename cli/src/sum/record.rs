@@ -15,14 +15,14 @@ use std::io::Write as _;
 use super::console::reason;
 use super::digest::Digest;
 use super::engine::HashedFile;
-use super::names::Id;
+use super::names::HashId;
 use super::object::{Recorded, Special};
 use crate::hex::hex;
 
 /// An object that is written to a line, member by member.
-pub(super) struct Object<'l>(&'l mut Vec<u8>);
+pub(super) struct ObjectWriter<'l>(&'l mut Vec<u8>);
 
-impl<'l> Object<'l> {
+impl<'l> ObjectWriter<'l> {
     pub(super) fn begin(line: &'l mut Vec<u8>) -> Self {
         line.push(b'{');
         Self(line)
@@ -52,7 +52,7 @@ impl<'l> Object<'l> {
     }
 
     /// Writes the results for a file: `size`, `mtime`, `digests`.
-    pub(super) fn found(&mut self, ids: impl Iterator<Item = Id>, found: &HashedFile) {
+    pub(super) fn found(&mut self, ids: impl Iterator<Item = HashId>, found: &HashedFile) {
         self.number("size", found.bytes);
         if let Some(stamp) = found.stamp {
             self.number("mtime", seconds(stamp.modified));
@@ -60,9 +60,9 @@ impl<'l> Object<'l> {
         self.digests("digests", ids.zip(found.digests.iter().copied()));
     }
 
-    pub(super) fn digests(&mut self, key: &str, digests: impl Iterator<Item = (Id, Digest)>) {
+    pub(super) fn digests(&mut self, key: &str, digests: impl Iterator<Item = (HashId, Digest)>) {
         self.key(key);
-        let mut object = Object::begin(self.0);
+        let mut object = ObjectWriter::begin(self.0);
         for (id, digest) in digests {
             let mut digits = Vec::new();
             digest.write_hex(&mut digits);
@@ -81,13 +81,13 @@ impl<'l> Object<'l> {
         self.special_as(["expected_type", "expected_target"], special);
     }
 
-    fn special_as(&mut self, [kind, place]: [&str; 2], special: &Special) {
+    fn special_as(&mut self, [type_key, target_key]: [&str; 2], special: &Special) {
         match special {
             Special::Link(target) => {
-                self.text(kind, "link");
-                self.name(place, target);
+                self.text(type_key, "link");
+                self.name(target_key, target);
             }
-            Special::Folder => self.text(kind, "folder"),
+            Special::Folder => self.text(type_key, "folder"),
         }
     }
 

@@ -33,7 +33,7 @@ pub(super) fn walk(operands: &[OsString], options: &Options, mut each: impl FnMu
     for operand in operands {
         let data = if options.recursive && operand != "-" { fs::metadata(operand).ok() } else { None };
         match data.filter(Metadata::is_dir) {
-            Some(data) => below(Path::new(operand), &data, options, &mut each),
+            Some(data) => walk_folder(Path::new(operand), &data, options, &mut each),
             // Pass on even missing files: opening them reports the reason.
             None => each(WalkEntry::File(operand.clone())),
         }
@@ -41,10 +41,10 @@ pub(super) fn walk(operands: &[OsString], options: &Options, mut each: impl FnMu
 }
 
 /// True if [`walk`] would reach a file below `root`, according to the names on its path.
-pub(super) fn wanted(root: &Path, path: &Path, options: &Options) -> bool {
+pub(super) fn is_selected(root: &Path, path: &Path, options: &Options) -> bool {
     let filter = Filter { root, options };
     let folders = path.ancestors().skip(1).take_while(|folder| *folder != root && !folder.as_os_str().is_empty());
-    filter.takes(path, false) && folders.into_iter().all(|folder| filter.takes(folder, true))
+    filter.accepts(path, false) && folders.into_iter().all(|folder| filter.accepts(folder, true))
 }
 
 /// A folder whose entries are being visited.
@@ -64,14 +64,14 @@ pub(super) fn identity(data: &Metadata) -> Identity {
 }
 
 /// Returns the file that standard output writes to, if any: a list of a folder must not contain itself.
-fn output() -> Option<Identity> {
+fn stdout_identity() -> Option<Identity> {
     let data = sys::stdout().and_then(|file| file.metadata()).ok()?;
     data.is_file().then(|| identity(&data))
 }
 
 /// Walks the files below one folder, without the file that standard output writes to.
-fn below(root: &Path, data: &Metadata, options: &Options, each: &mut impl FnMut(WalkEntry)) {
-    let (filter, output) = (Filter { root, options }, output());
+fn walk_folder(root: &Path, data: &Metadata, options: &Options, each: &mut impl FnMut(WalkEntry)) {
+    let (filter, output) = (Filter { root, options }, stdout_identity());
     let mut open: Vec<Folder> = Vec::new();
     let enter = |path: &Path, data: &Metadata, open: &mut Vec<Folder>, each: &mut dyn FnMut(WalkEntry)| {
         let identity = identity(data);
@@ -98,11 +98,11 @@ fn below(root: &Path, data: &Metadata, options: &Options, each: &mut impl FnMut(
             // The file was removed after its folder was read. A dangling link is reported if links are followed.
             Err(error) if error.kind() == io::ErrorKind::NotFound && fs::symlink_metadata(&path).is_err() => {}
             Err(error) => {
-                if filter.takes(&path, false) {
+                if filter.accepts(&path, false) {
                     each(WalkEntry::Failed(path.into(), error));
                 }
             }
-            Ok(data) if !filter.takes(&path, data.is_dir()) => {}
+            Ok(data) if !filter.accepts(&path, data.is_dir()) => {}
             Ok(other) if other.is_dir() && options.one_file_system && other.dev() != data.dev() => {}
             Ok(data) if data.is_dir() => enter(&path, &data, &mut open, each),
             Ok(data) if data.is_file() && Some(identity(&data)) == output => {}
@@ -154,7 +154,7 @@ struct Filter<'a> {
 
 impl Filter<'_> {
     /// True if a file is wanted, or a folder should be entered.
-    fn takes(&self, path: &Path, folder: bool) -> bool {
+    fn accepts(&self, path: &Path, folder: bool) -> bool {
         let options = self.options;
         let matches = |globs: &[OsString]| globs.iter().any(|glob| self.matches(glob, path));
         !matches(&options.exclude) && (folder || options.include.is_empty() || matches(&options.include))
@@ -174,7 +174,7 @@ impl Filter<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args::sum::{Action, Front, parse};
+    use crate::args::sum::{Action, FrontEnd, parse};
 
     #[test]
     fn memory_for_a_walk_is_bounded() {
@@ -182,14 +182,14 @@ mod tests {
         let folder = (0..15).fold(top.clone(), |folder, _| folder.join("f".repeat(200)));
         fs::create_dir_all(&folder).unwrap();
         (0..500).for_each(|file| fs::write(folder.join(file.to_string()), "").unwrap());
-        let Ok(Action::Run(options)) = parse(Front::Gantry, vec!["-r".into(), top.clone().into()], false) else {
+        let Ok(Action::Run(options)) = parse(FrontEnd::Gantry, vec!["-r".into(), top.clone().into()], false) else {
             panic!("options")
         };
         let mut count = 0;
         let walked =
             || walk(&options.operands, &options, |step| count += usize::from(matches!(step, WalkEntry::File(_))));
-        let ((), taken) = gantry_lab::memory::taken(walked);
+        let ((), taken) = gantry_lab::memory::measure(walked);
         fs::remove_dir_all(&top).unwrap();
-        assert!(count == 500 && taken.bytes < 256 << 10, "{count} files, {taken:?}");
+        assert!(count == 500 && taken.peak_bytes < 256 << 10, "{count} files, {taken:?}");
     }
 }

@@ -41,7 +41,7 @@ pub(super) fn between(before: &Report, now: &Report, seconds: f64) -> Vec<Guest>
             requests: number(guest, "requests"),
             requests_per_s: round(rate("requests"), 1),
             bytes_per_s: round(rate("bytes"), 0),
-            burst: (requests > 0).then(|| round(since("company") as f64 / requests as f64, 1)),
+            burst: (requests > 0).then(|| round(since("burst_sum") as f64 / requests as f64, 1)),
             refused: since("refused"),
             broken: since("broken"),
         }
@@ -51,13 +51,13 @@ pub(super) fn between(before: &Report, now: &Report, seconds: f64) -> Vec<Guest>
 
 #[cfg(test)]
 mod tests {
-    use super::super::columns::{GUESTS, text};
+    use super::super::columns::{GUESTS, render_table};
     use super::*;
 
     fn report(requests: u64, burst_sum: u64) -> Report {
         let json = format!(
             r#"{{"processes":[],"rows":[],"guests":[{{"name":"vm1","numbers":
-                {{"requests":{requests},"bytes":{},"company":{burst_sum},"sessions":2,"refused":1}}}}]}}"#,
+                {{"requests":{requests},"bytes":{},"burst_sum":{burst_sum},"sessions":2,"refused":1}}}}]}}"#,
             requests * 1000
         );
         Report::from_json(&json).unwrap()
@@ -67,7 +67,7 @@ mod tests {
     fn guests_have_rates_of_the_interval_and_sessions_of_its_end() {
         let guests = between(&report(100, 100), &report(300, 900), 2.0);
         assert_eq!(
-            text(GUESTS, &guests, None),
+            render_table(GUESTS, &guests, None),
             "GUEST  REQ/S  MB/S  BURST  SESSIONS  REFUSED  BROKEN\nvm1      100   0.1    4.0         2        0       0\n"
         );
         let first = between(&Report::default(), &report(300, 900), 2.0);

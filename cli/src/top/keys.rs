@@ -38,11 +38,11 @@ const SEQUENCES: [(&[u8], Key); 12] = [
 
 /// Bytes that may be the beginning of a key.
 #[derive(Default)]
-pub(super) struct Keys(Vec<u8>);
+pub(super) struct KeyParser(Vec<u8>);
 
-impl Keys {
+impl KeyParser {
     /// Adds bytes, and returns the complete keys.
-    pub(super) fn take(&mut self, bytes: &[u8]) -> Vec<Key> {
+    pub(super) fn parse(&mut self, bytes: &[u8]) -> Vec<Key> {
         self.0.extend_from_slice(bytes);
         let mut keys = Vec::new();
         let mut rest = &self.0[..];
@@ -54,12 +54,12 @@ impl Keys {
         keys
     }
 
-    pub(super) fn has_begun(&self) -> bool {
+    pub(super) fn has_partial_key(&self) -> bool {
         !self.0.is_empty()
     }
 
     /// Ends an incomplete key after a pause: a lone ESC is the Escape key, anything else is ignored.
-    pub(super) fn end(&mut self) -> Option<Key> {
+    pub(super) fn finish(&mut self) -> Option<Key> {
         (std::mem::take(&mut self.0) == [ESC]).then_some(Key::Escape)
     }
 }
@@ -105,29 +105,29 @@ mod tests {
             Key::Char('x'),
             Key::Char(' '),
         ];
-        assert_eq!(Keys::default().take(bytes), keys);
-        let mut pieces = Keys::default();
-        let one_by_one: Vec<Key> = bytes.iter().flat_map(|byte| pieces.take(&[*byte])).collect();
+        assert_eq!(KeyParser::default().parse(bytes), keys);
+        let mut pieces = KeyParser::default();
+        let one_by_one: Vec<Key> = bytes.iter().flat_map(|byte| pieces.parse(&[*byte])).collect();
         assert_eq!(one_by_one, keys);
-        assert!(!pieces.has_begun());
+        assert!(!pieces.has_partial_key());
     }
 
     #[test]
     fn escape_is_a_key_when_nothing_follows() {
-        let mut keys = Keys::default();
-        assert_eq!(keys.take(b"\x1b"), []);
-        assert!(keys.has_begun());
-        assert_eq!(keys.end(), Some(Key::Escape));
-        assert_eq!((keys.take(b"\x1b["), keys.end(), keys.has_begun()), (Vec::new(), None, false));
+        let mut keys = KeyParser::default();
+        assert_eq!(keys.parse(b"\x1b"), []);
+        assert!(keys.has_partial_key());
+        assert_eq!(keys.finish(), Some(Key::Escape));
+        assert_eq!((keys.parse(b"\x1b["), keys.finish(), keys.has_partial_key()), (Vec::new(), None, false));
     }
 
     #[test]
     fn no_bytes_are_kept_forever() {
-        let mut keys = Keys::default();
+        let mut keys = KeyParser::default();
         for byte in 0..=u8::MAX {
-            keys.take(&[ESC, b'[', byte]);
-            keys.end();
-            assert!(!keys.has_begun());
+            keys.parse(&[ESC, b'[', byte]);
+            keys.finish();
+            assert!(!keys.has_partial_key());
         }
     }
 }

@@ -11,12 +11,12 @@ mod view;
 use std::thread::sleep;
 use std::time::Duration;
 
-use gantry_runtime::stats::sees_all;
+use gantry_runtime::stats::can_see_all_pages;
 
 use crate::args::Top;
 use crate::output::{Failure, Output, print_message};
 use crate::terminal;
-use columns::{GUESTS, PROCESSES, WORK, text};
+use columns::{GUESTS, PROCESSES, WORK, render_table};
 use model::{Sample, Sampler};
 use state::State;
 
@@ -25,10 +25,10 @@ const OWN_PROCESSES_ONLY: &str = "only your own processes are shown; root sees t
 pub(crate) fn run(args: &Top, output: &mut Output) -> Result<(), Failure> {
     let mut sampler = Sampler::default();
     let first = take_sample(&mut sampler)?;
-    let note = if sees_all() { "" } else { OWN_PROCESSES_ONLY };
+    let note = if can_see_all_pages() { "" } else { OWN_PROCESSES_ONLY };
     if args.json {
         json(args, &mut sampler, output)
-    } else if args.once || !screen::is_there() {
+    } else if args.once || !screen::is_available() {
         if !note.is_empty() {
             print_message(note);
         }
@@ -63,8 +63,8 @@ fn table(sample: Sample, interval: f64, output: &mut Output) -> Result<(), Failu
     }
     let width = terminal::width().map(|width| u16::try_from(width).unwrap_or(u16::MAX));
     let state = State::new(sample, interval, "");
-    let processes = text(PROCESSES, state.processes(), width);
-    output.write(&format!("{processes}\n{}", text(WORK, &state.all().work, width)))?;
-    let guests = &state.all().guests;
-    if guests.is_empty() { Ok(()) } else { output.write(&format!("\n{}", text(GUESTS, guests, width))) }
+    let processes = render_table(PROCESSES, state.processes(), width);
+    output.write(&format!("{processes}\n{}", render_table(WORK, &state.totals().work, width)))?;
+    let guests = &state.totals().guests;
+    if guests.is_empty() { Ok(()) } else { output.write(&format!("\n{}", render_table(GUESTS, guests, width))) }
 }

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use gantry_core::stats::{Event, Histogram, Stage};
-use gantry_runtime::stats::{Report, Row, Site, Times, Watch};
+use gantry_runtime::stats::{Report, Row, Site, Times, Watcher};
 use serde::Serialize;
 
 use super::guests::{self, Guest};
@@ -17,7 +17,7 @@ use crate::units::{self, round};
 const HOST: &str = "host";
 
 /// Events that need attention, the most severe first.
-pub(super) const NOTABLE: [Event; 4] = [Event::Mismatched, Event::Quarantined, Event::Fault, Event::Full];
+pub(super) const NOTABLE_EVENTS: [Event; 4] = [Event::Mismatched, Event::Quarantined, Event::Fault, Event::Full];
 
 /// Activity of all processes in an interval.
 #[derive(Default, Serialize)]
@@ -27,7 +27,7 @@ pub(super) struct Sample {
     pub(super) processes: Vec<Process>,
     /// All processes in total.
     #[serde(flatten)]
-    pub(super) all: Summary,
+    pub(super) totals: Summary,
 }
 
 /// A process and its children by `fork`.
@@ -35,11 +35,11 @@ pub(super) struct Sample {
 pub(super) struct Process {
     /// Identity of its statistics page.
     #[serde(skip)]
-    pub(super) key: (u64, u64),
+    pub(super) page_id: (u64, u64),
     /// PID of the oldest process.
     pub(super) pid: u32,
     #[serde(rename = "processes")]
-    pub(super) family: usize,
+    pub(super) process_count: usize,
     pub(super) user: String,
     pub(super) program: String,
     #[serde(flatten)]
@@ -112,8 +112,8 @@ struct ActivityJson {
 
 #[derive(Default)]
 pub(super) struct Sampler {
-    watch: Watch,
-    last: Option<Instant>,
+    watch: Watcher,
+    last_sample: Option<Instant>,
     /// Cached names of users, which may come from a network service.
     users: BTreeMap<u32, String>,
 }
@@ -124,25 +124,25 @@ impl Sampler {
     /// # Errors
     /// Fails if `/proc` cannot be read.
     pub(super) fn take_sample(&mut self) -> std::io::Result<Sample> {
-        self.watch.look()?;
-        let last = self.last.replace(Instant::now());
+        self.watch.observe()?;
+        let last_sample = self.last_sample.replace(Instant::now());
         let mut processes = Vec::new();
         for watched in self.watch.running() {
             // A process that is new did all its work since the last sample.
             let nothing = Report::default();
-            let (before, start) = match (&watched.before, last) {
+            let (before, start) = match (&watched.before, last_sample) {
                 (Some((before, time)), _) => (before, *time),
-                (None, Some(last)) => (&nothing, last),
-                (None, None) => (&watched.now, watched.at),
+                (None, Some(last_sample)) => (&nothing, last_sample),
+                (None, None) => (&watched.now, watched.read_at),
             };
-            let seconds = watched.at.saturating_duration_since(start).as_secs_f64();
-            let uid = watched.live.uid;
+            let seconds = watched.read_at.saturating_duration_since(start).as_secs_f64();
+            let uid = watched.page.uid;
             processes.push(Process {
-                key: watched.live.identity,
-                pid: watched.live.pids.first().copied().unwrap_or(0),
-                family: watched.live.pids.len(),
+                page_id: watched.page.identity,
+                pid: watched.page.pids.first().copied().unwrap_or(0),
+                process_count: watched.page.pids.len(),
                 user: self.users.entry(uid).or_insert_with(|| units::user(uid)).clone(),
-                program: watched.live.program.clone(),
+                program: watched.page.program.clone(),
                 summary: Summary::between(before, &watched.now, seconds),
             });
         }
@@ -152,21 +152,21 @@ impl Sampler {
 
 impl Sample {
     pub(super) fn new(processes: Vec<Process>) -> Self {
-        let mut together: BTreeMap<Site<'_>, Work> = BTreeMap::new();
+        let mut by_site: BTreeMap<Site<'_>, Work> = BTreeMap::new();
         for work in processes.iter().flat_map(|process| &process.summary.work) {
-            match together.entry(work.site()) {
+            match by_site.entry(work.site()) {
                 Entry::Occupied(mut sum) => sum.get_mut().activity.add(&work.activity),
                 Entry::Vacant(place) => {
                     place.insert(work.clone());
                 }
             }
         }
-        let mut all = Summary::new(together.into_values().collect());
+        let mut totals = Summary::new(by_site.into_values().collect());
         let quarantined = processes.iter().flat_map(|process| &process.summary.quarantined);
-        all.quarantined = quarantined.collect::<BTreeSet<_>>().into_iter().cloned().collect();
-        all.guests = processes.iter().flat_map(|process| process.summary.guests.clone()).collect();
+        totals.quarantined = quarantined.collect::<BTreeSet<_>>().into_iter().cloned().collect();
+        totals.guests = processes.iter().flat_map(|process| process.summary.guests.clone()).collect();
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64());
-        Self { time: round(now, 3), processes, all }
+        Self { time: round(now, 3), processes, totals }
     }
 }
 
@@ -181,9 +181,9 @@ impl Summary {
             share: None,
             activity: Activity::between(before_by_site.get(&row.site()).copied(), row, seconds),
         });
-        let something = |work: &Work| work.activity.requests > 0 || !work.activity.events.is_empty();
+        let is_active = |work: &Work| work.activity.requests > 0 || !work.activity.events.is_empty();
         let guests = guests::between(before, now, seconds);
-        Self { quarantined: quarantined(now), guests, ..Self::new(work.filter(something).collect()) }
+        Self { quarantined: quarantined(now), guests, ..Self::new(work.filter(is_active).collect()) }
     }
 
     fn new(mut work: Vec<Work>) -> Self {
@@ -193,7 +193,7 @@ impl Summary {
             activity.add(&work.activity);
         }
         for work in &mut work {
-            work.share = ratio(work.activity.requests_per_s, activity.requests_per_s);
+            work.share = share_of(work.activity.requests_per_s, activity.requests_per_s);
             if work.device.as_deref() == Some(HOST) {
                 host += work.activity.requests_per_s;
             }
@@ -204,11 +204,11 @@ impl Summary {
             // Idle rows keep their order.
             by_rate.then(more.requests.cmp(&less.requests)).then_with(|| a.site().cmp(&b.site()))
         });
-        let host = ratio(host, activity.requests_per_s);
+        let host = share_of(host, activity.requests_per_s);
         Self { activity, host, devices: host.map(|host| 1.0 - host), quarantined: Vec::new(), work, guests: Vec::new() }
     }
 
-    /// Returns the most severe event that needs attention, as an index into [`NOTABLE`].
+    /// Returns the most severe event that needs attention, as an index into [`NOTABLE_EVENTS`].
     pub(super) fn worst_event(&self) -> Option<usize> {
         if self.quarantined.is_empty() { self.activity.worst_event() } else { Some(0) }
     }
@@ -221,7 +221,7 @@ impl Work {
 }
 
 /// Returns a share, if the whole is not 0.
-fn ratio(ratio: f64, whole: f64) -> Option<f64> {
+fn share_of(ratio: f64, whole: f64) -> Option<f64> {
     (whole > 0.0).then(|| ratio / whole)
 }
 
@@ -285,13 +285,13 @@ impl Activity {
     }
 
     /// Returns the count of an event.
-    pub(super) fn times(&self, event: Event) -> u64 {
+    pub(super) fn event_count(&self, event: Event) -> u64 {
         self.events.get(event.code()).copied().unwrap_or(0)
     }
 
-    /// Returns the most severe event, as an index into [`NOTABLE`].
+    /// Returns the most severe event, as an index into [`NOTABLE_EVENTS`].
     pub(super) fn worst_event(&self) -> Option<usize> {
-        NOTABLE.iter().position(|event| self.times(*event) > 0)
+        NOTABLE_EVENTS.iter().position(|event| self.event_count(*event) > 0)
     }
 }
 
@@ -341,9 +341,9 @@ pub(super) mod tests {
     /// Makes a process that did the work in `rows` within one second.
     pub(in crate::top) fn process(pid: u32, program: &str, rows: impl IntoIterator<Item = Row>) -> Process {
         Process {
-            key: (0, u64::from(pid)),
+            page_id: (0, u64::from(pid)),
             pid,
-            family: 1,
+            process_count: 1,
             user: "alice".to_owned(),
             program: program.to_owned(),
             summary: Summary::between(&Report::default(), &report(rows), 1.0),
@@ -395,11 +395,14 @@ pub(super) mod tests {
             process(pid, "server", [row(device, "sha256", 10, &[("fault", 1)]), row("host", "md5", 5, &[])])
         });
         let sample = Sample::new(many.collect());
-        let work: Vec<_> = (sample.all.work.iter())
+        let work: Vec<_> = (sample.totals.work.iter())
             .map(|work| (work.device.as_deref().unwrap(), work.activity.requests_per_s, work.activity.times.requests()))
             .collect();
         assert_eq!(work, [("host", 2500.0, 2500), ("lanes", 2500.0, 2500), ("software", 2500.0, 2500)]);
-        assert_eq!((sample.all.activity.requests_per_s, sample.all.activity.times(Event::Fault)), (7500.0, 500));
+        assert_eq!(
+            (sample.totals.activity.requests_per_s, sample.totals.activity.event_count(Event::Fault)),
+            (7500.0, 500)
+        );
     }
 
     #[test]

@@ -16,7 +16,7 @@ use ratatui::backend::CrosstermBackend;
 use ratatui::crossterm::execute;
 use ratatui::crossterm::terminal::{EnterAlternateScreen, enable_raw_mode};
 
-use super::keys::{Key, Keys};
+use super::keys::{Key, KeyParser};
 use super::model::Sampler;
 use super::state::{Action, State};
 use super::view;
@@ -29,10 +29,10 @@ const SIGNALS: [Signal; 6] =
     [Signal::SIGTERM, Signal::SIGHUP, Signal::SIGINT, Signal::SIGQUIT, Signal::SIGTSTP, Signal::SIGWINCH];
 
 /// Longest pause within the sequence of a key.
-const REST_OF_KEY: Duration = Duration::from_millis(50);
+const KEY_SEQUENCE_TIMEOUT: Duration = Duration::from_millis(50);
 
 /// True if there is a terminal to draw on.
-pub(super) fn is_there() -> bool {
+pub(super) fn is_available() -> bool {
     stdout().is_terminal() && rights::variable("TERM").is_some_and(|term| term != "dumb")
 }
 
@@ -40,7 +40,7 @@ pub(super) fn is_there() -> bool {
 pub(super) fn run(sampler: &mut Sampler, mut state: State) -> Result<(), Failure> {
     let failed = |error: io::Error| Failure::at("the terminal", &error);
     let mut screen = Screen::new().map_err(failed)?;
-    let end = screen.show(sampler, &mut state);
+    let end = screen.run(sampler, &mut state);
     drop(screen);
     match end.map_err(failed)? {
         ExitReason::Quit => Ok(()),
@@ -48,30 +48,30 @@ pub(super) fn run(sampler: &mut Sampler, mut state: State) -> Result<(), Failure
             // The parent process learns of the signal.
             interrupt::end_by(signal).map_err(|errno| failed(errno.into()))
         }
-        ExitReason::NoProcesses(error) => Err(Failure::at("/proc", &error)),
+        ExitReason::SamplingFailed(error) => Err(Failure::at("/proc", &error)),
     }
 }
 
 enum ExitReason {
     Quit,
     Signal(Signal),
-    NoProcesses(io::Error),
+    SamplingFailed(io::Error),
 }
 
 /// A terminal in raw mode, on its alternate screen. The order of the fields matters for drop.
 struct Screen {
     terminal: DefaultTerminal,
-    _restore: Restore,
+    _restore: RestoreOnDrop,
     /// The source of keys.
     keyboard: File,
-    keys: Keys,
+    keys: KeyParser,
     signals: SignalFd,
 }
 
 /// Restores the terminal on drop.
-struct Restore;
+struct RestoreOnDrop;
 
-impl Drop for Restore {
+impl Drop for RestoreOnDrop {
     fn drop(&mut self) {
         // Fails if the terminal is gone.
         let _ = ratatui::try_restore();
@@ -81,7 +81,7 @@ impl Drop for Restore {
 enum WakeReason {
     Keys(Vec<Key>),
     Signal(Signal),
-    Time,
+    Timeout,
 }
 
 impl Screen {
@@ -92,12 +92,12 @@ impl Screen {
         let signals = SignalFd::with_flags(&handled, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
         let keyboard =
             if stdin().is_terminal() { stdin().as_fd().try_clone_to_owned()?.into() } else { File::open("/dev/tty")? };
-        let restore = Restore;
+        let restore = RestoreOnDrop;
         let terminal = ratatui::try_init()?;
-        Ok(Self { terminal, _restore: restore, keyboard, keys: Keys::default(), signals })
+        Ok(Self { terminal, _restore: restore, keyboard, keys: KeyParser::default(), signals })
     }
 
-    fn show(&mut self, sampler: &mut Sampler, state: &mut State) -> io::Result<ExitReason> {
+    fn run(&mut self, sampler: &mut Sampler, state: &mut State) -> io::Result<ExitReason> {
         let mut last = Instant::now();
         // https://no-color.org
         let colours = rights::variable("NO_COLOR").is_none_or(|value| value.is_empty());
@@ -105,14 +105,14 @@ impl Screen {
             self.terminal.draw(|frame| view::draw(state, colours, frame.area(), frame.buffer_mut()))?;
             let left = state.interval().saturating_sub(last.elapsed());
             let mut is_due = false;
-            match self.wait((!state.paused).then_some(left))? {
-                WakeReason::Time => is_due = true,
+            match self.wait((!state.is_paused).then_some(left))? {
+                WakeReason::Timeout => is_due = true,
                 WakeReason::Signal(Signal::SIGWINCH) => {}
                 WakeReason::Signal(Signal::SIGTSTP) => self.stop()?,
                 WakeReason::Signal(signal) => return Ok(ExitReason::Signal(signal)),
                 WakeReason::Keys(keys) => {
                     for key in keys {
-                        match state.key(key) {
+                        match state.handle_key(key) {
                             Action::Nothing => {}
                             Action::TakeSample => is_due = true,
                             Action::Quit => return Ok(ExitReason::Quit),
@@ -126,8 +126,8 @@ impl Screen {
             if is_due {
                 last = Instant::now();
                 match sampler.take_sample() {
-                    Ok(sample) => state.show(sample),
-                    Err(error) => return Ok(ExitReason::NoProcesses(error)),
+                    Ok(sample) => state.set_sample(sample),
+                    Err(error) => return Ok(ExitReason::SamplingFailed(error)),
                 }
             }
         }
@@ -135,7 +135,7 @@ impl Screen {
 
     /// Waits for a key or a signal, at most for `time`.
     fn wait(&mut self, time: Option<Duration>) -> io::Result<WakeReason> {
-        let time = if self.keys.has_begun() { Some(REST_OF_KEY) } else { time };
+        let time = if self.keys.has_partial_key() { Some(KEY_SEQUENCE_TIMEOUT) } else { time };
         // Rounds up, so that the interval is over after the timeout.
         let timeout = time.map(|time| time + Duration::from_millis(1));
         let timeout = timeout.map_or(PollTimeout::NONE, |time| PollTimeout::try_from(time).unwrap_or(PollTimeout::MAX));
@@ -155,14 +155,14 @@ impl Screen {
             return match read(&self.keyboard, &mut bytes) {
                 // The terminal is gone.
                 Ok(0) | Err(Errno::EIO) => Ok(WakeReason::Signal(Signal::SIGHUP)),
-                Ok(count) => Ok(WakeReason::Keys(self.keys.take(&bytes[..count]))),
+                Ok(count) => Ok(WakeReason::Keys(self.keys.parse(&bytes[..count]))),
                 Err(errno) => Err(errno.into()),
             };
         }
-        if self.keys.has_begun() {
-            return Ok(WakeReason::Keys(self.keys.end().into_iter().collect()));
+        if self.keys.has_partial_key() {
+            return Ok(WakeReason::Keys(self.keys.finish().into_iter().collect()));
         }
-        Ok(WakeReason::Time)
+        Ok(WakeReason::Timeout)
     }
 
     /// Stops the program with the terminal restored, and continues on SIGCONT. If no shell could continue it, the kernel does not

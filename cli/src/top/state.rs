@@ -10,7 +10,7 @@ use super::model::{Process, Sample, Summary};
 const INTERVALS: [f64; 9] = [0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0];
 
 /// Help about keys. The keys for sorting are in the table of columns.
-pub(super) const KEYS: [(&str, &str); 8] = [
+pub(super) const KEY_HELP: [(&str, &str); 8] = [
     ("q Esc", "quit"),
     ("up down", "select a process"),
     ("Enter a", "show one process, or all"),
@@ -25,13 +25,13 @@ pub(super) struct State {
     sample: Sample,
     /// The index of the column that sorts processes, and true if the order is reversed.
     sort: (usize, bool),
-    /// The row of the selected process. `page` is the identity of its statistics page, which finds the process when rows move.
+    /// The row of the selected process. `selected_page` is the identity of its statistics page, which finds the process when rows move.
     selected: usize,
-    page: Option<(u64, u64)>,
+    selected_page: Option<(u64, u64)>,
     /// True if the lower table shows only the selected process.
     shows_selected: bool,
-    pub(super) paused: bool,
-    pub(super) help: bool,
+    pub(super) is_paused: bool,
+    pub(super) shows_help: bool,
     interval: f64,
     /// A message that is shown until a key is pressed.
     pub(super) note: &'static str,
@@ -51,24 +51,33 @@ pub(super) enum Action {
 impl State {
     pub(super) fn new(sample: Sample, interval: f64, note: &'static str) -> Self {
         let sort = PROCESSES.iter().position(|column| column.title == "REQ/S").unwrap_or(0);
-        let (sort, selected, page, shows_selected) = ((sort, false), 0, None, false);
-        let mut state =
-            Self { sample, sort, selected, page, shows_selected, paused: false, help: false, interval, note };
-        state.arrange();
+        let (sort, selected, selected_page, shows_selected) = ((sort, false), 0, None, false);
+        let mut state = Self {
+            sample,
+            sort,
+            selected,
+            selected_page,
+            shows_selected,
+            is_paused: false,
+            shows_help: false,
+            interval,
+            note,
+        };
+        state.sort_and_reselect();
         state
     }
 
-    pub(super) fn show(&mut self, sample: Sample) {
+    pub(super) fn set_sample(&mut self, sample: Sample) {
         self.sample = sample;
-        self.arrange();
+        self.sort_and_reselect();
     }
 
     pub(super) fn processes(&self) -> &[Process] {
         &self.sample.processes
     }
 
-    pub(super) fn all(&self) -> &Summary {
-        &self.sample.all
+    pub(super) fn totals(&self) -> &Summary {
+        &self.sample.totals
     }
 
     /// Returns the row of the selected process.
@@ -77,12 +86,12 @@ impl State {
     }
 
     /// Returns the process in the lower table; `None` if the table shows all processes in total.
-    pub(super) fn one(&self) -> Option<&Process> {
+    pub(super) fn shown_process(&self) -> Option<&Process> {
         self.sample.processes.get(self.selected).filter(|_| self.shows_selected)
     }
 
     /// Returns the index of the column that sorts processes.
-    pub(super) fn sort(&self) -> usize {
+    pub(super) fn sort_column(&self) -> usize {
         self.sort.0
     }
 
@@ -90,17 +99,17 @@ impl State {
         Duration::from_secs_f64(self.interval)
     }
 
-    pub(super) fn key(&mut self, key: Key) -> Action {
+    pub(super) fn handle_key(&mut self, key: Key) -> Action {
         self.note = "";
         match key {
             Key::Char('q') | Key::Escape => return Action::Quit,
             Key::Interrupt => return Action::Interrupt,
             Key::Stop => return Action::Stop,
             Key::Char(' ') => {
-                self.paused = !self.paused;
-                return if self.paused { Action::Nothing } else { Action::TakeSample };
+                self.is_paused = !self.is_paused;
+                return if self.is_paused { Action::Nothing } else { Action::TakeSample };
             }
-            Key::Char('?') => self.help = !self.help,
+            Key::Char('?') => self.shows_help = !self.shows_help,
             Key::Char('a') | Key::Enter => {
                 self.shows_selected = !self.shows_selected && !self.sample.processes.is_empty();
             }
@@ -123,17 +132,17 @@ impl State {
             Key::Home => self.select(0),
             Key::End => self.select(usize::MAX),
         }
-        self.arrange();
+        self.sort_and_reselect();
         Action::Nothing
     }
 
-    fn select(&mut self, place: usize) {
-        self.selected = place.min(self.sample.processes.len().saturating_sub(1));
-        self.page = self.sample.processes.get(self.selected).map(|process| process.key);
+    fn select(&mut self, index: usize) {
+        self.selected = index.min(self.sample.processes.len().saturating_sub(1));
+        self.selected_page = self.sample.processes.get(self.selected).map(|process| process.page_id);
     }
 
     /// Sorts, and finds the selected process again.
-    fn arrange(&mut self) {
+    fn sort_and_reselect(&mut self) {
         let (column, reversed) = self.sort;
         if let Some((_, order)) = PROCESSES[column].sort {
             self.sample.processes.sort_by(|a, b| {
@@ -141,9 +150,9 @@ impl State {
                 if reversed { order.reverse() } else { order }.then(a.pid.cmp(&b.pid))
             });
         }
-        let page = self.page;
-        if let Some(place) = self.sample.processes.iter().position(|process| Some(process.key) == page) {
-            self.selected = place;
+        let selected_page = self.selected_page;
+        if let Some(index) = self.sample.processes.iter().position(|process| Some(process.page_id) == selected_page) {
+            self.selected = index;
         } else {
             // The process has ended.
             self.shows_selected = false;
@@ -184,16 +193,16 @@ mod tests {
     fn the_busiest_is_first_and_keys_change_the_order() {
         let mut state = state(&[(1, 10), (2, 30), (3, 20)]);
         assert_eq!(pids(&state), [2, 3, 1]);
-        state.key(Key::Char('p'));
+        state.handle_key(Key::Char('p'));
         assert_eq!(pids(&state), [1, 2, 3]);
-        state.key(Key::Char('p'));
+        state.handle_key(Key::Char('p'));
         assert_eq!(pids(&state), [3, 2, 1]);
-        state.key(Key::Char('r'));
+        state.handle_key(Key::Char('r'));
         assert_eq!(pids(&state), [2, 3, 1]);
-        state.key(Key::Char('i'));
+        state.handle_key(Key::Char('i'));
         assert_eq!(pids(&state), [1, 3, 2]);
         for _ in 0..PROCESSES.len() {
-            state.key(Key::Left);
+            state.handle_key(Key::Left);
         }
         assert_eq!(pids(&state), [1, 3, 2], "once around");
     }
@@ -201,35 +210,35 @@ mod tests {
     #[test]
     fn the_selected_process_stays_selected() {
         let mut state = state(&[(1, 10), (2, 30), (3, 20)]);
-        state.key(Key::Down);
-        state.key(Key::Enter);
-        assert_eq!(state.one().unwrap().pid, 3);
-        state.show(sample(&[(1, 10), (2, 30), (3, 40)]));
-        assert_eq!((state.selected(), state.one().unwrap().pid), (0, 3));
+        state.handle_key(Key::Down);
+        state.handle_key(Key::Enter);
+        assert_eq!(state.shown_process().unwrap().pid, 3);
+        state.set_sample(sample(&[(1, 10), (2, 30), (3, 40)]));
+        assert_eq!((state.selected(), state.shown_process().unwrap().pid), (0, 3));
         // Process 3 ends.
-        state.show(sample(&[(1, 10), (2, 30)]));
-        assert!(state.one().is_none() && state.selected() == 0);
-        state.show(sample(&[]));
-        state.key(Key::Down);
-        state.key(Key::Char('a'));
-        assert!(state.one().is_none());
+        state.set_sample(sample(&[(1, 10), (2, 30)]));
+        assert!(state.shown_process().is_none() && state.selected() == 0);
+        state.set_sample(sample(&[]));
+        state.handle_key(Key::Down);
+        state.handle_key(Key::Char('a'));
+        assert!(state.shown_process().is_none());
     }
 
     #[test]
     fn selection_stops_at_both_ends() {
         let mut state = state(&[(1, 1), (2, 2)]);
-        for (key, place) in [(Key::Up, 0), (Key::PageDown, 1), (Key::Down, 1), (Key::Home, 0), (Key::End, 1)] {
-            state.key(key);
-            assert_eq!(state.selected(), place);
+        for (key, index) in [(Key::Up, 0), (Key::PageDown, 1), (Key::Down, 1), (Key::Home, 0), (Key::End, 1)] {
+            state.handle_key(key);
+            assert_eq!(state.selected(), index);
         }
     }
 
     #[test]
     fn pause_resume_and_quit_are_actions() {
         let mut state = state(&[]);
-        assert_eq!(state.key(Key::Char(' ')), Action::Nothing);
-        assert!(state.paused);
-        assert_eq!(state.key(Key::Char(' ')), Action::TakeSample);
+        assert_eq!(state.handle_key(Key::Char(' ')), Action::Nothing);
+        assert!(state.is_paused);
+        assert_eq!(state.handle_key(Key::Char(' ')), Action::TakeSample);
         for (key, ask) in [
             (Key::Char('q'), Action::Quit),
             (Key::Escape, Action::Quit),
@@ -237,7 +246,7 @@ mod tests {
             (Key::Stop, Action::Stop),
             (Key::Char('x'), Action::Nothing),
         ] {
-            assert_eq!(state.key(key), ask);
+            assert_eq!(state.handle_key(key), ask);
         }
     }
 
@@ -246,7 +255,7 @@ mod tests {
         let mut state = state(&[]);
         let mut press = |key, times| {
             for _ in 0..times {
-                state.key(Key::Char(key));
+                state.handle_key(Key::Char(key));
             }
             state.interval().as_millis()
         };

@@ -4,81 +4,82 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style};
 
-use super::columns::{Column, GAP, GUESTS, PROCESSES, WORK, fit, rate};
-use super::model::{Activity, NOTABLE, Process};
-use super::state::{KEYS, State};
+use super::columns::{COLUMN_GAP, Column, GUESTS, PROCESSES, WORK, fitting_columns, rate};
+use super::model::{Activity, NOTABLE_EVENTS, Process};
+use super::state::{KEY_HELP, State};
 
 /// Draws everything into `area`.
 pub(super) fn draw(state: &State, colours: bool, area: Rect, buffer: &mut Buffer) {
     let mut lines = Lines { area, next: 0, colours, buffer };
-    lines.put(&about(state), BOLD);
-    let summary = state.one().map_or(state.all(), |process| &process.summary);
+    lines.print(&header_line(state), BOLD);
+    let summary = state.shown_process().map_or(state.totals(), |process| &process.summary);
     // Each table gets the height that it needs. If the two tables do not fit, the lower one gets two fifths.
     let room = area.height.saturating_sub(2);
-    let upper = count(state.processes().len().max(1)).saturating_add(1);
+    let upper = to_u16(state.processes().len().max(1)).saturating_add(1);
     let guests = if summary.guests.is_empty() { 0 } else { summary.guests.len() + 1 };
-    let lower = count(if state.help { KEYS.len() + 4 } else { summary.work.len() + 3 + guests });
+    let lower = to_u16(if state.shows_help { KEY_HELP.len() + 4 } else { summary.work.len() + 3 + guests });
     let lower = lower.min((room * 2 / 5).max(room.saturating_sub(upper)));
-    processes(state, &mut lines, upper.min(room - lower));
-    lines.put("", Style::new());
-    if state.help {
-        help(&mut lines);
+    print_processes(state, &mut lines, upper.min(room - lower));
+    lines.print("", Style::new());
+    if state.shows_help {
+        print_help(&mut lines);
     } else {
-        let whose =
-            state.one().map_or_else(|| "total".to_owned(), |process| format!("{} ({})", process.program, process.pid));
-        lines.put(&whose, BOLD);
-        lines.titles(WORK, None);
+        let title = state
+            .shown_process()
+            .map_or_else(|| "total".to_owned(), |process| format!("{} ({})", process.program, process.pid));
+        lines.print(&title, BOLD);
+        lines.print_titles(WORK, None);
         for work in &summary.work {
-            lines.row(WORK, work, lines.style(work.activity.worst_event()));
+            lines.print_row(WORK, work, lines.style(work.activity.worst_event()));
         }
         if !summary.guests.is_empty() {
-            lines.titles(GUESTS, None);
+            lines.print_titles(GUESTS, None);
             for guest in &summary.guests {
-                lines.row(GUESTS, guest, Style::new());
+                lines.print_row(GUESTS, guest, Style::new());
             }
         }
     }
-    lines.last(if state.note.is_empty() { "q quit  ? keys" } else { state.note });
+    lines.print_last(if state.note.is_empty() { "q quit  ? keys" } else { state.note });
 }
 
 const BOLD: Style = Style::new().add_modifier(Modifier::BOLD);
 const TITLE: Style = Style::new().add_modifier(Modifier::UNDERLINED);
 
 /// Formats the first line.
-fn about(state: &State) -> String {
-    let Activity { requests_per_s, bytes_per_s, .. } = state.all().activity;
+fn header_line(state: &State) -> String {
+    let Activity { requests_per_s, bytes_per_s, .. } = state.totals().activity;
     let every = format!("every {} s", state.interval().as_secs_f64());
-    let pace = if state.paused { "paused" } else { &every };
+    let pace = if state.is_paused { "paused" } else { &every };
     format!(
         "gantry top: {} req/s, {} MB/s, by {}, {pace}",
         rate(requests_per_s),
         rate(bytes_per_s / 1e6),
-        PROCESSES[state.sort()].title,
+        PROCESSES[state.sort_column()].title,
     )
 }
 
 /// Draws the upper table in `height` lines, around the selected process.
-fn processes(state: &State, lines: &mut Lines<'_>, height: u16) {
+fn print_processes(state: &State, lines: &mut Lines<'_>, height: u16) {
     if state.processes().is_empty() {
-        return lines.put("No process uses Gantry now.", Style::new());
+        return lines.print("No process uses Gantry now.", Style::new());
     }
-    lines.titles(PROCESSES, Some(state.sort()));
+    lines.print_titles(PROCESSES, Some(state.sort_column()));
     let room = usize::from(height.saturating_sub(1));
     let first = (state.selected() + 1).saturating_sub(room);
-    for (place, process) in state.processes().iter().enumerate().skip(first).take(room) {
+    for (index, process) in state.processes().iter().enumerate().skip(first).take(room) {
         let style = lines.style(process.summary.worst_event());
-        let selected = if place == state.selected() { Modifier::REVERSED } else { Modifier::empty() };
-        lines.row(PROCESSES, process, style.add_modifier(selected));
+        let selected = if index == state.selected() { Modifier::REVERSED } else { Modifier::empty() };
+        lines.print_row(PROCESSES, process, style.add_modifier(selected));
     }
 }
 
-fn help(lines: &mut Lines<'_>) {
-    for (keys, what) in KEYS {
-        lines.put(&format!("{keys:<11}{what}"), Style::new());
+fn print_help(lines: &mut Lines<'_>) {
+    for (keys, what) in KEY_HELP {
+        lines.print(&format!("{keys:<11}{what}"), Style::new());
     }
     let sorts = |column: &Column<Process>| column.sort.map(|(key, _)| format!("{key} {}", column.title));
     for letters in PROCESSES.iter().filter_map(sorts).collect::<Vec<_>>().chunks(4) {
-        lines.put(&letters.join(", "), Style::new());
+        lines.print(&letters.join(", "), Style::new());
     }
 }
 
@@ -95,12 +96,12 @@ impl Lines<'_> {
     fn style(&self, worst_event: Option<usize>) -> Style {
         match worst_event.filter(|_| self.colours) {
             None => Style::new(),
-            Some(place) if place + 1 == NOTABLE.len() => Style::new().fg(Color::Yellow),
+            Some(index) if index + 1 == NOTABLE_EVENTS.len() => Style::new().fg(Color::Yellow),
             Some(_) => Style::new().fg(Color::Red),
         }
     }
 
-    fn put(&mut self, text: &str, style: Style) {
+    fn print(&mut self, text: &str, style: Style) {
         // The last line is reserved.
         if self.next + 1 < self.area.height {
             let y = self.area.y + self.next;
@@ -109,44 +110,49 @@ impl Lines<'_> {
         }
     }
 
-    fn last(&mut self, text: &str) {
+    fn print_last(&mut self, text: &str) {
         if let Some(last) = self.area.height.checked_sub(1) {
             self.buffer.set_stringn(self.area.x, self.area.y + last, text, self.area.width.into(), Style::new());
         }
     }
 
     /// Draws the titles of the columns, and marks the sorted one.
-    fn titles<T>(&mut self, columns: &'static [Column<T>], sort: Option<usize>) {
+    fn print_titles<T>(&mut self, columns: &'static [Column<T>], sort: Option<usize>) {
         let sorting = sort.map(|sort| columns[sort].title);
         let style = |column: &Column<T>| {
             if sorting == Some(column.title) { TITLE.add_modifier(Modifier::BOLD) } else { TITLE }
         };
-        self.cells(columns, |column| (column.title.to_owned(), style(column)), Style::new());
+        self.print_cells(columns, |column| (column.title.to_owned(), style(column)), Style::new());
     }
 
-    fn row<T>(&mut self, columns: &'static [Column<T>], of: &T, style: Style) {
-        self.cells(columns, |column| ((column.cell)(of), style), style);
+    fn print_row<T>(&mut self, columns: &'static [Column<T>], of: &T, style: Style) {
+        self.print_cells(columns, |column| ((column.cell)(of), style), style);
     }
 
-    fn cells<T>(&mut self, columns: &'static [Column<T>], cell: impl Fn(&Column<T>) -> (String, Style), line: Style) {
+    fn print_cells<T>(
+        &mut self,
+        columns: &'static [Column<T>],
+        cell: impl Fn(&Column<T>) -> (String, Style),
+        line: Style,
+    ) {
         if self.next + 1 >= self.area.height {
             return;
         }
         let y = self.area.y + self.next;
         self.buffer.set_style(Rect { y, height: 1, ..self.area }, line);
         let mut x = 0;
-        for (column, width) in fit(columns, self.area.width) {
+        for (column, width) in fitting_columns(columns, self.area.width) {
             let (text, style) = cell(column);
             let width = width.min(self.area.width.saturating_sub(x));
-            let indent = if column.right { width.saturating_sub(count(text.chars().count())) } else { 0 };
+            let indent = if column.right_aligned { width.saturating_sub(to_u16(text.chars().count())) } else { 0 };
             self.buffer.set_stringn(self.area.x + x + indent, y, text, (width - indent).into(), style);
-            x = (x + width + GAP).min(self.area.width);
+            x = (x + width + COLUMN_GAP).min(self.area.width);
         }
         self.next += 1;
     }
 }
 
-fn count(number: usize) -> u16 {
+fn to_u16(number: usize) -> u16 {
     u16::try_from(number).unwrap_or(u16::MAX)
 }
 
@@ -173,7 +179,7 @@ mod tests {
         (0..height).map(line).collect()
     }
 
-    fn some() -> State {
+    fn example_state() -> State {
         let rows = [row("lanes", "sha256", 1200, &[]), row("host", "aes-128-cbc-hmac-sha256", 400, &[])];
         let processes = vec![
             process(1730, "nginx", rows),
@@ -186,7 +192,7 @@ mod tests {
     #[test]
     fn forty_columns_are_readable() {
         assert_eq!(
-            lines(&some(), 40, 13),
+            lines(&example_state(), 40, 13),
             [
                 "gantry top: 3607 req/s, 3.6 MB/s, by REQ",
                 "    PID  PROGRAM                   REQ/S",
@@ -208,7 +214,7 @@ mod tests {
     #[test]
     fn eighty_columns_show_devices_rates_and_events() {
         assert_eq!(
-            lines(&some(), 80, 12),
+            lines(&example_state(), 80, 12),
             [
                 "gantry top: 3607 req/s, 3.6 MB/s, by REQ/S, every 1 s",
                 "    PID  PROGRAM           REQ/S     MB/S   HOST  DEVICES      P99  EVENTS",
@@ -229,7 +235,7 @@ mod tests {
     #[test]
     fn a_hundred_and_twenty_columns_show_everything() {
         assert_eq!(
-            lines(&some(), 120, 12),
+            lines(&example_state(), 120, 12),
             [
                 "gantry top: 3607 req/s, 3.6 MB/s, by REQ/S, every 1 s",
                 "    PID  PROCS  USER      PROGRAM                      REQ/S     MB/S   HOST  DEVICES      P99  EVENTS",
@@ -249,9 +255,9 @@ mod tests {
 
     #[test]
     fn one_process_is_shown_alone() {
-        let mut state = some();
-        state.key(Key::Down);
-        state.key(Key::Enter);
+        let mut state = example_state();
+        state.handle_key(Key::Down);
+        state.handle_key(Key::Enter);
         let lines = lines(&state, 80, 12);
         assert!(lines.contains(&"nginx (1730)".to_owned()), "{lines:#?}");
         assert!(!lines.iter().any(|line| line.contains("sha512")), "{lines:#?}");
@@ -259,12 +265,12 @@ mod tests {
 
     #[test]
     fn errors_are_red_full_rings_yellow_and_the_selection_reversed() {
-        let buffer = drawn(&some(), true, 80, 12);
+        let buffer = drawn(&example_state(), true, 80, 12);
         let colours = [2, 3, 4].map(|y| buffer[(79, y)].fg);
         assert_eq!(colours, [Color::Yellow, Color::Reset, Color::Red]);
         let reversed = [2, 3, 4].map(|y| buffer[(10, y)].modifier.contains(Modifier::REVERSED));
         assert_eq!(reversed, [true, false, false]);
-        let plain = drawn(&some(), false, 80, 12);
+        let plain = drawn(&example_state(), false, 80, 12);
         assert!(plain.content.iter().all(|cell| (cell.fg, cell.bg) == (Color::Reset, Color::Reset)));
         assert!(plain[(10, 2)].modifier.contains(Modifier::REVERSED));
     }
@@ -282,7 +288,7 @@ mod tests {
         let processes = (1..=500).map(|pid| process(pid, "server", [row("lanes", "sha256", pid.into(), &[])]));
         let mut state = State::new(Sample::new(processes.collect()), 1.0, "");
         for key in [Key::Home, Key::PageDown, Key::Down, Key::End, Key::Up] {
-            state.key(key);
+            state.handle_key(key);
             let pid = state.processes()[state.selected()].pid.to_string();
             for (width, height) in [(40, 12), (80, 24), (120, 50), (300, 600)] {
                 let lines = lines(&state, width, height);
@@ -293,14 +299,14 @@ mod tests {
 
     #[test]
     fn help_lists_the_keys_at_any_terminal_size() {
-        let mut state = some();
-        state.key(Key::Char('?'));
+        let mut state = example_state();
+        state.handle_key(Key::Char('?'));
         let lines = lines(&state, 80, 24);
         for word in ["quit", "pause", "sort", "p PID", "e EVENTS"] {
             assert!(lines.iter().any(|line| line.contains(word)), "{word}: {lines:#?}");
         }
         for help in [true, false] {
-            state.help = help;
+            state.shows_help = help;
             for (width, height) in (0..20).flat_map(|width| (0..20).map(move |height| (width, height))) {
                 drawn(&state, true, width, height);
             }

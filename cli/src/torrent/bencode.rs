@@ -18,14 +18,14 @@ impl fmt::Display for SyntaxError {
 }
 
 /// Most nested lists and dictionaries, which are folders of a torrent.
-const DEPTH: usize = 100;
+const MAX_DEPTH: usize = 100;
 
 /// Parses a file, which is one value. White space may follow it, as editors append it.
 pub(crate) fn read(bytes: &[u8]) -> Result<Value<'_>, SyntaxError> {
-    let mut reader = Reader { bytes, at: 0 };
-    match reader.pass(0) {
-        Some(()) if bytes[reader.at..].trim_ascii().is_empty() => Ok(Value(&bytes[..reader.at])),
-        _ => Err(SyntaxError(reader.at)),
+    let mut reader = Reader { bytes, offset: 0 };
+    match reader.skip_value(0) {
+        Some(()) if bytes[reader.offset..].trim_ascii().is_empty() => Ok(Value(&bytes[..reader.offset])),
+        _ => Err(SyntaxError(reader.offset)),
     }
 }
 
@@ -34,7 +34,7 @@ impl<'a> Value<'a> {
 
     /// Returns the value of a key, if this is a dictionary with that key.
     pub(crate) fn get(self, key: &str) -> Option<Value<'a>> {
-        let mut entries = self.inside(b'd')?;
+        let mut entries = self.contents(b'd')?;
         while let Some(found) = entries.key() {
             let value = entries.value();
             if found == key.as_bytes() {
@@ -46,8 +46,8 @@ impl<'a> Value<'a> {
 
     /// Returns the values of a list.
     pub(crate) fn list(self) -> Option<impl Iterator<Item = Value<'a>>> {
-        let mut values = self.inside(b'l')?;
-        Some(std::iter::from_fn(move || (!values.ends()).then(|| values.value())))
+        let mut values = self.contents(b'l')?;
+        Some(std::iter::from_fn(move || (!values.skip_end()).then(|| values.value())))
     }
 
     pub(crate) fn bytes(self) -> Option<&'a [u8]> {
@@ -60,70 +60,70 @@ impl<'a> Value<'a> {
 
     /// Returns a reader for nested values, which visits each value once.
     pub(crate) fn reader(self) -> Reader<'a> {
-        Reader { bytes: self.0, at: 0 }
+        Reader { bytes: self.0, offset: 0 }
     }
 
-    fn inside(self, kind: u8) -> Option<Reader<'a>> {
+    fn contents(self, kind: u8) -> Option<Reader<'a>> {
         let mut reader = self.reader();
-        reader.enters(kind).then_some(reader)
+        reader.enter(kind).then_some(reader)
     }
 }
 
-/// A position in the bytes. All methods except `pass` expect bytes that `pass` has checked.
+/// A position in the bytes. All methods except `skip_value` expect bytes that `skip_value` has checked.
 #[derive(Clone)]
 pub(crate) struct Reader<'a> {
     bytes: &'a [u8],
-    at: usize,
+    offset: usize,
 }
 
 impl<'a> Reader<'a> {
     /// Enters a dictionary, if there is one at this position.
-    pub(crate) fn enters_dictionary(&mut self) -> bool {
-        self.enters(b'd')
+    pub(crate) fn enter_dictionary(&mut self) -> bool {
+        self.enter(b'd')
     }
 
     /// Returns the next key of a dictionary, or `None` after skipping its end.
     pub(crate) fn key(&mut self) -> Option<&'a [u8]> {
-        if self.ends() { None } else { self.string() }
+        if self.skip_end() { None } else { self.string() }
     }
 
     /// Returns the value at this position, and skips it.
     pub(crate) fn value(&mut self) -> Value<'a> {
-        let begin = self.at;
+        let begin = self.offset;
         // The bytes were checked by `read`.
-        let passed = self.pass(0);
-        debug_assert!(passed.is_some(), "checked bytes");
-        Value(&self.bytes[begin..self.at])
+        let skipped = self.skip_value(0);
+        debug_assert!(skipped.is_some(), "checked bytes");
+        Value(&self.bytes[begin..self.offset])
     }
 
-    fn enters(&mut self, kind: u8) -> bool {
-        let enters = self.bytes.get(self.at) == Some(&kind);
-        self.at += usize::from(enters);
-        enters
+    fn enter(&mut self, kind: u8) -> bool {
+        let is_there = self.bytes.get(self.offset) == Some(&kind);
+        self.offset += usize::from(is_there);
+        is_there
     }
 
     /// Checks and skips the value at this position; `None` if it is not bencoded.
-    fn pass(&mut self, depth: usize) -> Option<()> {
-        if depth > DEPTH {
+    fn skip_value(&mut self, depth: usize) -> Option<()> {
+        if depth > MAX_DEPTH {
             return None;
         }
-        match self.bytes.get(self.at)? {
+        match self.bytes.get(self.offset)? {
             b'i' => {
-                self.at += 1;
-                integer(self.until(b'e')?).map(|_| ())
+                self.offset += 1;
+                integer(self.take_until(b'e')?).map(|_| ())
             }
             b'l' => {
-                self.at += 1;
-                while !self.ends() {
-                    self.pass(depth + 1)?;
+                self.offset += 1;
+                while !self.skip_end() {
+                    self.skip_value(depth + 1)?;
                 }
                 Some(())
             }
             b'd' => {
-                self.at += 1;
-                while !self.ends() {
+                self.offset += 1;
+                while !self.skip_end() {
                     self.string()?;
-                    self.pass(depth + 1)?;
+                    self.skip_value(depth + 1)?;
                 }
                 Some(())
             }
@@ -132,23 +132,23 @@ impl<'a> Reader<'a> {
     }
 
     fn string(&mut self) -> Option<&'a [u8]> {
-        let length = usize::try_from(integer(self.until(b':')?)?).ok()?;
-        let bytes = self.bytes[self.at..].get(..length)?;
-        self.at += length;
+        let length = usize::try_from(integer(self.take_until(b':')?)?).ok()?;
+        let bytes = self.bytes[self.offset..].get(..length)?;
+        self.offset += length;
         Some(bytes)
     }
 
     /// Returns the digits up to a byte, and skips that byte.
-    fn until(&mut self, end: u8) -> Option<&'a [u8]> {
-        let rest = &self.bytes[self.at..];
+    fn take_until(&mut self, end: u8) -> Option<&'a [u8]> {
+        let rest = &self.bytes[self.offset..];
         let length = rest.iter().take(22).position(|byte| *byte == end)?;
-        self.at += length + 1;
+        self.offset += length + 1;
         Some(&rest[..length])
     }
 
     /// Returns true and skips the end, if a list or dictionary ends here.
-    fn ends(&mut self) -> bool {
-        self.enters(b'e')
+    fn skip_end(&mut self) -> bool {
+        self.enter(b'e')
     }
 }
 
@@ -156,12 +156,12 @@ impl<'a> Reader<'a> {
 fn integer(digits: &[u8]) -> Option<i64> {
     let text = std::str::from_utf8(digits).ok()?;
     let unsigned = text.strip_prefix('-').unwrap_or(text);
-    let is_written_so = match unsigned.as_bytes() {
+    let is_canonical = match unsigned.as_bytes() {
         [b'0'] => unsigned.len() == text.len(),
         [b'1'..=b'9', ..] => true,
         _ => false,
     };
-    if is_written_so { text.parse().ok() } else { None }
+    if is_canonical { text.parse().ok() } else { None }
 }
 
 #[cfg(test)]
@@ -182,11 +182,11 @@ mod tests {
     #[test]
     fn nested_values_are_visited_once() {
         let mut reader = read(b"d1:ad1:bi1ee1:ci2ee").unwrap().reader();
-        assert!(reader.enters_dictionary());
+        assert!(reader.enter_dictionary());
         assert_eq!(reader.key(), Some(&b"a"[..]));
-        assert!(reader.enters_dictionary());
+        assert!(reader.enter_dictionary());
         assert_eq!((reader.key(), reader.value().number(), reader.key()), (Some(&b"b"[..]), Some(1), None));
-        assert!(reader.key() == Some(b"c") && !reader.clone().enters_dictionary());
+        assert!(reader.key() == Some(b"c") && !reader.clone().enter_dictionary());
         assert_eq!((reader.value().number(), reader.key()), (Some(2), None));
     }
 

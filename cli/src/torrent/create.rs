@@ -9,13 +9,13 @@ use super::content::{ContentFile, list, utf8};
 use super::entry::{Dictionary, Entry, dictionary, text};
 use super::joined::Joined;
 use super::merkle;
-use super::metainfo::BLOCK;
+use super::metainfo::BLOCK_SIZE;
 use crate::args::{TorrentCreate, TorrentVersion};
 use crate::hashing::digest_of;
 use crate::hashing::pieces::digests;
 use crate::hashing::source::Source;
 use crate::hex::hex;
-use crate::io::{PUBLIC, write_new};
+use crate::io::{PUBLIC_MODE, write_new};
 use crate::output::{Failure, Output};
 
 pub(super) fn run(args: &TorrentCreate, threads: usize, output: &mut Output) -> Result<(), Failure> {
@@ -30,10 +30,10 @@ pub(super) fn run(args: &TorrentCreate, threads: usize, output: &mut Output) -> 
     let files = list(&path)?;
     let (has_v1, has_v2) = (args.format != TorrentVersion::V2, args.format != TorrentVersion::V1);
     let length = check(&files, &name, &path, has_v2)?;
-    let piece = args.piece_size.map_or_else(|| piece_size(length), |size| size as u64);
-    let new = New { files: &files, piece, threads, is_hybrid: has_v1 && has_v2 };
+    let piece_size = args.piece_size.map_or_else(|| default_piece_size(length), |size| size as u64);
+    let new = NewTorrent { files: &files, piece_size, threads, is_hybrid: has_v1 && has_v2 };
 
-    let mut info = dictionary([("name", text(&name)), ("piece length", Entry::Number(piece))]);
+    let mut info = dictionary([("name", text(&name)), ("piece length", Entry::Number(piece_size))]);
     let mut torrent = Dictionary::new();
     if args.private {
         info.extend(dictionary([("private", Entry::Number(1))]));
@@ -50,7 +50,7 @@ pub(super) fn run(args: &TorrentCreate, threads: usize, output: &mut Output) -> 
     let encoded = info.encode();
     torrent.extend(dictionary([("info", info)]));
     torrent.extend(trackers(&args.announce));
-    write_new(&to, PUBLIC, &Entry::Dictionary(torrent).encode()).map_err(|error| match error.kind() {
+    write_new(&to, PUBLIC_MODE, &Entry::Dictionary(torrent).encode()).map_err(|error| match error.kind() {
         ErrorKind::AlreadyExists => exists(&to),
         _ => Failure::at(to.display(), &error),
     })?;
@@ -82,7 +82,7 @@ fn check(files: &[ContentFile], name: &str, path: &Path, has_v2: bool) -> Result
 }
 
 /// Returns the size of pieces that libtorrent chooses for data of this length.
-fn piece_size(length: u64) -> u64 {
+fn default_piece_size(length: u64) -> u64 {
     const LARGEST: [u64; 10] = [
         2_684_355,
         10_737_418,
@@ -95,7 +95,7 @@ fn piece_size(length: u64) -> u64 {
         175_921_860_444,
         703_687_441_777,
     ];
-    BLOCK << LARGEST.iter().filter(|largest| **largest < length).count()
+    BLOCK_SIZE << LARGEST.iter().filter(|largest| **largest < length).count()
 }
 
 fn trackers(urls: &[String]) -> Dictionary {
@@ -108,9 +108,9 @@ fn trackers(urls: &[String]) -> Dictionary {
     keys
 }
 
-struct New<'a> {
+struct NewTorrent<'a> {
     files: &'a [ContentFile],
-    piece: u64,
+    piece_size: u64,
     threads: usize,
     is_hybrid: bool,
 }
@@ -151,7 +151,7 @@ fn attributes(file: &ContentFile) -> Dictionary {
     if file.is_executable { dictionary([("attr", text("x"))]) } else { Dictionary::new() }
 }
 
-impl New<'_> {
+impl NewTorrent<'_> {
     /// Returns the keys of v1.
     fn v1(&self) -> Result<Dictionary, Failure> {
         let parts = self.parts();
@@ -160,7 +160,7 @@ impl New<'_> {
             Part::Padding(_) => None,
         };
         let joined = Joined::new(parts.iter().map(|part| part.length()), path);
-        let pieces = digests(&joined, Algorithm::Sha1, self.piece, self.threads)?;
+        let pieces = digests(&joined, Algorithm::Sha1, self.piece_size, self.threads)?;
         let mut keys = dictionary([("pieces", Entry::Bytes(pieces))]);
         match self.files {
             [alone] if alone.names.is_empty() => {
@@ -179,8 +179,8 @@ impl New<'_> {
     /// piece, as in v2.
     fn parts(&self) -> Vec<Part<'_>> {
         let has_padding = self.is_hybrid && self.files.len() > 1;
-        let padding = |file: &ContentFile| match file.length % self.piece {
-            rest if has_padding && rest > 0 => Some(Part::Padding(self.piece - rest)),
+        let padding = |file: &ContentFile| match file.length % self.piece_size {
+            rest if has_padding && rest > 0 => Some(Part::Padding(self.piece_size - rest)),
             _ => None,
         };
         self.files.iter().flat_map(|file| [Some(Part::File(file)), padding(file)]).flatten().collect()
@@ -212,11 +212,11 @@ impl New<'_> {
         if source.length != file.length {
             return Err(Failure::Failed(format!("{}: its length changed", source.name)));
         }
-        if file.length <= self.piece {
+        if file.length <= self.piece_size {
             return Ok((merkle::root_of_file(&source, self.threads)?.to_vec(), None));
         }
-        let layer = merkle::roots_of_pieces(&source, self.piece, self.threads)?;
-        Ok((merkle::root_of_pieces(&layer, self.piece)?.to_vec(), Some(layer)))
+        let layer = merkle::roots_of_pieces(&source, self.piece_size, self.threads)?;
+        Ok((merkle::root_of_pieces(&layer, self.piece_size)?.to_vec(), Some(layer)))
     }
 }
 
@@ -243,7 +243,7 @@ mod tests {
 
     #[test]
     fn pieces_grow_with_the_data_as_libtorrent_chooses_them() {
-        let kib = |length| piece_size(length) >> 10;
+        let kib = |length| default_piece_size(length) >> 10;
         assert_eq!([1, 2_684_355, 2_684_356, 10_737_419, 4 << 30, 1 << 40].map(kib), [16, 16, 32, 64, 1024, 16384]);
     }
 }

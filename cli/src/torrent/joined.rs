@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::hashing::pieces::Data;
+use crate::hashing::pieces::RandomAccess;
 use crate::hashing::source::Source;
 use crate::output::Failure;
 
@@ -35,8 +35,8 @@ impl<'a> Joined<'a> {
     /// Returns a file, which stays open until `MAX_OPEN_FILES` other files have been read.
     fn source(&self, number: usize, path: &Path) -> Result<Arc<Source>, Failure> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        let entry = if let Some(place) = open.iter().position(|(known, _)| *known == number) {
-            open.remove(place)
+        let entry = if let Some(index) = open.iter().position(|(known, _)| *known == number) {
+            open.remove(index)
         } else {
             if open.len() == MAX_OPEN_FILES {
                 open.remove(0);
@@ -49,7 +49,7 @@ impl<'a> Joined<'a> {
     }
 }
 
-impl Data for Joined<'_> {
+impl RandomAccess for Joined<'_> {
     fn length(&self) -> u64 {
         self.ends.last().copied().unwrap_or(0)
     }

@@ -14,7 +14,7 @@ use gantry_digest::Algorithm;
 use super::bencode::Value;
 use super::joined::Joined;
 use super::merkle;
-use super::metainfo::{DIGEST, Kind, Metainfo, PIECE_DIGEST, Tree, V1, path};
+use super::metainfo::{Metainfo, V1, V1_DIGEST_SIZE, V1FileKind, V2_DIGEST_SIZE, V2File, path};
 use crate::args::TorrentVerify;
 use crate::hashing::pieces::digests;
 use crate::hashing::source::Source;
@@ -32,59 +32,59 @@ pub(crate) fn run(args: &TorrentVerify, threads: usize) -> Result<(), Failure> {
         return Err(Failure::Failed(format!("{name}: too long for a torrent")));
     }
     let torrent = Metainfo::read(&bytes).map_err(|wrong| Failure::Failed(format!("{name}: {wrong}")))?;
-    let content = content(args, torrent.name);
-    let mut report = Report { bad: false };
+    let content = content_path(args, torrent.name);
+    let mut report = Report { has_differences: false };
     if let Some(v1) = &torrent.v1 {
-        verify_v1(&Files::open(&content, v1, &mut report), torrent.piece, v1.digests, threads, &mut report)?;
+        verify_v1(&Files::open(&content, v1, &mut report), torrent.piece_size, v1.digests, threads, &mut report)?;
     }
     if let Some(v2) = &torrent.v2 {
-        v2.each(&mut |path, tree| {
+        v2.for_each_file(&mut |path, file| {
             // The first name in the path is the torrent's name.
             let below: PathBuf = path.components().skip(1).collect();
             if let Err(failure) =
-                verify_v2(&content, &within(&content, &below), &tree, torrent.piece, threads, &mut report)
+                verify_v2(&content, &below_content(&content, &below), &file, torrent.piece_size, threads, &mut report)
             {
                 report.add(&failure);
             }
             Ok::<_, Failure>(())
         })?;
     }
-    if report.bad { Err(Failure::Reported) } else { Ok(()) }
+    if report.has_differences { Err(Failure::Reported) } else { Ok(()) }
 }
 
 /// Returns the path of the torrent's file or folder: the torrent's name below the folder in the arguments, or that folder itself.
-fn content(args: &TorrentVerify, name: &[u8]) -> PathBuf {
+fn content_path(args: &TorrentVerify, name: &[u8]) -> PathBuf {
     let folder = args.folder.as_deref().or(args.torrent.parent()).unwrap_or(Path::new("."));
     let below = folder.join(OsStr::from_bytes(name));
     if args.folder.is_some() && folder.exists() && !below.exists() { folder.to_owned() } else { below }
 }
 
 /// Returns a path below the torrent's folder. An empty path names the torrent's only file.
-fn within(content: &Path, below: &Path) -> PathBuf {
+fn below_content(content: &Path, below: &Path) -> PathBuf {
     below.components().fold(content.to_owned(), |path, name| path.join(name))
 }
 
 /// Prints a line for each difference.
 struct Report {
-    bad: bool,
+    has_differences: bool,
 }
 
 impl Report {
     fn add(&mut self, wrong: impl fmt::Display) {
-        self.bad = true;
+        self.has_differences = true;
         print_message(&wrong.to_string());
     }
 
     /// Adds pieces of a file that do not match; consecutive pieces share a line. `begin` is the offset of the file in the pieces' data.
-    fn add_pieces(&mut self, name: &str, pieces: impl Iterator<Item = u64>, piece: u64, begin: u64, length: u64) {
+    fn add_pieces(&mut self, name: &str, pieces: impl Iterator<Item = u64>, piece_size: u64, begin: u64, length: u64) {
         let mut pieces = pieces.peekable();
         while let Some(first) = pieces.next() {
             let mut last = first;
             while let Some(next) = pieces.next_if(|next| *next == last + 1) {
                 last = next;
             }
-            let from = (first * piece).saturating_sub(begin);
-            let to = ((last + 1) * piece - begin).min(length) - 1;
+            let from = (first * piece_size).saturating_sub(begin);
+            let to = ((last + 1) * piece_size - begin).min(length) - 1;
             if first == last {
                 self.add(format_args!("{name}: piece {first} does not match: bytes {from} to {to}"));
             } else {
@@ -96,24 +96,24 @@ impl Report {
 
 fn verify_v1(
     files: &Files<'_>,
-    piece: u64,
+    piece_size: u64,
     expected: &[u8],
     threads: usize,
     report: &mut Report,
 ) -> Result<(), Failure> {
-    let found = digests(&files.joined(), Algorithm::Sha1, piece, threads)?;
+    let found = digests(&files.joined(), Algorithm::Sha1, piece_size, threads)?;
     let differs = |number: u64| {
-        let begin = number as usize * PIECE_DIGEST;
-        found[begin..begin + PIECE_DIGEST] != expected[begin..begin + PIECE_DIGEST]
+        let begin = number as usize * V1_DIGEST_SIZE;
+        found[begin..begin + V1_DIGEST_SIZE] != expected[begin..begin + V1_DIGEST_SIZE]
     };
     // These pieces cannot be verified, because a part of them is in a missing file.
-    let absent = files.all.iter().filter(|file| file.is_absent).flat_map(|file| file.pieces(piece));
+    let absent = files.all.iter().filter(|file| file.is_absent).flat_map(|file| file.pieces(piece_size));
     let absent: BTreeSet<u64> = absent.collect();
     for file in &files.all {
         let Some(names) = file.names.filter(|_| !file.is_absent) else { continue };
-        let wrong = file.pieces(piece).filter(|number| differs(*number) && !absent.contains(number));
+        let wrong = file.pieces(piece_size).filter(|number| differs(*number) && !absent.contains(number));
         let name = files.path(names).display().to_string();
-        report.add_pieces(&name, wrong, piece, file.begin, file.end - file.begin);
+        report.add_pieces(&name, wrong, piece_size, file.begin, file.end - file.begin);
     }
     Ok(())
 }
@@ -121,30 +121,30 @@ fn verify_v1(
 fn verify_v2(
     content: &Path,
     path: &Path,
-    tree: &Tree<'_>,
-    piece: u64,
+    file: &V2File<'_>,
+    piece_size: u64,
     threads: usize,
     report: &mut Report,
 ) -> Result<(), Failure> {
-    if let Some(target) = tree.link {
+    if let Some(target) = file.link {
         return verify_link(content, path, target);
     }
-    let source = open(path, tree.length)?;
-    let Some(root) = tree.root else { return Ok(()) };
+    let source = open_checked(path, file.length)?;
+    let Some(root) = file.root else { return Ok(()) };
     let name = &source.name;
-    if tree.layer.is_empty() {
+    if file.layer.is_empty() {
         if merkle::root_of_file(&source, threads)? != *root {
             report.add(format_args!("{name}: does not match"));
         }
         return Ok(());
     }
-    if merkle::root_of_pieces(tree.layer, piece)? != *root {
+    if merkle::root_of_pieces(file.layer, piece_size)? != *root {
         return Err(Failure::Failed(format!("{name}: the torrent's digests of its pieces contradict its root")));
     }
-    let found = merkle::roots_of_pieces(&source, piece, threads)?;
-    let pairs = found.chunks(DIGEST).zip(tree.layer.chunks(DIGEST)).enumerate();
+    let found = merkle::roots_of_pieces(&source, piece_size, threads)?;
+    let pairs = found.chunks(V2_DIGEST_SIZE).zip(file.layer.chunks(V2_DIGEST_SIZE)).enumerate();
     let wrong = pairs.filter(|(_, (found, expected))| found != expected).map(|(number, _)| number as u64);
-    report.add_pieces(name, wrong, piece, 0, source.length);
+    report.add_pieces(name, wrong, piece_size, 0, source.length);
     Ok(())
 }
 
@@ -163,7 +163,7 @@ fn verify_link(content: &Path, link: &Path, target: Value<'_>) -> Result<(), Fai
 }
 
 /// Opens a file, and checks its length.
-fn open(path: &Path, length: u64) -> Result<Source, Failure> {
+fn open_checked(path: &Path, length: u64) -> Result<Source, Failure> {
     let source = Source::open(path)?;
     if source.length == length {
         return Ok(source);
@@ -174,10 +174,10 @@ fn open(path: &Path, length: u64) -> Result<Source, Failure> {
 /// The files of v1, concatenated.
 struct Files<'a> {
     content: &'a Path,
-    all: Vec<Placed<'a>>,
+    all: Vec<PlacedFile<'a>>,
 }
 
-struct Placed<'a> {
+struct PlacedFile<'a> {
     /// `None` for padding.
     names: Option<Value<'a>>,
     begin: u64,
@@ -186,42 +186,42 @@ struct Placed<'a> {
     is_absent: bool,
 }
 
-impl Placed<'_> {
+impl PlacedFile<'_> {
     /// Returns the pieces that contain a byte of the file.
-    fn pieces(&self, piece: u64) -> Range<u64> {
-        let first = self.begin / piece;
-        first..if self.begin < self.end { self.end.div_ceil(piece) } else { first }
+    fn pieces(&self, piece_size: u64) -> Range<u64> {
+        let first = self.begin / piece_size;
+        first..if self.begin < self.end { self.end.div_ceil(piece_size) } else { first }
     }
 }
 
 impl<'a> Files<'a> {
     fn open(content: &'a Path, torrent: &V1<'a>, report: &mut Report) -> Self {
-        let all = Vec::with_capacity(torrent.count);
+        let all = Vec::with_capacity(torrent.file_count);
         let mut files = Files { content, all };
         let mut begin = 0;
-        for part in torrent.parts() {
+        for part in torrent.files() {
             let path = files.path(part.names);
             let (names, checked) = match part.kind {
-                Kind::File => (Some(part.names), open(&path, part.length).map(|_| ())),
-                Kind::Padding => (None, Ok(())),
-                Kind::Link(target) => (None, verify_link(content, &path, target)),
+                V1FileKind::File => (Some(part.names), open_checked(&path, part.length).map(|_| ())),
+                V1FileKind::Padding => (None, Ok(())),
+                V1FileKind::Link(target) => (None, verify_link(content, &path, target)),
             };
             let is_absent = checked.inspect_err(|failure| report.add(failure)).is_err();
             let end = begin + part.length;
-            files.all.push(Placed { names, begin, end, is_absent });
+            files.all.push(PlacedFile { names, begin, end, is_absent });
             begin = end;
         }
         files
     }
 
     fn path(&self, names: Value<'_>) -> PathBuf {
-        within(self.content, &path(names))
+        below_content(self.content, &path(names))
     }
 
     /// Returns the content of the files, with zeros for padding and for files that are absent.
     fn joined(&self) -> Joined<'_> {
         let path = |number: usize| {
-            let file: &Placed<'_> = &self.all[number];
+            let file: &PlacedFile<'_> = &self.all[number];
             file.names.filter(|_| !file.is_absent).map(|names| self.path(names))
         };
         Joined::new(self.all.iter().map(|file| file.end - file.begin), path)

@@ -7,14 +7,14 @@ use std::sync::Mutex;
 use gantry_digest::{Algorithm, Salt};
 
 use crate::args::VerityDigest;
-use crate::dm_verity::Function;
+use crate::dm_verity::HashFunction;
 use crate::hashing::digest_of;
 use crate::hashing::source::{Hashing, Source};
 use crate::hex::hex;
 use crate::output::{Failure, Output, print_message};
 
 /// Blocks that a thread hashes at a time.
-const GROUP: usize = 256;
+const BLOCKS_PER_GROUP: usize = 256;
 
 /// Prints the digest of every file, even after a file that cannot be read.
 pub(crate) fn run(args: &VerityDigest, threads: usize, output: &mut Output) -> Result<(), Failure> {
@@ -37,7 +37,7 @@ pub(crate) fn run(args: &VerityDigest, threads: usize, output: &mut Output) -> R
 /// Formats a digest like fsverity.
 fn line(args: &VerityDigest, digest: &[u8], path: &Path) -> String {
     let begin = match (args.for_builtin_sig, args.compact) {
-        (true, _) => hex(&to_sign(args.hash_alg, digest)),
+        (true, _) => hex(&signed_bytes(args.hash_alg, digest)),
         (false, true) => hex(digest),
         (false, false) => format!("{}:{}", args.hash_alg, hex(digest)),
     };
@@ -51,13 +51,13 @@ fn is_at(source: &Source, path: &Path) -> bool {
 }
 
 /// Encodes `struct fsverity_formatted_digest` of include/uapi/linux/fsverity.h, which built-in signatures sign.
-fn to_sign(algorithm: Algorithm, digest: &[u8]) -> Vec<u8> {
+fn signed_bytes(algorithm: Algorithm, digest: &[u8]) -> Vec<u8> {
     let length = digest.len() as u16; // at most 64
-    [b"FSVerity", &u16::from(code(algorithm)).to_le_bytes()[..], &length.to_le_bytes(), digest].concat()
+    [b"FSVerity", &u16::from(algorithm_number(algorithm)).to_le_bytes()[..], &length.to_le_bytes(), digest].concat()
 }
 
 /// Returns the number of the hash function (`FS_VERITY_HASH_ALG_*`).
-fn code(algorithm: Algorithm) -> u8 {
+fn algorithm_number(algorithm: Algorithm) -> u8 {
     if algorithm == Algorithm::Sha256 { 1 } else { 2 }
 }
 
@@ -65,33 +65,33 @@ fn digest(args: &VerityDigest, threads: usize, source: &Source) -> Result<Vec<u8
     if args.out_merkle_tree.as_ref().is_some_and(|path| is_at(source, path)) {
         return Err(Failure::Usage(format!("{}: the tree would overwrite the file", source.name)));
     }
-    let (algorithm, block) = (args.hash_alg, args.block_size);
+    let (algorithm, block_size) = (args.hash_alg, args.block_size);
     let size = algorithm.digest_size();
     // Pads the salt to the block size of the hash function, as the kernel does.
     let mut padded = args.salt.0.clone();
     padded.resize(padded.len().next_multiple_of(algorithm.block_size()), 0);
     let salt = Salt::Before(&padded);
-    let blocks = source.length.div_ceil(block as u64);
+    let blocks = source.length.div_ceil(block_size as u64);
     let room = usize::try_from(blocks).ok().and_then(|blocks| blocks.checked_mul(size));
     let room =
         room.ok_or_else(|| Failure::Failed(format!("{}: too long for its tree to fit into memory", source.name)))?;
     let level = Mutex::new(vec![0; room]);
-    let function = Function::Lanes(algorithm);
-    let hashing = Hashing { function, salt, block, group: GROUP, threads };
-    hashing.each_group(source, 0..source.length, &|group, digests| {
+    let function = HashFunction::Lanes(algorithm);
+    let hashing = Hashing { function, salt, block_size, blocks_per_group: BLOCKS_PER_GROUP, threads };
+    hashing.for_each_group(source, 0..source.length, &|group, digests| {
         let mut level = level.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         // The offset fits into a `usize`, like the length of the level.
-        let begin = group as usize * GROUP * size;
+        let begin = group as usize * BLOCKS_PER_GROUP * size;
         level[begin..begin + digests.len()].copy_from_slice(digests);
         Ok(())
     })?;
     let mut level = level.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
     let mut levels = Vec::new();
     while level.len() > size {
-        let mut above = vec![0; level.len().div_ceil(block) * size];
-        function.digest_blocks(salt, block, &level, &mut above)?;
+        let mut above = vec![0; level.len().div_ceil(block_size) * size];
+        function.digest_blocks(salt, block_size, &level, &mut above)?;
         if args.out_merkle_tree.is_some() {
-            level.resize(level.len().next_multiple_of(block), 0);
+            level.resize(level.len().next_multiple_of(block_size), 0);
             levels.push(level);
         }
         level = above;
@@ -109,7 +109,7 @@ fn digest(args: &VerityDigest, threads: usize, source: &Source) -> Result<Vec<u8
 fn descriptor(args: &VerityDigest, length: u64, root: &[u8]) -> [u8; 256] {
     let mut descriptor = [0; 256];
     descriptor[0] = 1; // version
-    descriptor[1] = code(args.hash_alg);
+    descriptor[1] = algorithm_number(args.hash_alg);
     descriptor[2] = args.block_size.trailing_zeros() as u8;
     descriptor[3] = args.salt.0.len() as u8; // at most 32
     descriptor[8..16].copy_from_slice(&length.to_le_bytes());

@@ -13,7 +13,7 @@ use crate::hex::hex;
 use crate::output::{Failure, Output};
 
 /// Bytes of a random salt.
-const SALT: usize = 32;
+const SALT_SIZE: usize = 32;
 
 pub(crate) fn run(args: &VerityFormat, threads: usize, output: &mut Output) -> Result<(), Failure> {
     let tree = &args.tree;
@@ -22,18 +22,18 @@ pub(crate) fn run(args: &VerityFormat, threads: usize, output: &mut Output) -> R
         format: tree.format,
         uuid: args.uuid.map_or_else(random_uuid, |uuid| Ok(uuid.0))?,
         function: tree.hash,
-        data_block: tree.data_block_size,
-        hash_block: tree.hash_block_size,
+        data_block_size: tree.data_block_size,
+        hash_block_size: tree.hash_block_size,
         data_blocks: tree.data_blocks.map_or_else(|| whole_blocks(&data, tree.data_block_size), Ok)?,
-        salt: args.salt.as_ref().map_or_else(|| random::<SALT>().map(Vec::from), |salt| Ok(salt.0.clone()))?,
+        salt: args.salt.as_ref().map_or_else(|| random::<SALT_SIZE>().map(Vec::from), |salt| Ok(salt.0.clone()))?,
     };
-    let bytes = superblock.data_blocks.checked_mul(superblock.data_block as u64);
+    let bytes = superblock.data_blocks.checked_mul(superblock.data_block_size as u64);
     let bytes = bytes.filter(|bytes| (1..=data.length).contains(bytes)).ok_or_else(|| {
-        let (blocks, block) = (superblock.data_blocks.max(1), superblock.data_block);
+        let (blocks, block) = (superblock.data_blocks.max(1), superblock.data_block_size);
         Failure::Failed(format!("{}: it has {} bytes, fewer than {blocks} blocks of {block}", data.name, data.length))
     })?;
     let begin = tree.hash_offset;
-    let unit = if tree.no_superblock { superblock.hash_block as u64 } else { 512 };
+    let unit = if tree.no_superblock { superblock.hash_block_size as u64 } else { 512 };
     if !begin.is_multiple_of(unit) {
         return Err(Failure::Usage(format!("--hash-offset {begin}: not a multiple of {unit}")));
     }
@@ -73,20 +73,26 @@ fn write_tree(
     threads: usize,
 ) -> Result<Vec<u8>, Failure> {
     let (function, salt) = (superblock.function, superblock.salt());
-    let mut hashing = Hashing { function, salt, block: superblock.data_block, group: layout.per_block, threads };
-    let mut below = (data, 0..superblock.data_blocks * superblock.data_block as u64);
+    let mut hashing = Hashing {
+        function,
+        salt,
+        block_size: superblock.data_block_size,
+        blocks_per_group: layout.digests_per_block,
+        threads,
+    };
+    let mut below = (data, 0..superblock.data_blocks * superblock.data_block_size as u64);
     for level in &layout.levels {
-        hashing.each_group(below.0, below.1, &|group, digests| {
-            let mut block = vec![0; superblock.hash_block];
+        hashing.for_each_group(below.0, below.1, &|group, digests| {
+            let mut block = vec![0; superblock.hash_block_size];
             layout.fill(&mut block, function.digest_size(), digests);
-            let at = level.start + group * superblock.hash_block as u64;
+            let at = level.start + group * superblock.hash_block_size as u64;
             hashes.file.write_all_at(&block, at).map_err(|error| Failure::at(&hashes.name, &error))
         })?;
-        hashing.block = superblock.hash_block;
+        hashing.block_size = superblock.hash_block_size;
         below = (hashes, level.clone());
     }
     let (source, range) = below;
-    let mut top = vec![0; hashing.block];
+    let mut top = vec![0; hashing.block_size];
     source.read_at(&mut top, range.start)?;
     let mut root = vec![0; function.digest_size()];
     function.digest_blocks(salt, top.len(), &top, &mut root)?;
@@ -102,9 +108,9 @@ fn report(superblock: &Superblock, args: &VerityFormat, layout: &Layout, root: &
         ("UUID:            ", if args.tree.no_superblock { String::new() } else { uuid }),
         ("Hash type:       ", superblock.format.to_string()),
         ("Data blocks:     ", superblock.data_blocks.to_string()),
-        ("Data block size: ", superblock.data_block.to_string()),
-        ("Hash blocks:     ", layout.blocks(superblock).to_string()),
-        ("Hash block size: ", superblock.hash_block.to_string()),
+        ("Data block size: ", superblock.data_block_size.to_string()),
+        ("Hash blocks:     ", layout.block_count(superblock).to_string()),
+        ("Hash block size: ", superblock.hash_block_size.to_string()),
         ("Hash algorithm:  ", superblock.function.to_string()),
         ("Salt:            ", salt),
         ("Root hash:      ", hex(root)),

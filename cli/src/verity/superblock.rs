@@ -3,13 +3,13 @@
 
 use std::fmt;
 
-use crate::dm_verity::{Function, hash_of_name, is_block};
+use crate::dm_verity::{HashFunction, function_of_name, is_block_size};
 
 /// Bytes of a superblock.
-pub(crate) const SUPERBLOCK: usize = 512;
+pub(crate) const SUPERBLOCK_SIZE: usize = 512;
 
 /// Most bytes of a salt.
-const MAX_SALT: usize = 256;
+const MAX_SALT_SIZE: usize = 256;
 
 const SIGNATURE: [u8; 8] = *b"verity\0\0";
 
@@ -19,9 +19,9 @@ pub(crate) struct Superblock {
     /// 1, or 0 for the format of Chrome OS.
     pub(crate) format: u32,
     pub(crate) uuid: [u8; 16],
-    pub(crate) function: Function,
-    pub(crate) data_block: usize,
-    pub(crate) hash_block: usize,
+    pub(crate) function: HashFunction,
+    pub(crate) data_block_size: usize,
+    pub(crate) hash_block_size: usize,
     pub(crate) data_blocks: u64,
     pub(crate) salt: Vec<u8>,
 }
@@ -52,16 +52,16 @@ impl fmt::Display for SuperblockError {
                 write!(f, "invalid size of tree blocks in its superblock: {bytes} bytes")
             }
             SuperblockError::Salt(bytes) => {
-                write!(f, "invalid size of the salt in its superblock: {bytes} bytes, at most {MAX_SALT}")
+                write!(f, "invalid size of the salt in its superblock: {bytes} bytes, at most {MAX_SALT_SIZE}")
             }
         }
     }
 }
 
 impl Superblock {
-    pub(crate) fn read(bytes: &[u8; SUPERBLOCK]) -> Result<Self, SuperblockError> {
+    pub(crate) fn read(bytes: &[u8; SUPERBLOCK_SIZE]) -> Result<Self, SuperblockError> {
         let u32_at = |at: usize| u32::from_le_bytes(array(bytes, at));
-        let block = |at: usize| usize::try_from(u32_at(at)).ok().filter(|bytes| is_block(*bytes));
+        let block = |at: usize| usize::try_from(u32_at(at)).ok().filter(|bytes| is_block_size(*bytes));
         if array(bytes, 0) != SIGNATURE {
             return Err(SuperblockError::Signature);
         }
@@ -75,22 +75,22 @@ impl Superblock {
         let name: [u8; 32] = array(bytes, 32);
         let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
         let salt = u16::from_le_bytes(array(bytes, 80));
-        if usize::from(salt) > MAX_SALT {
+        if usize::from(salt) > MAX_SALT_SIZE {
             return Err(SuperblockError::Salt(salt));
         }
         Ok(Superblock {
             format,
             uuid: array(bytes, 16),
-            function: hash_of_name(name).ok_or(SuperblockError::Hash)?,
-            data_block: block(64).ok_or(SuperblockError::DataBlock(u32_at(64)))?,
-            hash_block: block(68).ok_or(SuperblockError::HashBlock(u32_at(68)))?,
+            function: function_of_name(name).ok_or(SuperblockError::Hash)?,
+            data_block_size: block(64).ok_or(SuperblockError::DataBlock(u32_at(64)))?,
+            hash_block_size: block(68).ok_or(SuperblockError::HashBlock(u32_at(68)))?,
             data_blocks: u64::from_le_bytes(array(bytes, 72)),
             salt: bytes[88..88 + usize::from(salt)].to_vec(),
         })
     }
 
-    pub(crate) fn write(&self) -> [u8; SUPERBLOCK] {
-        let mut bytes = [0; SUPERBLOCK];
+    pub(crate) fn write(&self) -> [u8; SUPERBLOCK_SIZE] {
+        let mut bytes = [0; SUPERBLOCK_SIZE];
         let mut put = |at: usize, part: &[u8]| bytes[at..at + part.len()].copy_from_slice(part);
         put(0, &SIGNATURE);
         put(8, &1u32.to_le_bytes());
@@ -98,8 +98,8 @@ impl Superblock {
         put(16, &self.uuid);
         put(32, self.function.name().as_bytes());
         // Blocks have at most 512 KiB, and salts at most 256 bytes.
-        put(64, &(self.data_block as u32).to_le_bytes());
-        put(68, &(self.hash_block as u32).to_le_bytes());
+        put(64, &(self.data_block_size as u32).to_le_bytes());
+        put(68, &(self.hash_block_size as u32).to_le_bytes());
         put(72, &self.data_blocks.to_le_bytes());
         put(80, &(self.salt.len() as u16).to_le_bytes());
         put(88, &self.salt);
@@ -108,7 +108,7 @@ impl Superblock {
 }
 
 /// Returns the bytes at an offset within the superblock.
-fn array<const N: usize>(bytes: &[u8; SUPERBLOCK], at: usize) -> [u8; N] {
+fn array<const N: usize>(bytes: &[u8; SUPERBLOCK_SIZE], at: usize) -> [u8; N] {
     let mut part = [0; N];
     part.copy_from_slice(&bytes[at..at + N]);
     part
@@ -122,9 +122,9 @@ mod tests {
         Superblock {
             format: 1,
             uuid: *b"0123456789abcdef",
-            function: Function::Lanes(gantry_digest::Algorithm::Sha512),
-            data_block: 4096,
-            hash_block: 512,
+            function: HashFunction::Lanes(gantry_digest::Algorithm::Sha512),
+            data_block_size: 4096,
+            hash_block_size: 512,
             data_blocks: 1 << 40,
             salt: vec![7; 256],
         }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use gantry_runtime::bounded;
 
-use super::superblock::{SUPERBLOCK, Superblock};
+use super::superblock::{SUPERBLOCK_SIZE, Superblock};
 use super::tree::Layout;
 use super::{same_file, whole_blocks};
 use crate::args::VerityVerify;
@@ -28,22 +28,22 @@ pub(crate) fn run(args: &VerityVerify, threads: usize) -> Result<(), Failure> {
         let blocks = superblock.data_blocks;
         Failure::Failed(format!("{}: too short for a tree over {blocks} blocks of data", hashes.name))
     })?;
-    let bytes = superblock.data_blocks.checked_mul(superblock.data_block as u64);
+    let bytes = superblock.data_blocks.checked_mul(superblock.data_block_size as u64);
     let bytes = bytes.filter(|bytes| *bytes > 0 && *bytes <= data.length).ok_or_else(|| {
-        let (blocks, block) = (superblock.data_blocks, superblock.data_block);
-        Failure::Failed(format!("{}: it has {} bytes, not {blocks} blocks of {block}", data.name, data.length))
+        let (blocks, block_size) = (superblock.data_blocks, superblock.data_block_size);
+        Failure::Failed(format!("{}: it has {} bytes, not {blocks} blocks of {block_size}", data.name, data.length))
     })?;
-    let all = Verifying { superblock: &superblock, layout: &layout, hashes: &hashes, threads };
+    let verifier = Verifier { superblock: &superblock, layout: &layout, hashes: &hashes, threads };
     // The highest level is one block. A tree without levels covers one data block.
     match layout.levels.last() {
-        Some(level) => all.top(&hashes, level, superblock.hash_block, &root)?,
-        None => all.top(&data, &(0..bytes), superblock.data_block, &root)?,
+        Some(level) => verifier.verify_top(&hashes, level, superblock.hash_block_size, &root)?,
+        None => verifier.verify_top(&data, &(0..bytes), superblock.data_block_size, &root)?,
     }
     for [below, above] in layout.levels.array_windows().rev() {
-        all.level(&hashes, below, superblock.hash_block, above)?;
+        verifier.verify_level(&hashes, below, superblock.hash_block_size, above)?;
     }
     if let Some(lowest) = layout.levels.first() {
-        all.level(&data, &(0..bytes), superblock.data_block, lowest)?;
+        verifier.verify_level(&data, &(0..bytes), superblock.data_block_size, lowest)?;
     }
     let is_same = same_file(&data.file, &hashes.file).map_err(|error| Failure::at(&data.name, &error))?;
     if bytes < data.length && !is_same {
@@ -61,14 +61,14 @@ fn superblock(args: &VerityVerify, data: &Source, hashes: &Source) -> Result<Sup
             format: tree.format,
             uuid: [0; 16],
             function: tree.hash,
-            data_block: tree.data_block_size,
-            hash_block: tree.hash_block_size,
+            data_block_size: tree.data_block_size,
+            hash_block_size: tree.hash_block_size,
             data_blocks: tree.data_blocks.map_or_else(|| whole_blocks(data, tree.data_block_size), Ok)?,
             salt: args.salt.as_ref().map_or_else(Vec::new, |salt| salt.0.clone()),
         });
     }
-    let mut bytes = [0; SUPERBLOCK];
-    let is_there = tree.hash_offset.checked_add(SUPERBLOCK as u64).is_some_and(|end| end <= hashes.length);
+    let mut bytes = [0; SUPERBLOCK_SIZE];
+    let is_there = tree.hash_offset.checked_add(SUPERBLOCK_SIZE as u64).is_some_and(|end| end <= hashes.length);
     if is_there {
         hashes.read_at(&mut bytes, tree.hash_offset)?;
     }
@@ -85,20 +85,20 @@ fn root(args: &VerityVerify) -> Result<Vec<u8>, Failure> {
         .ok_or_else(|| Failure::Failed(format!("{}: not a root hash in hexadecimal digits", path.display())))
 }
 
-struct Verifying<'a> {
+struct Verifier<'a> {
     superblock: &'a Superblock,
     layout: &'a Layout,
     hashes: &'a Source,
     threads: usize,
 }
 
-impl Verifying<'_> {
+impl Verifier<'_> {
     /// Verifies the block that the root hash covers.
-    fn top(&self, source: &Source, range: &Range<u64>, block: usize, root: &[u8]) -> Result<(), Failure> {
-        let mut top = vec![0; block];
+    fn verify_top(&self, source: &Source, range: &Range<u64>, block_size: usize, root: &[u8]) -> Result<(), Failure> {
+        let mut top = vec![0; block_size];
         source.read_at(&mut top, range.start)?;
         let mut digest = vec![0; root.len()];
-        self.superblock.function.digest_blocks(self.superblock.salt(), block, &top, &mut digest)?;
+        self.superblock.function.digest_blocks(self.superblock.salt(), block_size, &top, &mut digest)?;
         if digest == root {
             return Ok(());
         }
@@ -106,31 +106,37 @@ impl Verifying<'_> {
     }
 
     /// Verifies the blocks of a range against the digests of a verified level. The error names the first block that differs.
-    fn level(&self, source: &Source, range: &Range<u64>, block: usize, above: &Range<u64>) -> Result<(), Failure> {
+    fn verify_level(
+        &self,
+        source: &Source,
+        range: &Range<u64>,
+        block_size: usize,
+        above: &Range<u64>,
+    ) -> Result<(), Failure> {
         let superblock = self.superblock;
         let size = superblock.function.digest_size();
         let first = AtomicU64::new(u64::MAX);
         let hashing = Hashing {
             function: superblock.function,
             salt: superblock.salt(),
-            block,
-            group: self.layout.per_block,
+            block_size,
+            blocks_per_group: self.layout.digests_per_block,
             threads: self.threads,
         };
-        hashing.each_group(source, range.clone(), &|group, digests| {
-            let mut expected = vec![0; superblock.hash_block];
-            self.hashes.read_at(&mut expected, above.start + group * superblock.hash_block as u64)?;
+        hashing.for_each_group(source, range.clone(), &|group, digests| {
+            let mut expected = vec![0; superblock.hash_block_size];
+            self.hashes.read_at(&mut expected, above.start + group * superblock.hash_block_size as u64)?;
             let pairs = expected.chunks(self.layout.stride).zip(digests.chunks_exact(size));
-            if let Some(place) = pairs.into_iter().position(|(expected, digest)| &expected[..size] != digest) {
-                first.fetch_min(group * self.layout.per_block as u64 + place as u64, Ordering::Relaxed);
+            if let Some(index) = pairs.into_iter().position(|(expected, digest)| &expected[..size] != digest) {
+                first.fetch_min(group * self.layout.digests_per_block as u64 + index as u64, Ordering::Relaxed);
             }
             Ok(())
         })?;
         match first.into_inner() {
             u64::MAX => Ok(()),
             number => {
-                let begin = range.start + number * block as u64;
-                let end = begin + block as u64 - 1;
+                let begin = range.start + number * block_size as u64;
+                let end = begin + block_size as u64 - 1;
                 let text = format!("block {number}, bytes {begin} to {end}, does not match its digest");
                 Err(Failure::Failed(format!("{}: {text}", source.name)))
             }

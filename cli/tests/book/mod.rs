@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 use crate::gantry::text;
 
 /// Timeout of a page in seconds.
-const PATIENCE: &str = "300";
+const PAGE_TIMEOUT_SECONDS: &str = "300";
 
 /// A fenced block of a page.
 #[derive(Debug)]
@@ -20,11 +20,11 @@ pub(crate) struct Block {
     /// The number of the block's first line, from 1.
     pub(crate) line: usize,
     pub(crate) lines: Vec<String>,
-    pub(crate) special: Special,
+    pub(crate) directive: Directive,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Special {
+pub(crate) enum Directive {
     #[default]
     Nothing,
     NotRun(String),
@@ -54,14 +54,14 @@ pub(crate) fn pages() -> Vec<String> {
     pages
 }
 
-pub(crate) fn special(comment: &str) -> Special {
+pub(crate) fn parse_directive(comment: &str) -> Directive {
     let words = comment.trim_start_matches("<!--").trim_end_matches("-->").trim();
     if let Some(reason) = words.strip_prefix("not run: ") {
-        return Special::NotRun(reason.to_owned());
+        return Directive::NotRun(reason.to_owned());
     }
     match words.strip_prefix("exit status ") {
-        Some(status) => Special::ExitStatus(status.parse().unwrap()),
-        None if words == "numbers vary" => Special::NumbersVary,
+        Some(status) => Directive::ExitStatus(status.parse().unwrap()),
+        None if words == "numbers vary" => Directive::NumbersVary,
         None => panic!("no such comment: {comment}"),
     }
 }
@@ -74,9 +74,9 @@ pub(crate) fn blocks(page: &str) -> Vec<Block> {
             (Some(_), Some(_)) => blocks.extend(inside.take()),
             (Some(block), None) => block.lines.push(line.to_owned()),
             (None, Some(language)) => {
-                let special = if above.starts_with("<!-- ") { special(above) } else { Special::Nothing };
+                let directive = if above.starts_with("<!-- ") { parse_directive(above) } else { Directive::Nothing };
                 let language = language.to_owned();
-                inside = Some(Block { language, line: number + 1, lines: Vec::new(), special });
+                inside = Some(Block { language, line: number + 1, lines: Vec::new(), directive });
             }
             (None, None) => {}
         }
@@ -91,7 +91,7 @@ pub(crate) fn commands(block: &Block) -> Vec<Example> {
     let mut found = Vec::<Example>::new();
     for (number, line) in (block.line..).zip(&block.lines) {
         if let Some(command) = line.strip_prefix("$ ") {
-            let numbers_vary = block.special == Special::NumbersVary;
+            let numbers_vary = block.directive == Directive::NumbersVary;
             let (command, output) = (command.to_owned(), Vec::new());
             found.push(Example { line: number, command, output, status: 0, numbers_vary });
             continue;
@@ -102,14 +102,14 @@ pub(crate) fn commands(block: &Block) -> Vec<Example> {
             _ => last.output.push(line.clone()),
         }
     }
-    if let (Special::ExitStatus(status), Some(last)) = (&block.special, found.last_mut()) {
+    if let (Directive::ExitStatus(status), Some(last)) = (&block.directive, found.last_mut()) {
         last.status = *status;
     }
     found
 }
 
 /// Reduces a token for pages where numbers vary: drops digits, and the unit after them.
-pub(crate) fn shape(token: &str) -> String {
+pub(crate) fn mask_numbers(token: &str) -> String {
     const UNITS: &[&str] = &["ns", "us", "ms", "s", "B", "kB", "MB", "GB"];
     if UNITS.contains(&token) {
         return "unit".into();
@@ -122,10 +122,10 @@ pub(crate) fn shape(token: &str) -> String {
 }
 
 /// True if a line matches the line of the page.
-pub(crate) fn line_agrees(expected: &str, line: &str, numbers_vary: bool) -> bool {
+pub(crate) fn line_matches(expected: &str, line: &str, numbers_vary: bool) -> bool {
     let tokens = |line: &str| -> Vec<String> {
         let tokens = line.split_whitespace();
-        tokens.map(|token| if numbers_vary { shape(token) } else { token.to_owned() }).collect()
+        tokens.map(|token| if numbers_vary { mask_numbers(token) } else { token.to_owned() }).collect()
     };
     match expected.strip_suffix(" ...") {
         Some(begin) => tokens(line).starts_with(&tokens(begin)),
@@ -134,20 +134,22 @@ pub(crate) fn line_agrees(expected: &str, line: &str, numbers_vary: bool) -> boo
     }
 }
 
-pub(crate) fn agrees(expected: &[String], lines: &[&str], numbers_vary: bool) -> bool {
+pub(crate) fn output_matches(expected: &[String], lines: &[&str], numbers_vary: bool) -> bool {
     match expected.split_first() {
         None => lines.is_empty(),
-        Some((first, rest)) if first == "..." => (0..=lines.len()).any(|n| agrees(rest, &lines[n..], numbers_vary)),
-        Some((first, rest)) => lines
-            .split_first()
-            .is_some_and(|(line, after)| line_agrees(first, line, numbers_vary) && agrees(rest, after, numbers_vary)),
+        Some((first, rest)) if first == "..." => {
+            (0..=lines.len()).any(|n| output_matches(rest, &lines[n..], numbers_vary))
+        }
+        Some((first, rest)) => lines.split_first().is_some_and(|(line, after)| {
+            line_matches(first, line, numbers_vary) && output_matches(rest, after, numbers_vary)
+        }),
     }
 }
 
 /// A folder for a page, with the program installed in it; removed on drop.
-pub(crate) struct Machine(PathBuf);
+pub(crate) struct PageSandbox(PathBuf);
 
-impl Machine {
+impl PageSandbox {
     pub(crate) fn new(page: &str) -> Self {
         // Hard links need a folder on the file system of cargo's builds.
         let name = format!("guide-{}-{}", page.trim_end_matches(".md"), std::process::id());
@@ -188,7 +190,7 @@ impl Machine {
             .unwrap();
         }
         let mut shell = Command::new("timeout");
-        shell.args([PATIENCE, "bash", "-c", &script]).current_dir(self.0.join("home"));
+        shell.args([PAGE_TIMEOUT_SECONDS, "bash", "-c", &script]).current_dir(self.0.join("home"));
         for (variable, _) in std::env::vars_os() {
             let name = variable.to_string_lossy();
             if ["GANTRY_", "XDG_", "OPENSSL_"].iter().any(|ours| name.starts_with(ours)) {
@@ -212,7 +214,7 @@ impl Machine {
     }
 }
 
-impl Drop for Machine {
+impl Drop for PageSandbox {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
     }
@@ -242,7 +244,7 @@ impl Difference {
 
 /// Runs commands of a page in order, and returns the differences.
 pub(crate) fn compare(page: &str, examples: &[Example]) -> Vec<Difference> {
-    let machine = Machine::new(page);
+    let machine = PageSandbox::new(page);
     machine.run(examples);
     let mut found = Vec::new();
     for (number, example) in examples.iter().enumerate() {
@@ -255,7 +257,7 @@ pub(crate) fn compare(page: &str, examples: &[Example]) -> Vec<Difference> {
         if status != example.status {
             let message = format!("{place}\nended with {status} in place of {}:\n{output}", example.status);
             found.push(Difference { message, should_be: None });
-        } else if !example.output.is_empty() && !agrees(&example.output, &lines, example.numbers_vary) {
+        } else if !example.output.is_empty() && !output_matches(&example.output, &lines, example.numbers_vary) {
             let message = format!("{place}\ndiffers from the page (GANTRY_DECLARE=1 changes the page):\n{output}");
             found.push(Difference::output(message, example, &lines));
         }

@@ -86,7 +86,7 @@ pub(crate) fn status_and_stderr(output: &Output) -> (i32, String) {
 }
 
 /// Runs a command with this input. The command may end before it has read the whole input.
-pub(crate) fn fed(mut command: Command, input: &[u8]) -> Output {
+pub(crate) fn run_with_input(mut command: Command, input: &[u8]) -> Output {
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();
     std::thread::scope(|scope| {

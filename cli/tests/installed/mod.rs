@@ -17,7 +17,7 @@ pub(crate) const EVERYTHING: &str =
     "CIPHERS = ALL\nSIGNATURES = ALL\nKEY_EXCHANGE = ALL\nKDFS = ALL\nDEVICES = lanes=on\n";
 
 /// Returns lines of an earlier run of `gantry openssl config`, so that the next run does not measure.
-pub(crate) fn earlier() -> String {
+pub(crate) fn earlier_lines() -> String {
     format!("# gantry: begin\n[gantry_provider]\n{EVERYTHING}# gantry: end\n")
 }
 

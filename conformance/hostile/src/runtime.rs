@@ -4,7 +4,7 @@ use gantry_core::{Algorithm, Operation, SessionParams};
 use gantry_runtime::{Config, Error, Origin};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    match opened() {
+    match open_gantry() {
         Ok(gantry) => {
             let session = gantry.session(SessionParams::new(Algorithm::Sha256, &[]))?;
             session.digest(b"abc", &mut [0; 32])?;
@@ -16,7 +16,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-fn opened() -> Result<gantry_core::Gantry, Error> {
+fn open_gantry() -> Result<gantry_core::Gantry, Error> {
     let config = Config::from_env()?;
     for shown in config.show().iter().filter(|shown| shown.origin != Origin::Default) {
         println!("{} = {} ({})", shown.key, shown.value, shown.origin);

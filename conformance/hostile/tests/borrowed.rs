@@ -39,7 +39,7 @@ impl Program {
 
     /// Runs the program with each of the rights, in a new home each time. `has_effect` checks the home and the output for an effect of
     /// the variables.
-    fn with_each<const N: usize>(
+    fn expect_effect_only_without_rights<const N: usize>(
         &self,
         lab: &Lab,
         variables: impl Fn(&Home) -> [(&'static str, String); N],
@@ -61,9 +61,9 @@ impl Program {
 /// Returns a program for each front end. `setting` goes to the provider, and `words` are arguments with which the command opens the
 /// framework.
 fn programs(lab: &Lab, setting: &str, words: &[&str]) -> [Program; 4] {
-    let (provider, configuration) = lab.provider(setting);
+    let (provider, configuration) = lab.compile_provider_program(setting);
     [
-        Program::new(lab, lab.c(), &[]),
+        Program::new(lab, lab.compile_c_program(), &[]),
         Program::new(lab, provider, &[configuration.to_str().unwrap()]),
         Program::new(lab, RUNTIME, &[]),
         Program::new(lab, COMMAND, words),
@@ -75,12 +75,16 @@ fn programs(lab: &Lab, setting: &str, words: &[&str]) -> [Program; 4] {
 fn no_configuration_of_the_caller_loads_code() {
     let Some(lab) = Lab::new("code") else { return };
     for program in programs(&lab, "", &["devices"]) {
-        program.with_each(&lab, |home| [("HOME", home.text(""))], |home, _| home.is_loaded());
+        program.expect_effect_only_without_rights(&lab, |home| [("HOME", home.text(""))], |home, _| home.is_loaded());
     }
     let program = Program::new(&lab, RUNTIME, &[]);
-    program.with_each(&lab, |home| [("XDG_CONFIG_HOME", home.text(".config"))], |home, _| home.is_loaded());
+    program.expect_effect_only_without_rights(
+        &lab,
+        |home| [("XDG_CONFIG_HOME", home.text(".config"))],
+        |home, _| home.is_loaded(),
+    );
     let named = |home: &Home| [("GANTRY_CONFIG", home.text(".config/gantry/gantry.toml"))];
-    program.with_each(&lab, named, |home, _| home.is_loaded());
+    program.expect_effect_only_without_rights(&lab, named, |home, _| home.is_loaded());
 }
 
 #[test]
@@ -93,10 +97,14 @@ fn no_cache_is_written_where_the_caller_says() {
             let measured = ("GANTRY_OPENSSL_MEASURED", home.text("tmp/measured"));
             [("XDG_CACHE_HOME", home.text("cache")), measured, ("GANTRY_OPENSSL_MEASURE", "aes-128-gcm".to_owned())]
         };
-        program.with_each(&lab, cache, |home, _| !home.paths_below("cache").is_empty());
+        program.expect_effect_only_without_rights(&lab, cache, |home, _| !home.paths_below("cache").is_empty());
     }
     let program = Program::new(&lab, RUNTIME, &[]);
-    program.with_each(&lab, |home| [("HOME", home.text("tmp"))], |home, _| !home.paths_below("tmp").is_empty());
+    program.expect_effect_only_without_rights(
+        &lab,
+        |home| [("HOME", home.text("tmp"))],
+        |home, _| !home.paths_below("tmp").is_empty(),
+    );
 }
 
 #[test]
@@ -108,7 +116,7 @@ fn no_statistics_are_written_or_handed_over_where_the_caller_says() {
     // Pinned, because the provider counts nothing where OpenSSL is faster.
     for program in programs(&lab, "POLICY = pin:lanes", &words) {
         let stats = |home: &Home| [("GANTRY_STATS", home.text("stats"))];
-        program.with_each(&lab, stats, |home, _| !home.paths_below("stats").is_empty());
+        program.expect_effect_only_without_rights(&lab, stats, |home, _| !home.paths_below("stats").is_empty());
         for rights in Rights::ALL {
             let home = lab.home();
             let socket = UnixDatagram::bind(home.path("socket")).unwrap();
@@ -127,24 +135,28 @@ fn no_variable_changes_anything() {
     let Some(lab) = Lab::new("variables") else { return };
     let program = Program::new(&lab, RUNTIME, &[]);
     let policy = |value: &'static str| move |_: &Home| [("GANTRY_POLICY", value.to_owned())];
-    program.with_each(&lab, policy("pin:software"), |_, output| output.has("GANTRY_POLICY"));
-    program.with_each(&lab, policy("nonsense"), |_, output| output.has("error: "));
+    program.expect_effect_only_without_rights(&lab, policy("pin:software"), |_, output| output.has("GANTRY_POLICY"));
+    program.expect_effect_only_without_rights(&lab, policy("nonsense"), |_, output| output.has("error: "));
 
-    let (provider, configuration) = lab.provider("");
+    let (provider, configuration) = lab.compile_provider_program("");
     let provider = Program::new(&lab, provider, &[configuration.to_str().unwrap()]);
-    provider.with_each(&lab, |_| [("GANTRY_DISABLE", "1".to_owned())], |_, output| output.has("default"));
+    provider.expect_effect_only_without_rights(
+        &lab,
+        |_| [("GANTRY_DISABLE", "1".to_owned())],
+        |_, output| output.has("default"),
+    );
     let measured = |home: &Home| {
         let only = ("GANTRY_OPENSSL_MEASURE", "aes-128-gcm".to_owned());
         [("GANTRY_OPENSSL_MEASURED", home.text("tmp/measured")), only]
     };
-    provider.with_each(&lab, measured, |home, _| home.path("tmp/measured").exists());
+    provider.expect_effect_only_without_rights(&lab, measured, |home, _| home.path("tmp/measured").exists());
 }
 
 #[test]
 #[ignore = "as root"]
 fn no_socket_is_redirected_to_a_server_of_the_caller() {
     let Some(lab) = Lab::new("xfrm") else { return };
-    let program = Program::new(&lab, lab.xfrm(), &[]);
+    let program = Program::new(&lab, lab.compile_xfrm_program(), &[]);
     for rights in Rights::ALL {
         let home = lab.home();
         let server = socket(AddressFamily::Unix, SockType::SeqPacket, SockFlag::SOCK_NONBLOCK, None).unwrap();

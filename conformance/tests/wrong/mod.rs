@@ -32,9 +32,9 @@ pub(crate) enum Mistake {
     /// Changes its input, unless it works in place.
     WritesInput,
     /// Accepts every tag, unless it works in place.
-    TakesAnyTag,
+    AcceptsAnyTag,
     /// Accepts every tag in a batch.
-    TakesAnyTagInBatches,
+    AcceptsAnyTagInBatches,
     /// Refuses a bad tag, but fills the output, unless it works in place.
     LeaksPlaintext,
     /// Compares only the first half of the tag.
@@ -44,7 +44,7 @@ pub(crate) enum Mistake {
     /// Drops one request of a large batch.
     LosesARequest,
     /// Reports a fault for long data.
-    Fails,
+    ReportsFault,
     /// Reports a bad length for long data.
     RefusesLong,
     /// A stream that ignores pieces of two bytes.
@@ -56,19 +56,19 @@ pub(crate) enum Mistake {
     /// A cipher stream that starts from the beginning at a piece of 48 bytes.
     ChainBreaks,
     /// Flips a bit while another thread uses the session.
-    NotForThreads,
+    NotThreadSafe,
     /// Reports success for truncated compressed data.
-    TakesTruncated,
+    AcceptsTruncated,
     /// Reports success if there is no room for the result.
-    HasRoom,
+    IgnoresMissingRoom,
     /// Changes the byte after an empty output buffer.
     Overflows,
     /// Reports one byte too many as the length of a result. In compression, does so only for results longer than every known answer.
-    SaysLonger,
+    ReportsLongerResult,
     /// Refuses sessions with a truncated tag.
-    NoTruncation,
+    NoTruncatedTags,
     /// Refuses every session.
-    Nothing,
+    RefusesSessions,
 }
 
 /// Discovers the software device with a mistake.
@@ -108,16 +108,16 @@ impl Device for WrongDevice {
     fn open(&self, params: &SessionParams) -> Result<Arc<dyn DeviceSession>, Refusal> {
         let short_tag = params.tag_len() < params.algorithm().info().tag.max;
         match self.mistake {
-            Mistake::Nothing => return Err(Unsupported::because("out of order").into()),
-            Mistake::NoTruncation if short_tag => return Err(Unsupported::because("full tags only").into()),
+            Mistake::RefusesSessions => return Err(Unsupported::because("out of order").into()),
+            Mistake::NoTruncatedTags if short_tag => return Err(Unsupported::because("full tags only").into()),
             _ => {}
         }
-        let half = match self.mistake {
+        let half_tag_session = match self.mistake {
             Mistake::ComparesHalfATag => Some(self.inner.open(&params.clone().with_tag_len(params.tag_len() / 2))?),
             _ => None,
         };
         let inner = self.inner.open(params)?;
-        Ok(Arc::new(WrongSession { inner, half, mistake: self.mistake, busy: AtomicBool::new(false) }))
+        Ok(Arc::new(WrongSession { inner, half_tag_session, mistake: self.mistake, busy: AtomicBool::new(false) }))
     }
 
     fn attach(&self) -> Result<Option<Box<dyn QueuePair>>, Fault> {
@@ -128,7 +128,7 @@ impl Device for WrongDevice {
 struct WrongSession {
     inner: Arc<dyn DeviceSession>,
     /// A session with half of the tag, for `ComparesHalfATag`.
-    half: Option<Arc<dyn DeviceSession>>,
+    half_tag_session: Option<Arc<dyn DeviceSession>>,
     mistake: Mistake,
     busy: AtomicBool,
 }
@@ -136,17 +136,18 @@ struct WrongSession {
 impl DeviceSession for WrongSession {
     fn run(&self, mut operands: Operands<'_>) -> Result<Outcome, Fault> {
         let bytes = operands.bytes();
-        let long = bytes > 300;
+        let is_long = bytes > 300;
         match self.mistake {
-            Mistake::Fails if long => return Err(Fault::failed("out of order")),
-            Mistake::RefusesLong if long => return Ok(Outcome::BadLength),
+            Mistake::ReportsFault if is_long => return Err(Fault::failed("out of order")),
+            Mistake::RefusesLong if is_long => return Ok(Outcome::BadLength),
             _ => {}
         }
-        if let (Some(half), Operands::Open { iv, aad, data, tag }) = (&self.half, &mut operands) {
-            return half.run(Operands::Open { iv, aad, data: data.reborrow(), tag: &tag[..tag.len() / 2] });
+        if let (Some(half_tag_session), Operands::Open { iv, aad, data, tag }) = (&self.half_tag_session, &mut operands)
+        {
+            return half_tag_session.run(Operands::Open { iv, aad, data: data.reborrow(), tag: &tag[..tag.len() / 2] });
         }
-        let is_shared = self.mistake == Mistake::NotForThreads && self.busy.swap(true, Ordering::SeqCst);
-        if self.mistake == Mistake::NotForThreads {
+        let is_shared = self.mistake == Mistake::NotThreadSafe && self.busy.swap(true, Ordering::SeqCst);
+        if self.mistake == Mistake::NotThreadSafe {
             std::thread::sleep(Duration::from_micros(20));
         }
         let outcome = self.inner.run(operands.reborrow())?;
@@ -154,35 +155,35 @@ impl DeviceSession for WrongSession {
 
         if let Operands::Compression { output, written, .. } = &mut operands {
             match (self.mistake, outcome) {
-                (Mistake::TakesTruncated, Outcome::Malformed) | (Mistake::HasRoom, Outcome::NoRoom) => {
+                (Mistake::AcceptsTruncated, Outcome::Malformed) | (Mistake::IgnoresMissingRoom, Outcome::NoRoom) => {
                     return Ok(Outcome::Done);
                 }
-                (Mistake::Overflows, Outcome::NoRoom) if output.is_empty() => scribble(output.as_ptr()),
-                (Mistake::SaysLonger, _) if **written > 320 && **written < output.len() => **written += 1,
+                (Mistake::Overflows, Outcome::NoRoom) if output.is_empty() => flip_byte_outside(output.as_ptr()),
+                (Mistake::ReportsLongerResult, _) if **written > 320 && **written < output.len() => **written += 1,
                 _ => {}
             }
         }
-        if let (Mistake::SaysLonger, Operands::Decipher { written, .. }) = (self.mistake, &mut operands) {
+        if let (Mistake::ReportsLongerResult, Operands::Decipher { written, .. }) = (self.mistake, &mut operands) {
             **written += 1;
         }
         let from = input(&operands).as_ptr();
         let (separate, output) = output(&mut operands);
         let wrong = match self.mistake {
             Mistake::WrongAlways => true,
-            Mistake::WrongWhenLong => long,
+            Mistake::WrongWhenLong => is_long,
             Mistake::WrongWhenHuge => bytes > 20_000,
-            Mistake::WrongWhenSeparate => separate && long,
+            Mistake::WrongWhenSeparate => separate && is_long,
             Mistake::WrongWhenUnaligned => output.as_ptr() as usize % 2 == 1,
-            Mistake::NotForThreads => is_shared,
+            Mistake::NotThreadSafe => is_shared,
             _ => false,
         };
         if let (true, Some(first)) = (wrong, output.first_mut()) {
             *first ^= 1;
         }
         match (self.mistake, outcome) {
-            (Mistake::WritesBehind, _) if separate => scribble(output.as_ptr_range().end),
-            (Mistake::WritesInput, _) if separate && bytes > 0 => scribble(from),
-            (Mistake::TakesAnyTag, Outcome::BadTag) if separate => return Ok(Outcome::Done),
+            (Mistake::WritesBehind, _) if separate => flip_byte_outside(output.as_ptr_range().end),
+            (Mistake::WritesInput, _) if separate && bytes > 0 => flip_byte_outside(from),
+            (Mistake::AcceptsAnyTag, Outcome::BadTag) if separate => return Ok(Outcome::Done),
             (Mistake::LeaksPlaintext, Outcome::BadTag) if separate => output.fill(b'p'),
             _ => {}
         }
@@ -191,14 +192,14 @@ impl DeviceSession for WrongSession {
 
     fn digest_stream(&self) -> Result<Box<dyn DigestStream>, Unsupported> {
         let inner = self.inner.digest_stream()?;
-        let start = inner.duplicate();
-        Ok(Box::new(WrongStream { inner, start, five: false, mistake: self.mistake }))
+        let initial = inner.duplicate();
+        Ok(Box::new(WrongStream { inner, initial, last_had_five_bytes: false, mistake: self.mistake }))
     }
 
     fn cipher_stream(&self, operation: Operation, iv: &[u8]) -> Result<Box<dyn CipherStream>, Unsupported> {
         let inner = self.inner.cipher_stream(operation, iv)?;
-        let start = inner.duplicate();
-        Ok(Box::new(WrongCipherStream { inner, start, five: false, mistake: self.mistake }))
+        let initial = inner.duplicate();
+        Ok(Box::new(WrongCipherStream { inner, initial, last_had_five_bytes: false, mistake: self.mistake }))
     }
 
     /// Makes no mistake: AEAD mistakes concern whole messages.
@@ -216,20 +217,20 @@ impl QueuePair for WrongQueue {
     fn submit(&mut self, batch: &mut Batch<'_>) {
         // Known-answer tests have 9 requests, which is not large.
         let (large, alone) = (batch.len() > 20, batch.len() == 1);
-        let mut place = 0;
+        let mut position = 0;
         while let Some(mut job) = batch.take() {
-            place += 1;
+            position += 1;
             let empty = job.operands().bytes() == 0;
             let result = match self.mistake {
-                Mistake::ForgetsARequest if large && place == 13 => Ok(Outcome::Done),
-                Mistake::LosesARequest if large && place == 13 => {
+                Mistake::ForgetsARequest if large && position == 13 => Ok(Outcome::Done),
+                Mistake::LosesARequest if large && position == 13 => {
                     drop(job);
                     continue;
                 }
                 _ => job.run_direct(),
             };
             let result = match result {
-                Ok(Outcome::BadTag) if self.mistake == Mistake::TakesAnyTagInBatches => Ok(Outcome::Done),
+                Ok(Outcome::BadTag) if self.mistake == Mistake::AcceptsAnyTagInBatches => Ok(Outcome::Done),
                 result => result,
             };
             if self.mistake == Mistake::WrongWhenEmptyInBatch && empty && !alone {
@@ -247,9 +248,9 @@ impl QueuePair for WrongQueue {
 
 struct WrongStream {
     inner: Box<dyn DigestStream>,
-    start: Box<dyn DigestStream>,
+    initial: Box<dyn DigestStream>,
     /// True if the last piece had five bytes.
-    five: bool,
+    last_had_five_bytes: bool,
     mistake: Mistake,
 }
 
@@ -262,12 +263,13 @@ impl DigestStream for WrongStream {
         if self.mistake == Mistake::StreamLosesBytes && input.len() == 2 {
             return Ok(());
         }
-        self.five = input.len() == 5;
+        self.last_had_five_bytes = input.len() == 5;
         self.inner.update(input)
     }
 
     fn finish(&mut self, output: &mut [u8]) -> Result<(), Fault> {
-        let kept_state = (self.mistake == Mistake::StreamNeverEnds && self.five).then(|| self.inner.duplicate());
+        let kept_state =
+            (self.mistake == Mistake::StreamNeverEnds && self.last_had_five_bytes).then(|| self.inner.duplicate());
         self.inner.finish(output)?;
         if let Some(kept_state) = kept_state {
             self.inner = kept_state;
@@ -277,36 +279,46 @@ impl DigestStream for WrongStream {
 
     fn duplicate(&self) -> Box<dyn DigestStream> {
         let inner = match self.mistake {
-            Mistake::CopyBeginsAnew if self.five => self.start.duplicate(),
+            Mistake::CopyBeginsAnew if self.last_had_five_bytes => self.initial.duplicate(),
             _ => self.inner.duplicate(),
         };
-        Box::new(WrongStream { inner, start: self.start.duplicate(), five: self.five, mistake: self.mistake })
+        Box::new(WrongStream {
+            inner,
+            initial: self.initial.duplicate(),
+            last_had_five_bytes: self.last_had_five_bytes,
+            mistake: self.mistake,
+        })
     }
 }
 
 struct WrongCipherStream {
     inner: Box<dyn CipherStream>,
-    start: Box<dyn CipherStream>,
+    initial: Box<dyn CipherStream>,
     /// True if the last piece had five bytes.
-    five: bool,
+    last_had_five_bytes: bool,
     mistake: Mistake,
 }
 
 impl CipherStream for WrongCipherStream {
     fn update(&mut self, data: Buffers<'_>) -> Result<(), Fault> {
         if self.mistake == Mistake::ChainBreaks && data.len() == 48 {
-            self.inner = self.start.duplicate();
+            self.inner = self.initial.duplicate();
         }
-        self.five = data.len() == 5;
+        self.last_had_five_bytes = data.len() == 5;
         self.inner.update(data)
     }
 
     fn duplicate(&self) -> Box<dyn CipherStream> {
         let inner = match self.mistake {
-            Mistake::CopyBeginsAnew if self.five => self.start.duplicate(),
+            Mistake::CopyBeginsAnew if self.last_had_five_bytes => self.initial.duplicate(),
             _ => self.inner.duplicate(),
         };
-        Box::new(WrongCipherStream { inner, start: self.start.duplicate(), five: self.five, mistake: self.mistake })
+        Box::new(WrongCipherStream {
+            inner,
+            initial: self.initial.duplicate(),
+            last_had_five_bytes: self.last_had_five_bytes,
+            mistake: self.mistake,
+        })
     }
 }
 
@@ -337,7 +349,7 @@ fn input<'a>(operands: &'a Operands<'_>) -> &'a [u8] {
 }
 
 /// Writes outside the buffers, as an engine with a wrong address or length does.
-fn scribble(at: *const u8) {
+fn flip_byte_outside(at: *const u8) {
     // SAFETY: the suite places every buffer inside its own allocation with guard bytes on both sides. So this byte exists, and
     // no code reads it before the device returns. The write is the mistake under test.
     #[allow(unsafe_code)]

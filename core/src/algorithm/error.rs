@@ -35,7 +35,7 @@ pub enum Error {
         last: Fault,
     },
     /// No device serves the algorithm or the request.
-    #[error("{algorithm}: no device serves {operation} here{}", list(.reasons))]
+    #[error("{algorithm}: no device serves {operation} here{}", in_parentheses(.reasons))]
     Unserved {
         /// The requested algorithm.
         algorithm: Algorithm,
@@ -46,7 +46,7 @@ pub enum Error {
     },
 }
 
-fn list(reasons: &[String]) -> String {
+fn in_parentheses(reasons: &[String]) -> String {
     if reasons.is_empty() { String::new() } else { format!(" ({})", reasons.join("; ")) }
 }
 
@@ -117,14 +117,14 @@ pub enum Misuse {
         algorithm: Algorithm,
     },
     /// The algorithm does not have the compression level of a session.
-    #[error("{algorithm}: level {got}; it takes {has}")]
+    #[error("{algorithm}: level {got}; it takes {takes}")]
     Level {
         /// The algorithm of the session.
         algorithm: Algorithm,
         /// The given value.
         got: usize,
-        /// The values that the algorithm has.
-        has: Lengths,
+        /// The values that the algorithm allows.
+        takes: Lengths,
     },
     /// The SPI of a session for packets of ESP is missing (0) or reserved (RFC 4303, 2.1), or a session of another kind has an SPI.
     #[error("{algorithm}: an SPI of {got}; sessions for packets take one of 256 or more, and others take none")]
@@ -173,14 +173,14 @@ pub enum Misuse {
         operation: Operation,
     },
     /// An option of a queue is out of range.
-    #[error("a queue with a {what} of {got}; it takes 1 to {most}")]
+    #[error("a queue with a {what} of {got}; it takes 1 to {max}")]
     Queue {
         /// The name of the option.
         what: &'static str,
         /// The given value.
         got: usize,
         /// The maximum.
-        most: usize,
+        max: usize,
     },
     /// The queue belongs to the process that made this process by `fork` or `clone`.
     #[error("the queue belongs to the parent of this process")]
@@ -201,14 +201,14 @@ pub enum Misuse {
         operation: Operation,
     },
     /// A piece of memory is out of bounds, or has another length than the buffer that it is copied to or from.
-    #[error("{len} bytes at offset {offset} do not fit {of} bytes of memory")]
+    #[error("{len} bytes at offset {offset} do not fit {memory_len} bytes of memory")]
     Bounds {
         /// The offset of the piece.
         offset: usize,
         /// The length of the piece.
         len: usize,
         /// The length of the memory.
-        of: usize,
+        memory_len: usize,
     },
 }
 

@@ -13,13 +13,13 @@ pub struct Esp {
 }
 
 /// The length of the SPI and the number in a packet, in bytes.
-pub const HEADER: usize = 8;
+pub const HEADER_LEN: usize = 8;
 /// The length of the trailer without its padding, in bytes: one for the length of the padding, and one for the next header.
-pub const TRAILER: usize = 2;
+pub const TRAILER_LEN: usize = 2;
 
 /// Writes the trailer of data whose first `payload` bytes are the payload (RFC 4303, 2.4 to 2.6). Does nothing if there is no room for it.
 pub fn write_trailer(data: &mut [u8], payload: usize, next_header: u8) {
-    let Some((rest, trailer)) = data.split_last_chunk_mut::<TRAILER>() else { return };
+    let Some((rest, trailer)) = data.split_last_chunk_mut::<TRAILER_LEN>() else { return };
     let padding = rest.get_mut(payload..).unwrap_or_default();
     *trailer = [padding.len() as u8, next_header];
     for (byte, value) in padding.iter_mut().zip(1..=u8::MAX) {
@@ -44,8 +44,8 @@ mod tests {
 
     #[test]
     fn trailers_round_trip_and_invalid_ones_are_rejected() {
-        for length in TRAILER..40 {
-            for payload in 0..=length - TRAILER {
+        for length in TRAILER_LEN..40 {
+            for payload in 0..=length - TRAILER_LEN {
                 let mut data = vec![0xEE; length];
                 write_trailer(&mut data, payload, 41);
                 assert_eq!(read_trailer(&data), Ok((payload, 41)));

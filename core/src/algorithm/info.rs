@@ -1,6 +1,6 @@
 //! Properties of an algorithm, from its row in the table or in a driver.
 
-use super::esp::{HEADER, TRAILER};
+use super::esp::{HEADER_LEN, TRAILER_LEN};
 use super::ids::Algorithm;
 use super::kind::Kind;
 use super::registered;
@@ -36,32 +36,33 @@ impl Algorithm {
 
 impl AlgorithmInfo {
     /// Returns the length of a packet whose payload and tag have these lengths: header, IV, payload, padding, trailer, tag (RFC 4303, 2).
-    pub const fn packet_length(&self, payload: usize, tag: usize) -> usize {
-        let padded = payload.saturating_add(TRAILER).div_ceil(self.block).saturating_mul(self.block);
-        padded.saturating_add(HEADER + self.iv.max + tag)
+    pub const fn packet_length(&self, payload_len: usize, tag_len: usize) -> usize {
+        let padded = payload_len.saturating_add(TRAILER_LEN).div_ceil(self.block).saturating_mul(self.block);
+        padded.saturating_add(HEADER_LEN + self.iv.max + tag_len)
     }
 
     /// Returns the offset of the payload in a packet.
     pub const fn payload_start(&self) -> usize {
-        HEADER + self.iv.max
+        HEADER_LEN + self.iv.max
     }
 
-    /// Returns the maximum payload length of a packet of `packet` bytes with a tag of `tag` bytes; `None` if there is no such packet.
-    pub const fn payload_length(&self, packet: usize, tag: usize) -> Option<usize> {
-        match packet.checked_sub(self.payload_start() + tag) {
-            Some(padded) if padded >= TRAILER && padded.is_multiple_of(self.block) => Some(padded - TRAILER),
+    /// Returns the maximum payload length of a packet of `packet_len` bytes with a tag of `tag_len` bytes; `None` if there is no such
+    /// packet.
+    pub const fn payload_length(&self, packet_len: usize, tag_len: usize) -> Option<usize> {
+        match packet_len.checked_sub(self.payload_start() + tag_len) {
+            Some(padded) if padded >= TRAILER_LEN && padded.is_multiple_of(self.block) => Some(padded - TRAILER_LEN),
             _ => None,
         }
     }
 
     /// Returns the greatest allowed number of data bytes up to `bytes`, or the smallest allowed number if that is greater.
-    pub fn data_length(&self, bytes: usize) -> usize {
-        let most = usize::try_from(self.max_data).unwrap_or(usize::MAX).min(bytes);
+    pub fn nearest_data_length(&self, bytes: usize) -> usize {
+        let max = usize::try_from(self.max_data).unwrap_or(usize::MAX).min(bytes);
         if matches!(self.kind, Kind::Packet) {
-            let fixed = self.payload_start() + self.default_tag();
-            return fixed + (most.saturating_sub(fixed) / self.block).max(1) * self.block;
+            let fixed = self.payload_start() + self.default_tag_length();
+            return fixed + (max.saturating_sub(fixed) / self.block).max(1) * self.block;
         }
-        let whole = if matches!(self.kind, Kind::Digest | Kind::Mac) { most } else { most - most % self.block };
+        let whole = if matches!(self.kind, Kind::Digest | Kind::Mac) { max } else { max - max % self.block };
         whole.max(self.min_data)
     }
 
@@ -72,7 +73,7 @@ impl AlgorithmInfo {
 
     /// Returns the default length of a digest, MAC, tag, signature, shared secret or enciphered message: the maximum, except for an XOF.
     #[inline]
-    pub fn default_tag(&self) -> usize {
+    pub fn default_tag_length(&self) -> usize {
         self.xof.unwrap_or(self.tag.max)
     }
 
@@ -95,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn data_length_returns_an_allowed_length() {
+    fn the_nearest_data_length_is_allowed() {
         for (algorithm, bytes, nearest) in [
             (Algorithm::Sha256, 77, 77),
             (Algorithm::Aes128Cbc, 77, 64),
@@ -106,7 +107,7 @@ mod tests {
             (Algorithm::Rsa2048Pss, 1024, 64),
             (Algorithm::Rsa2048Pkcs1, 0, 32),
         ] {
-            assert_eq!(algorithm.info().data_length(bytes), nearest, "{algorithm}");
+            assert_eq!(algorithm.info().nearest_data_length(bytes), nearest, "{algorithm}");
         }
     }
 

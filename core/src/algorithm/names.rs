@@ -11,13 +11,13 @@ impl Algorithm {
     /// Returns all algorithms with this name. A name or an alias belongs to one algorithm. The Linux kernel's name of a cipher belongs to
     /// one algorithm for each key size. Spellings are compared as in [`same_name`].
     pub fn matching(name: &str) -> Result<Vec<Algorithm>, UnknownAlgorithm> {
-        let found = find(name);
+        let found = algorithms_named(name);
         if found.is_empty() { Err(UnknownAlgorithm::new(name, None)) } else { Ok(found) }
     }
 
     /// Returns the algorithm with this name, which must be of kind `kind`. The error suggests algorithms of this kind.
     pub fn of_kind(name: &str, kind: Kind) -> Result<Algorithm, UnknownAlgorithm> {
-        match find(name)[..] {
+        match algorithms_named(name)[..] {
             [algorithm] if algorithm.kind() == kind => Ok(algorithm),
             _ => Err(UnknownAlgorithm::new(name, Some(kind))),
         }
@@ -30,7 +30,7 @@ pub fn same_name(first: &str, second: &str) -> bool {
     letters(first).eq(letters(second))
 }
 
-fn find(name: &str) -> Vec<Algorithm> {
+fn algorithms_named(name: &str) -> Vec<Algorithm> {
     // `aes256` is CBC, as in OpenSSL; `aes-256` may be any mode.
     let has_no_mode = |row: &AlgorithmInfo, row_name: &str| {
         row.kind == Kind::Cipher && row_name != row.name && !row_name.contains('-')
@@ -87,14 +87,14 @@ pub struct UnknownAlgorithm {
 
 /// The longest name that is compared with others, in bytes: names come from files and sockets, and a comparison takes time in proportion to
 /// both lengths.
-const LONGEST: usize = 64;
+const MAX_COMPARED_LENGTH: usize = 64;
 
 impl UnknownAlgorithm {
     fn new(name: &str, kind: Option<Kind>) -> Self {
         let is_kind = |row: &&AlgorithmInfo| kind.is_none_or(|kind| row.kind == kind);
-        let given: String = letters(name).take(LONGEST + 1).collect();
+        let given: String = letters(name).take(MAX_COMPARED_LENGTH + 1).collect();
         let distance = |row_name: &str| strsim::damerau_levenshtein(&given, &letters(row_name).collect::<String>());
-        let is_short = given.chars().count() <= LONGEST;
+        let is_short = given.chars().count() <= MAX_COMPARED_LENGTH;
         let rows = || Algorithm::rows().filter(|_| is_short).filter(is_kind);
         let mut near: Vec<(usize, &'static str)> = rows()
             .filter_map(|row| Some((row.names().map(distance).min()?, row.name)))

@@ -51,7 +51,7 @@ pub enum Operation {
 /// The length of a field of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Length {
+pub enum FieldLength {
     /// The operation has no such field.
     Nothing,
     /// [`AlgorithmInfo::iv`].
@@ -95,7 +95,7 @@ pub(crate) enum KeyOf {
 
 /// The part of a known answer ([`Answer`](crate::driver::Answer)) that has the bytes of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum AnswerField {
     Nothing,
     Key,
     SecondKey,
@@ -119,13 +119,13 @@ pub struct OperationInfo {
     /// The direction of a session that runs this operation and not its inverse; `Both` if sessions of the kind have no direction.
     pub direction: Direction,
     /// The length of the IV, nonce, number or seed.
-    pub iv: Length,
+    pub iv: FieldLength,
     /// The length of the data that are read.
-    pub input: Length,
+    pub input: FieldLength,
     /// The length of the main result.
-    pub output: Length,
+    pub output: FieldLength,
     /// The length of the tag or of the second result.
-    pub tag: Length,
+    pub tag: FieldLength,
     /// The result may be shorter than its buffer, and its length is a result too.
     pub returns_length: bool,
     /// The operation may work on one buffer, in which the result replaces the data.
@@ -136,7 +136,7 @@ pub struct OperationInfo {
     pub(crate) verifier: Option<Operation>,
     pub(crate) key: KeyOf,
     /// The parts of a known answer that have the IV, the input, the output and the tag.
-    pub(crate) answer: [Place; 4],
+    pub(crate) answer_fields: [AnswerField; 4],
 }
 
 /// Makes a row with the values that most operations share: a message in, a result of the tag's length out.
@@ -146,118 +146,118 @@ const fn row(operation: Operation, name: &'static str, kind: Kind) -> OperationI
         name,
         kind,
         direction: Direction::Both,
-        iv: Length::Nothing,
-        input: Length::Data,
-        output: Length::Tag,
-        tag: Length::Nothing,
+        iv: FieldLength::Nothing,
+        input: FieldLength::Data,
+        output: FieldLength::Tag,
+        tag: FieldLength::Nothing,
         returns_length: false,
         in_place: false,
         detects_forgeries: false,
         verifier: None,
         key: KeyOf::Owner,
-        answer: [Place::Iv, Place::Input, Place::Output, Place::Nothing],
+        answer_fields: [AnswerField::Iv, AnswerField::Input, AnswerField::Output, AnswerField::Nothing],
     }
 }
 
 /// Makes the row of an operation that turns data into as many bytes, and may work in place.
 const fn transform(operation: Operation, name: &'static str, kind: Kind, direction: Direction) -> OperationInfo {
-    let answer = match direction {
-        Direction::Decrypt => [Place::Iv, Place::Output, Place::Input, Place::Nothing],
-        _ => [Place::Iv, Place::Input, Place::Output, Place::Nothing],
+    let answer_fields = match direction {
+        Direction::Decrypt => [AnswerField::Iv, AnswerField::Output, AnswerField::Input, AnswerField::Nothing],
+        _ => [AnswerField::Iv, AnswerField::Input, AnswerField::Output, AnswerField::Nothing],
     };
     OperationInfo {
         direction,
-        iv: Length::Iv,
-        output: Length::Data,
+        iv: FieldLength::Iv,
+        output: FieldLength::Data,
         in_place: true,
-        answer,
+        answer_fields,
         ..row(operation, name, kind)
     }
 }
 
 const TABLE: [OperationInfo; Operation::ALL.len()] = {
+    use AnswerField::Nothing;
     use Direction::{Decrypt as Backward, Encrypt as Forward};
     use Operation::{
         Compress, Decapsulate, Decipher, Decompress, Decrypt, Derive, Digest, Encapsulate, Encipher, Encrypt, KeyGen,
         Mac, Open, Protect, Seal, Sign, Unprotect, Verify,
     };
-    use Place::Nothing;
     [
         transform(Encrypt, "encrypt", Kind::Cipher, Forward),
         transform(Decrypt, "decrypt", Kind::Cipher, Backward),
         OperationInfo {
-            tag: Length::Tag,
-            answer: [Place::Iv, Place::Input, Place::Output, Place::Tag],
+            tag: FieldLength::Tag,
+            answer_fields: [AnswerField::Iv, AnswerField::Input, AnswerField::Output, AnswerField::Tag],
             ..transform(Seal, "seal", Kind::Aead, Forward)
         },
         OperationInfo {
-            tag: Length::GivenTag,
+            tag: FieldLength::GivenTag,
             detects_forgeries: true,
-            answer: [Place::Iv, Place::Output, Place::Input, Place::Tag],
+            answer_fields: [AnswerField::Iv, AnswerField::Output, AnswerField::Input, AnswerField::Tag],
             ..transform(Open, "open", Kind::Aead, Backward)
         },
         row(Digest, "digest", Kind::Digest),
-        OperationInfo { iv: Length::Iv, ..row(Mac, "mac", Kind::Mac) },
+        OperationInfo { iv: FieldLength::Iv, ..row(Mac, "mac", Kind::Mac) },
         OperationInfo { direction: Forward, verifier: Some(Verify), ..row(Sign, "sign", Kind::Signature) },
         OperationInfo {
             direction: Backward,
-            output: Length::Nothing,
-            tag: Length::GivenTag,
+            output: FieldLength::Nothing,
+            tag: FieldLength::GivenTag,
             detects_forgeries: true,
             key: KeyOf::Peer,
-            answer: [Nothing, Place::Input, Nothing, Place::Output],
+            answer_fields: [Nothing, AnswerField::Input, Nothing, AnswerField::Output],
             ..row(Verify, "verify", Kind::Signature)
         },
-        OperationInfo { input: Length::PublicKey, ..row(Derive, "derive", Kind::Exchange) },
+        OperationInfo { input: FieldLength::PublicKey, ..row(Derive, "derive", Kind::Exchange) },
         OperationInfo {
             direction: Forward,
-            iv: Length::KeySeed,
-            input: Length::Nothing,
-            output: Length::PublicKey,
-            tag: Length::Key,
+            iv: FieldLength::KeySeed,
+            input: FieldLength::Nothing,
+            output: FieldLength::PublicKey,
+            tag: FieldLength::Key,
             key: KeyOf::Absent,
-            answer: [Place::Aad, Nothing, Place::SecondKey, Place::Key],
+            answer_fields: [AnswerField::Aad, Nothing, AnswerField::SecondKey, AnswerField::Key],
             ..row(KeyGen, "keygen", Kind::Kem)
         },
         OperationInfo {
             direction: Forward,
-            iv: Length::Seed,
-            input: Length::PublicKey,
-            output: Length::Ciphertext,
-            tag: Length::Tag,
+            iv: FieldLength::Seed,
+            input: FieldLength::PublicKey,
+            output: FieldLength::Ciphertext,
+            tag: FieldLength::Tag,
             key: KeyOf::Absent,
-            answer: [Place::Iv, Place::SecondKey, Place::Output, Place::Tag],
+            answer_fields: [AnswerField::Iv, AnswerField::SecondKey, AnswerField::Output, AnswerField::Tag],
             ..row(Encapsulate, "encapsulate", Kind::Kem)
         },
         OperationInfo {
             direction: Backward,
-            input: Length::Ciphertext,
-            answer: [Nothing, Place::Output, Place::Tag, Nothing],
+            input: FieldLength::Ciphertext,
+            answer_fields: [Nothing, AnswerField::Output, AnswerField::Tag, Nothing],
             ..row(Decapsulate, "decapsulate", Kind::Kem)
         },
         OperationInfo {
-            output: Length::Compressed,
+            output: FieldLength::Compressed,
             returns_length: true,
             verifier: Some(Decompress),
             ..row(Compress, "compress", Kind::Compression)
         },
         OperationInfo {
-            output: Length::Data,
+            output: FieldLength::Data,
             returns_length: true,
             detects_forgeries: true,
-            answer: [Nothing, Place::Output, Place::Input, Nothing],
+            answer_fields: [Nothing, AnswerField::Output, AnswerField::Input, Nothing],
             ..row(Decompress, "decompress", Kind::Compression)
         },
         OperationInfo {
-            iv: Length::Number,
-            output: Length::Packet,
-            tag: Length::NextHeader,
+            iv: FieldLength::Number,
+            output: FieldLength::Packet,
+            tag: FieldLength::NextHeader,
             verifier: Some(Unprotect),
             ..transform(Protect, "protect", Kind::Packet, Forward)
         },
         OperationInfo {
-            iv: Length::Number,
-            tag: Length::NextHeader,
+            iv: FieldLength::Number,
+            tag: FieldLength::NextHeader,
             detects_forgeries: true,
             ..transform(Unprotect, "unprotect", Kind::Packet, Backward)
         },
@@ -269,9 +269,9 @@ const TABLE: [OperationInfo; Operation::ALL.len()] = {
         },
         OperationInfo {
             direction: Backward,
-            input: Length::Tag,
+            input: FieldLength::Tag,
             returns_length: true,
-            answer: [Nothing, Place::Output, Place::Input, Nothing],
+            answer_fields: [Nothing, AnswerField::Output, AnswerField::Input, Nothing],
             ..row(Decipher, "decipher", Kind::Encipherment)
         },
     ]
@@ -343,7 +343,7 @@ impl Operation {
 
     /// Returns `true` for `KeyGen` and the operations after it, which have their own layouts of operands and take long.
     #[inline]
-    pub(crate) const fn is_rare(self) -> bool {
+    pub(crate) const fn has_special_operands(self) -> bool {
         self as u8 >= Operation::KeyGen as u8
     }
 
@@ -391,17 +391,17 @@ impl Kind {
 impl OperationInfo {
     /// Returns whether the operation writes a tag or a second result.
     pub fn writes_tag(&self) -> bool {
-        !matches!(self.tag, Length::Nothing | Length::GivenTag)
+        !matches!(self.tag, FieldLength::Nothing | FieldLength::GivenTag)
     }
 
     /// Returns whether the operation takes random bytes in place of an IV. The device may choose them.
     pub fn takes_seed(&self) -> bool {
-        matches!(self.iv, Length::Seed | Length::KeySeed)
+        matches!(self.iv, FieldLength::Seed | FieldLength::KeySeed)
     }
 
     /// Returns whether the tag comes with the request.
     pub fn reads_tag(&self) -> bool {
-        self.tag == Length::GivenTag
+        self.tag == FieldLength::GivenTag
     }
 }
 
@@ -412,30 +412,30 @@ impl fmt::Display for Operation {
 }
 
 impl AlgorithmInfo {
-    /// Returns the length of a field for a request of `data` bytes in a session with tags of `tag` bytes. Assumes that seeds come from the
-    /// caller.
-    pub fn length(&self, length: Length, data: usize, tag: usize) -> usize {
-        match length {
-            Length::Nothing => 0,
-            Length::Iv => self.iv.max,
-            Length::Number => 8,
-            Length::NextHeader => 1,
-            Length::Data => data,
-            Length::Packet => self.packet_length(data, tag),
-            Length::Compressed => AlgorithmInfo::compressed_max(data),
-            Length::Tag | Length::GivenTag => tag,
-            Length::Key => self.key.max,
-            Length::PublicKey => self.public_key.max,
-            Length::Ciphertext => self.encapsulation.0,
-            Length::KeySeed => self.key.min,
-            Length::Seed => self.encapsulation.1,
+    /// Returns the length of a field for a request of `data_len` bytes in a session with tags of `tag_len` bytes. Assumes that seeds come
+    /// from the caller.
+    pub fn length(&self, field: FieldLength, data_len: usize, tag_len: usize) -> usize {
+        match field {
+            FieldLength::Nothing => 0,
+            FieldLength::Iv => self.iv.max,
+            FieldLength::Number => 8,
+            FieldLength::NextHeader => 1,
+            FieldLength::Data => data_len,
+            FieldLength::Packet => self.packet_length(data_len, tag_len),
+            FieldLength::Compressed => AlgorithmInfo::compressed_max(data_len),
+            FieldLength::Tag | FieldLength::GivenTag => tag_len,
+            FieldLength::Key => self.key.max,
+            FieldLength::PublicKey => self.public_key.max,
+            FieldLength::Ciphertext => self.encapsulation.0,
+            FieldLength::KeySeed => self.key.min,
+            FieldLength::Seed => self.encapsulation.1,
         }
     }
 
     /// Returns the number of data bytes that a request of an operation takes, if this number is always the same.
-    pub fn data_of(&self, operation: Operation) -> Option<usize> {
+    pub fn fixed_data_length(&self, operation: Operation) -> Option<usize> {
         let input = operation.info().input;
-        (input != Length::Data).then(|| self.length(input, 0, self.tag.max))
+        (input != FieldLength::Data).then(|| self.length(input, 0, self.tag.max))
     }
 }
 
@@ -445,8 +445,8 @@ mod tests {
 
     #[test]
     fn operations_of_a_kind_are_contiguous_in_the_table() {
-        for (place, operation) in Operation::ALL.iter().enumerate() {
-            assert_eq!((*operation as usize, operation.info().operation), (place, *operation));
+        for (index, operation) in Operation::ALL.iter().enumerate() {
+            assert_eq!((*operation as usize, operation.info().operation), (index, *operation));
             assert_eq!(operation.info().kind.operations()[operation.index()], *operation);
         }
         assert_eq!(Kind::ALL.iter().map(|kind| kind.operations().len()).sum::<usize>(), Operation::ALL.len());

@@ -55,7 +55,7 @@ impl SessionParams {
             direction: Direction::Both,
             key: Zeroizing::new(key.to_vec()),
             mac_key: Zeroizing::new(Vec::new()),
-            tag_len: algorithm.info().default_tag(),
+            tag_len: algorithm.info().default_tag_length(),
             any_nonce: false,
             ordered: false,
             level: algorithm.info().default_level,
@@ -147,7 +147,7 @@ impl SessionParams {
     }
 
     /// Sets the length of a MAC or tag, or of a digest whose length the caller chooses, in bytes. If not set, it is the algorithm's
-    /// [default](crate::AlgorithmInfo::default_tag).
+    /// [default](crate::AlgorithmInfo::default_tag_length).
     #[must_use]
     pub fn with_tag_len(mut self, bytes: usize) -> Self {
         self.tag_len = bytes;
@@ -204,8 +204,8 @@ impl SessionParams {
     #[inline]
     pub fn allows(&self, operation: Operation) -> bool {
         let row = operation.info();
-        let either = row.direction == Direction::Both || self.direction == Direction::Both;
-        row.kind == self.algorithm.kind() && (either || row.direction == self.direction)
+        let is_any = row.direction == Direction::Both || self.direction == Direction::Both;
+        row.kind == self.algorithm.kind() && (is_any || row.direction == self.direction)
     }
 
     /// Returns the same parameters with other keys.
@@ -235,7 +235,7 @@ impl SessionParams {
             return Err(Misuse::TagLength { algorithm, got: self.tag_len, takes: info.tag });
         }
         if !info.levels.allows(self.level) {
-            return Err(Misuse::Level { algorithm, got: self.level, has: info.levels });
+            return Err(Misuse::Level { algorithm, got: self.level, takes: info.levels });
         }
         let spi = self.esp.map(|esp| esp.spi);
         let fits = spi.map_or(info.kind != Kind::Packet, |spi| info.kind == Kind::Packet && spi >= 256);
@@ -261,12 +261,12 @@ impl SessionParams {
             let takes = if *prehash == Prehash::Mu { Lengths::NONE } else { takes };
             return Err(Misuse::ContextLength { algorithm, got, takes });
         }
-        let good = match prehash {
+        let is_supported = match prehash {
             Prehash::Pure => true,
             Prehash::Mu => takes.max > 0 && !algorithm.is_slh_dsa(),
             Prehash::Hash(_) => takes.max > 0 && prehash.identifier().is_some(),
         };
-        if good { Ok(()) } else { Err(Misuse::Prehash { algorithm }) }
+        if is_supported { Ok(()) } else { Err(Misuse::Prehash { algorithm }) }
     }
 
     /// Returns the operation of this session's digest or MAC streams, if it has them.

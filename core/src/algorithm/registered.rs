@@ -42,7 +42,7 @@ pub(crate) struct KnownAnswer {
 /// The reason why an algorithm was not registered.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Unregistered {
+pub enum RegistrationError {
     /// There is no room for another algorithm.
     #[error("{name}: there is no room for another algorithm")]
     Full {
@@ -76,7 +76,7 @@ static ROWS: [OnceLock<Registered>; Algorithm::REGISTERED.len()] = [const { Once
 static REGISTERING: Mutex<()> = Mutex::new(());
 
 /// The row of an unregistered algorithm.
-static NONE: AlgorithmInfo = AlgorithmInfo::new("unregistered", Kind::Digest);
+static UNREGISTERED: AlgorithmInfo = AlgorithmInfo::new("unregistered", Kind::Digest);
 
 impl Algorithm {
     /// Adds an algorithm to the tables for the rest of the process. A driver calls this before it declares its capabilities, and passes the
@@ -85,18 +85,18 @@ impl Algorithm {
     ///
     /// `..`[`AlgorithmInfo::new`] fills in the fields that the row does not set; this function sets the id. At least one known answer is
     /// needed, because without one no device can serve an algorithm. Registering the same row again returns the same algorithm.
-    pub fn register(info: AlgorithmInfo, answers: &[Answer]) -> Result<Algorithm, Unregistered> {
+    pub fn register(info: AlgorithmInfo, answers: &[Answer]) -> Result<Algorithm, RegistrationError> {
         let _guard = REGISTERING.lock().unwrap_or_else(PoisonError::into_inner);
         let name = info.name;
         let same = |row: &AlgorithmInfo| *row == AlgorithmInfo { algorithm: row.algorithm, ..info };
-        if let Some((algorithm, _)) = rows().find(|(_, row)| same(row)) {
+        if let Some((algorithm, _)) = registered_rows().find(|(_, row)| same(row)) {
             return Ok(algorithm);
         }
-        check(&info, answers).map_err(|why| Unregistered::Row { name, why })?;
+        check(&info, answers).map_err(|why| RegistrationError::Row { name, why })?;
         if let Some(name) = info.names().find(|name| Algorithm::matching(name).is_ok()) {
-            return Err(Unregistered::Name { name });
+            return Err(RegistrationError::Name { name });
         }
-        let free = ROWS.iter().position(|row| row.get().is_none()).ok_or(Unregistered::Full { name })?;
+        let free = ROWS.iter().position(|row| row.get().is_none()).ok_or(RegistrationError::Full { name })?;
         let algorithm = Algorithm::REGISTERED[free];
         let answers = answers.iter().map(|answer| {
             let Answer { key, second_key, iv, aad, input, output, tag } = *answer;
@@ -109,17 +109,17 @@ impl Algorithm {
 
     /// Returns all algorithms: those of the table, then those that drivers have registered so far.
     pub fn all() -> impl Iterator<Item = Algorithm> {
-        rows_of_table().chain(rows()).map(|(algorithm, _)| algorithm)
+        rows_of_table().chain(registered_rows()).map(|(algorithm, _)| algorithm)
     }
 
     /// Returns the rows of [all](Self::all).
     pub(super) fn rows() -> impl Iterator<Item = &'static AlgorithmInfo> {
-        rows_of_table().chain(rows()).map(|(_, row)| row)
+        rows_of_table().chain(registered_rows()).map(|(_, row)| row)
     }
 
     /// Returns the known answers that were registered with the algorithm.
     pub(crate) fn answers(self) -> &'static [KnownAnswer] {
-        place(self).and_then(|place| ROWS[place].get()).map_or(&[], |registered| &registered.answers)
+        row_index(self).and_then(|index| ROWS[index].get()).map_or(&[], |registered| &registered.answers)
     }
 }
 
@@ -127,29 +127,29 @@ fn rows_of_table() -> impl Iterator<Item = (Algorithm, &'static AlgorithmInfo)> 
     TABLE.iter().map(|row| (row.algorithm, row))
 }
 
-fn rows() -> impl Iterator<Item = (Algorithm, &'static AlgorithmInfo)> {
+fn registered_rows() -> impl Iterator<Item = (Algorithm, &'static AlgorithmInfo)> {
     ROWS.iter().filter_map(OnceLock::get).map(|registered| (registered.info.algorithm, &registered.info))
 }
 
 /// Returns the index in `ROWS` of an algorithm that is not in the table.
-fn place(algorithm: Algorithm) -> Option<usize> {
+fn row_index(algorithm: Algorithm) -> Option<usize> {
     (algorithm as usize).checked_sub(TABLE.len())
 }
 
 /// Returns the row of an algorithm that is not in the table.
 #[cold]
 pub(super) fn info(algorithm: Algorithm) -> &'static AlgorithmInfo {
-    place(algorithm).and_then(|place| ROWS[place].get()).map_or(&NONE, |registered| &registered.info)
+    row_index(algorithm).and_then(|index| ROWS[index].get()).map_or(&UNREGISTERED, |registered| &registered.info)
 }
 
 /// Checks the conditions on which the checks of requests rely, and the answers against the row.
 fn check(info: &AlgorithmInfo, answers: &[Answer]) -> Result<(), &'static str> {
     let AlgorithmInfo { key, iv, tag, .. } = info;
-    let plain =
+    let is_valid_name =
         |name: &str| !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_graphic() && !byte.is_ascii_uppercase());
     let has_valid_block = matches!(info.kind, Kind::Digest | Kind::Mac) || info.block.is_power_of_two();
     let lengths = [key, &info.public_key, &info.mac_key, iv, tag, &info.context, &info.levels];
-    let takes = |answer: &Answer| match info.kind {
+    let has_valid_lengths = |answer: &Answer| match info.kind {
         Kind::Digest => tag.allows(answer.output.len()),
         Kind::Mac | Kind::Exchange => key.allows(answer.key.len()) && tag.allows(answer.output.len()),
         Kind::Cipher => key.allows(answer.key.len()) && answer.output.len() == answer.input.len(),
@@ -170,9 +170,9 @@ fn check(info: &AlgorithmInfo, answers: &[Answer]) -> Result<(), &'static str> {
         Kind::Packet => answer.aad.len() == 6 && answer.iv.len() == 8 && !answer.output.is_empty(),
         Kind::Compression => answer.key.is_empty() && !answer.output.is_empty(),
     };
-    let in_iv = |answer: &Answer| matches!(info.kind, Kind::Kem | Kind::Packet) || iv.allows(answer.iv.len());
+    let has_valid_iv = |answer: &Answer| matches!(info.kind, Kind::Kem | Kind::Packet) || iv.allows(answer.iv.len());
     match () {
-        () if !info.names().all(plain) => Err("a name that is empty, or not in lower case"),
+        () if !info.names().all(is_valid_name) => Err("a name that is empty, or not in lower case"),
         () if !has_valid_block || info.block == 0 => Err("a block that is not a power of two"),
         () if lengths.iter().any(|lengths| lengths.min > lengths.max || lengths.step == 0) => {
             Err("lengths with a step of 0, or with a minimum above the maximum")
@@ -181,7 +181,7 @@ fn check(info: &AlgorithmInfo, answers: &[Answer]) -> Result<(), &'static str> {
         () if info.kind == Kind::Exchange && info.generator.is_empty() => Err("a key exchange without a generator"),
         () if !info.levels.allows(info.default_level) => Err("a default level that is not one of its levels"),
         () if answers.is_empty() => Err("no known answers"),
-        () if !answers.iter().all(|answer| takes(answer) && in_iv(answer)) => {
+        () if !answers.iter().all(|answer| has_valid_lengths(answer) && has_valid_iv(answer)) => {
             Err("a known answer with lengths that the row does not allow")
         }
         () => Ok(()),
@@ -220,25 +220,25 @@ mod tests {
         let other = AlgorithmInfo { tag: Lengths::exactly(3), ..row("parity") };
         assert!(matches!(
             Algorithm::register(other, &[Answer { output: &[7; 3], ..ANSWER }]),
-            Err(Unregistered::Name { .. })
+            Err(RegistrationError::Name { .. })
         ));
         assert_eq!("parity".parse(), Ok(parity));
         assert_eq!((parity.name(), parity.kind(), parity.info().algorithm), ("parity", Kind::Mac, parity));
         assert!(Algorithm::all().any(|algorithm| algorithm == parity) && !Algorithm::ALL.contains(&parity));
-        assert_eq!(Algorithm::at_place(parity.place(Operation::Mac)), (parity, Operation::Mac));
+        assert_eq!(Algorithm::of_entry(parity.entry_index(Operation::Mac)), (parity, Operation::Mac));
 
         let names = ["r2", "r3", "r4", "r5", "r6", "r7", "r8", "r9"];
         let more: Vec<_> = names.map(|name| Algorithm::register(row(name), &[ANSWER])).into();
         assert!(more[..7].iter().all(Result::is_ok));
-        assert_eq!(more[7], Err(Unregistered::Full { name: "r9" }));
-        let mut places: Vec<usize> = Algorithm::all()
+        assert_eq!(more[7], Err(RegistrationError::Full { name: "r9" }));
+        let mut indexes: Vec<usize> = Algorithm::all()
             .flat_map(|algorithm| {
-                algorithm.kind().operations().iter().map(move |operation| algorithm.place(*operation))
+                algorithm.kind().operations().iter().map(move |operation| algorithm.entry_index(*operation))
             })
             .collect();
-        let count = places.len();
-        places.sort_unstable();
-        places.dedup();
-        assert!(places.len() == count && places.last() < Some(&Algorithm::PLACES));
+        let count = indexes.len();
+        indexes.sort_unstable();
+        indexes.dedup();
+        assert!(indexes.len() == count && indexes.last() < Some(&Algorithm::ENTRY_COUNT));
     }
 }

@@ -1,6 +1,6 @@
 //! A row of the table of algorithms, and constructors of rows.
 
-use super::esp::HEADER;
+use super::esp::HEADER_LEN;
 use super::ids::Algorithm;
 use super::kind::Kind;
 use super::lengths::Lengths;
@@ -373,7 +373,7 @@ pub(super) const fn esp(
     let row =
         AlgorithmInfo { iv: Lengths::exactly(iv), block, tag, aead: Some(aead), ..named(name, &[], "", Kind::Packet) };
     let (key, mac_key) = (Lengths::exactly(key), Lengths::exactly(mac_key));
-    AlgorithmInfo { key, mac_key, min_data: HEADER + iv + block + row.tag.min, max_data: 65_535, ..row }
+    AlgorithmInfo { key, mac_key, min_data: HEADER_LEN + iv + block + row.tag.min, max_data: 65_535, ..row }
 }
 
 pub(super) const fn compression(

@@ -22,14 +22,14 @@
 //! The first two rows are a public key, and all rows are a private key.
 
 /// The length of a public exponent, in bytes.
-pub const EXPONENT: usize = 4;
+pub const EXPONENT_LEN: usize = 4;
 
 /// The minimum padding of PKCS #1 v1.5 in bytes: a message is shorter than the modulus by three fixed and at least eight random bytes.
-pub const PADDING: usize = 11;
+pub const MIN_PADDING_LEN: usize = 11;
 
 /// Returns the length of a public key with a modulus of `modulus` bytes.
 pub const fn public_length(modulus: usize) -> usize {
-    modulus + EXPONENT
+    modulus + EXPONENT_LEN
 }
 
 /// Returns the length of a private key with a modulus of `modulus` bytes.

@@ -141,9 +141,9 @@ rows! {
     Rsa2048Raw = rsa_encryption("rsa-2048-raw", 256, 0);
     Rsa3072Raw = rsa_encryption("rsa-3072-raw", 384, 0);
     Rsa4096Raw = rsa_encryption("rsa-4096-raw", 512, 0);
-    Rsaes2048Pkcs1 = rsa_encryption("rsaes-2048-pkcs1", 256, rsa::PADDING);
-    Rsaes3072Pkcs1 = rsa_encryption("rsaes-3072-pkcs1", 384, rsa::PADDING);
-    Rsaes4096Pkcs1 = rsa_encryption("rsaes-4096-pkcs1", 512, rsa::PADDING);
+    Rsaes2048Pkcs1 = rsa_encryption("rsaes-2048-pkcs1", 256, rsa::MIN_PADDING_LEN);
+    Rsaes3072Pkcs1 = rsa_encryption("rsaes-3072-pkcs1", 384, rsa::MIN_PADDING_LEN);
+    Rsaes4096Pkcs1 = rsa_encryption("rsaes-4096-pkcs1", 512, rsa::MIN_PADDING_LEN);
 
     MlKem512 = ml_kem("ml-kem-512", &["mlkem512", "2.16.840.1.101.3.4.4.1"], 1632, 800, 768);
     MlKem768 = ml_kem("ml-kem-768", &["mlkem768", "2.16.840.1.101.3.4.4.2"], 2400, 1184, 1088);

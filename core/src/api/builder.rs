@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use crate::algorithm::{Result, SessionParams};
 use crate::clock::{Clock, RealClock};
-use crate::devices::{Calibrations, Common, RegisteredDevice};
+use crate::devices::{Calibrations, CommonState, RegisteredDevice};
 use crate::dispatch::{Devices, Gantry};
 use crate::driver::{DeviceInfo, Driver, Found};
 use crate::route::{CostStore, Learned, Policy};
-use crate::stats::{MOST_DEVICES, Memory, Publisher, Snapshot, Stats};
+use crate::stats::{MAX_DEVICES, Memory, Publisher, Snapshot, Stats};
 
 use super::session::Session;
 
@@ -21,10 +21,10 @@ impl Gantry {
             policy: Box::new(Learned::Latency),
             costs: None,
             clock: Arc::new(RealClock::default()),
-            counting: true,
+            is_counting: true,
             publisher: None,
             memory: None,
-            verify: 0,
+            verify_one_in: 0,
         }
     }
 
@@ -39,10 +39,10 @@ pub struct GantryBuilder {
     devices: Vec<RegisteredDevice>,
     policy: Box<dyn Policy>,
     clock: Arc<dyn Clock>,
-    counting: bool,
+    is_counting: bool,
     publisher: Option<Publisher>,
     memory: Option<&'static dyn Memory>,
-    verify: u32,
+    verify_one_in: u32,
     costs: Option<Arc<dyn CostStore>>,
 }
 
@@ -61,9 +61,9 @@ impl GantryBuilder {
             let device = match found {
                 Found::Device(device) => {
                     let (name, class) = (device.info().name.clone(), device.info().class);
-                    let full = (self.devices.len() >= MOST_DEVICES)
-                        .then(|| format!("a framework has {MOST_DEVICES} devices at most"));
-                    match exclude(device.info()).or(full) {
+                    let full_reason = (self.devices.len() >= MAX_DEVICES)
+                        .then(|| format!("a framework has {MAX_DEVICES} devices at most"));
+                    match exclude(device.info()).or(full_reason) {
                         Some(reason) => RegisteredDevice::excluded(name, class, reason),
                         None => RegisteredDevice::new(device),
                     }
@@ -89,26 +89,26 @@ impl GantryBuilder {
         self
     }
 
-    /// Repeats one in `every` requests of each thread in software and compares the results; 0 for none. If they differ, the caller gets the
-    /// software result, and the device is quarantined. Steps of streams are not verified.
+    /// Repeats one in `one_in` requests of each thread in software and compares the results; 0 for none. If they differ, the caller gets
+    /// the software result, and the device is quarantined. Steps of streams are not verified.
     #[must_use]
-    pub fn verify(mut self, every: u32) -> Self {
-        self.verify = every;
+    pub fn verify(mut self, one_in: u32) -> Self {
+        self.verify_one_in = one_in;
         self
     }
 
     /// Turns counters on or off; the default is on. Turning them off shows their cost.
     #[must_use]
     pub fn counting(mut self, counting: bool) -> Self {
-        self.counting = counting;
+        self.is_counting = counting;
         self
     }
 
-    /// Hands a snapshot to `publish` at most once per `every`, on a thread that runs a timed request. A last snapshot comes when the
+    /// Hands a snapshot to `publish` at most once per `interval`, on a thread that runs a timed request. A last snapshot comes when the
     /// framework and its sessions are dropped. Nothing is published while there are no requests.
     #[must_use]
-    pub fn publish(mut self, every: Duration, publish: impl Fn(&Snapshot) + Send + Sync + 'static) -> Self {
-        self.publisher = Some(Publisher { every, publish: Box::new(publish) });
+    pub fn publish(mut self, interval: Duration, publish: impl Fn(&Snapshot) + Send + Sync + 'static) -> Self {
+        self.publisher = Some(Publisher { interval, publish: Box::new(publish) });
         self
     }
 
@@ -128,10 +128,10 @@ impl GantryBuilder {
 
     /// Builds the framework.
     pub fn build(self) -> Gantry {
-        let Self { devices, policy, clock, counting, publisher, memory, verify, costs } = self;
+        let Self { devices, policy, clock, is_counting, publisher, memory, verify_one_in, costs } = self;
         let names = devices.iter().map(|device| (device.name().to_owned(), device.class())).collect();
-        let stats = Stats::new(counting, names, clock.clone(), publisher, memory);
-        let common = Common::new(clock, stats, verify);
+        let stats = Stats::new(is_counting, names, clock.clone(), publisher, memory);
+        let common = CommonState::new(clock, stats, verify_one_in);
         Gantry::assemble(Arc::new(Devices::new(devices, common, Calibrations::new(costs))), policy)
     }
 }

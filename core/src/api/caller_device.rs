@@ -7,21 +7,22 @@ use super::session::Session;
 use crate::algorithm::{Algorithm, Kind, Operation};
 use crate::devices::{DeviceState, RegisteredDevice};
 use crate::dispatch::Gantry;
-use crate::route::{Costs, SizeSet, Worth};
+use crate::route::{Costs, Savings, SizeSet};
 
 /// Percent by which a device must be faster; a smaller difference may be noise.
-const MARGIN: f32 = 4.0;
+const MIN_GAIN_PERCENT: f32 = 4.0;
 
 /// Nanoseconds by which a device must be faster: the cost of a session's dispatch, which the caller does not pay and which neither
 /// measurement contains. (131 to 157 with AES-128-GCM on a Zen 4.)
 const DISPATCH_NS: f32 = 150.0;
 
-/// Estimated nanoseconds of a request before any measurement: `PAIR_NS` with a key pair, and `OTHER_NS` plus 1 ns per byte without one.
-const PAIR_NS: u32 = 50_000;
-const OTHER_NS: usize = 100;
+/// Estimated nanoseconds of a request before any measurement: `ASSUMED_KEY_PAIR_NS` with a key pair, and `ASSUMED_OTHER_NS` plus 1 ns per
+/// byte without one.
+const ASSUMED_KEY_PAIR_NS: u32 = 50_000;
+const ASSUMED_OTHER_NS: usize = 100;
 
 /// The saving that is returned if a policy set by the operator selects another device.
-const POLICY_SAVING: u32 = u32::MAX;
+const POLICY_SAVING_NS: u32 = u32::MAX;
 
 /// A caller that is one of the devices, and the other devices.
 pub struct CallerDevice {
@@ -29,7 +30,7 @@ pub struct CallerDevice {
     own_name: String,
     follows_policy: bool,
     may_serve: Box<dyn Fn(&RegisteredDevice) -> bool + Send + Sync>,
-    worth: Box<[Worth]>,
+    savings: Box<[Savings]>,
 }
 
 impl CallerDevice {
@@ -42,8 +43,8 @@ impl CallerDevice {
         may_serve: impl Fn(&RegisteredDevice) -> bool + Send + Sync + 'static,
     ) -> Self {
         let initial = if follows_policy { SizeSet::ALL } else { SizeSet::LARGE };
-        let worth = (0..Algorithm::PLACES).map(|_| Worth::new(initial)).collect();
-        Self { gantry, own_name: own_name.to_owned(), follows_policy, may_serve: Box::new(may_serve), worth }
+        let savings = (0..Algorithm::ENTRY_COUNT).map(|_| Savings::new(initial)).collect();
+        Self { gantry, own_name: own_name.to_owned(), follows_policy, may_serve: Box::new(may_serve), savings }
     }
 
     /// Returns the framework.
@@ -58,8 +59,8 @@ impl CallerDevice {
 
     /// Returns the cached savings by other devices.
     #[inline]
-    pub fn worth(&self, algorithm: Algorithm, operation: Operation) -> &Worth {
-        &self.worth[algorithm.place(operation)]
+    pub fn savings(&self, algorithm: Algorithm, operation: Operation) -> &Savings {
+        &self.savings[algorithm.entry_index(operation)]
     }
 
     /// Returns the nanoseconds that another device saves in a request; 0 if the caller should serve the request, which then counts as the
@@ -71,15 +72,15 @@ impl CallerDevice {
         bytes: usize,
         session: impl FnOnce() -> Option<Session>,
     ) -> u32 {
-        let worth = self.worth(algorithm, operation);
-        if !worth.sizes().has(bytes) {
+        let savings = self.savings(algorithm, operation);
+        if !savings.sizes().has(bytes) {
             return 0;
         }
-        match worth.saved_ns(bytes) {
+        match savings.saved_ns(bytes) {
             Some(saved) => saved,
             None if self.follows_policy => session().map_or(0, |session| {
-                let saved = if self.routes_elsewhere(&session, operation, bytes, 1) { POLICY_SAVING } else { 0 };
-                worth.learn(bytes, saved);
+                let saved = if self.routes_elsewhere(&session, operation, bytes, 1) { POLICY_SAVING_NS } else { 0 };
+                savings.learn(bytes, saved);
                 saved
             }),
             None => self.learn_saving(algorithm, operation, bytes),
@@ -88,7 +89,7 @@ impl CallerDevice {
 
     /// Returns `true` if another device may save time, judged without a session.
     pub fn may_save(&self, algorithm: Algorithm, operation: Operation, bytes: usize) -> bool {
-        let cached = self.worth(algorithm, operation).saved_ns(bytes);
+        let cached = self.savings(algorithm, operation).saved_ns(bytes);
         cached.map_or_else(
             || self.follows_policy || self.learn_saving(algorithm, operation, bytes) > 0,
             |saved| saved > 0,
@@ -102,14 +103,14 @@ impl CallerDevice {
     }
 
     /// Returns the ready devices, other than the caller, that may take requests and serve an algorithm.
-    pub fn rivals(&self, algorithm: Algorithm) -> impl Iterator<Item = &RegisteredDevice> {
+    pub fn other_devices(&self, algorithm: Algorithm) -> impl Iterator<Item = &RegisteredDevice> {
         let others = self.gantry.devices().iter().filter(|device| self.is_other(device));
         others.filter(move |device| device.capability(algorithm).is_some() && device.state() == DeviceState::Ready)
     }
 
-    /// Returns `true` if a device that takes `device` nanoseconds saves enough time when the caller takes `own` nanoseconds.
-    pub fn is_worth_it(own: f32, device: f32) -> bool {
-        saved(own, device) > 0
+    /// Returns `true` if a device that takes `device_ns` nanoseconds saves enough time when the caller takes `own_ns` nanoseconds.
+    pub fn is_worth_it(own_ns: f32, device_ns: f32) -> bool {
+        saved_ns_between(own_ns, device_ns) > 0
     }
 
     /// Measures the devices for an operation now. The result also serves later processes.
@@ -126,15 +127,15 @@ impl CallerDevice {
     /// Counts a request as work of the caller. Caches the savings once this work has paid for the measurements.
     fn learn_saving(&self, algorithm: Algorithm, operation: Operation, bytes: usize) -> u32 {
         let work = match algorithm.kind() {
-            Kind::Signature | Kind::Exchange => PAIR_NS,
-            _ => u32::try_from(OTHER_NS + bytes).unwrap_or(u32::MAX),
+            Kind::Signature | Kind::Exchange => ASSUMED_KEY_PAIR_NS,
+            _ => u32::try_from(ASSUMED_OTHER_NS + bytes).unwrap_or(u32::MAX),
         };
         if self.own_costs(algorithm, operation).is_none()
             || self.gantry.count_work(&self.own_name, algorithm, operation, work)
         {
             self.compare_costs(algorithm, operation);
         }
-        self.worth(algorithm, operation).saved_ns(bytes).unwrap_or(0)
+        self.savings(algorithm, operation).saved_ns(bytes).unwrap_or(0)
     }
 
     fn own_costs(&self, algorithm: Algorithm, operation: Operation) -> Option<&Costs> {
@@ -144,28 +145,32 @@ impl CallerDevice {
     /// Caches the savings that follow from the measured costs.
     fn compare_costs(&self, algorithm: Algorithm, operation: Operation) {
         let own = self.own_costs(algorithm, operation).filter(|own| own.is_known());
-        let rivals = self.rivals(algorithm).filter_map(|device| device.costs(algorithm, operation));
-        let rivals: Vec<&Costs> = rivals.filter(|costs| costs.is_known()).collect();
-        let best = |bytes| rivals.iter().map(|costs| costs.estimate(1, bytes).wall_ns).fold(f32::INFINITY, f32::min);
-        let saves = |bytes| own.map_or(0, |own| saved(own.estimate(1, bytes).wall_ns, best(bytes)));
-        self.worth(algorithm, operation).learn_all(saves);
+        let other_devices = self.other_devices(algorithm).filter_map(|device| device.costs(algorithm, operation));
+        let other_devices: Vec<&Costs> = other_devices.filter(|costs| costs.is_known()).collect();
+        let best =
+            |bytes| other_devices.iter().map(|costs| costs.estimate(1, bytes).wall_ns).fold(f32::INFINITY, f32::min);
+        let saved_ns = |bytes| own.map_or(0, |own| saved_ns_between(own.estimate(1, bytes).wall_ns, best(bytes)));
+        self.savings(algorithm, operation).learn_all(saved_ns);
     }
 }
 
-/// Returns the nanoseconds that a device saves when it takes `device` and the caller takes `own` nanoseconds; 0 within the margins.
+/// Returns the nanoseconds that a device saves when it takes `device_ns` and the caller takes `own_ns` nanoseconds; 0 within the margins.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "positive, and may saturate")]
-fn saved(own: f32, device: f32) -> u32 {
-    let device = device + DISPATCH_NS;
-    if device * (100.0 + MARGIN) < own * 100.0 { (own - device) as u32 } else { 0 }
+fn saved_ns_between(own_ns: f32, device_ns: f32) -> u32 {
+    let device_ns = device_ns + DISPATCH_NS;
+    if device_ns * (100.0 + MIN_GAIN_PERCENT) < own_ns * 100.0 { (own_ns - device_ns) as u32 } else { 0 }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::saved;
+    use super::saved_ns_between;
 
     #[test]
     fn savings_exclude_the_margin_and_the_dispatch() {
-        assert_eq!((saved(3000.0, 1300.0), saved(3000.0, 2750.0), saved(300.0, 160.0)), (1550, 0, 0));
-        assert_eq!((saved(100_000.0, 96_500.0), saved(100_000.0, f32::INFINITY)), (0, 0));
+        assert_eq!(
+            (saved_ns_between(3000.0, 1300.0), saved_ns_between(3000.0, 2750.0), saved_ns_between(300.0, 160.0)),
+            (1550, 0, 0)
+        );
+        assert_eq!((saved_ns_between(100_000.0, 96_500.0), saved_ns_between(100_000.0, f32::INFINITY)), (0, 0));
     }
 }

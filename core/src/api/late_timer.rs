@@ -30,8 +30,8 @@ struct Alarm {
 #[derive(Default)]
 struct State {
     /// The deadline by the framework's clock; `None` if there is none.
-    due: Option<u64>,
-    /// The time at which the thread checks `due` next; `None` while it waits without a timeout.
+    deadline: Option<u64>,
+    /// The time at which the thread checks `deadline` next; `None` while it waits without a timeout.
     waits_until: Option<u64>,
     /// The thread is calling the waker, which may run a task's code.
     is_waking: bool,
@@ -47,12 +47,12 @@ impl LateTimer {
         Some(Self { alarm, thread: Some(thread), process: Process::current() })
     }
 
-    /// Moves the deadline to `due`.
-    pub(super) fn set(&self, due: u64) {
+    /// Moves the deadline.
+    pub(super) fn set(&self, deadline: u64) {
         let mut state = self.alarm.lock();
-        state.due = Some(due);
+        state.deadline = Some(deadline);
         // A later deadline needs no notification: the thread sees it at its next check.
-        if state.waits_until.is_none_or(|at| due < at) {
+        if state.waits_until.is_none_or(|at| deadline < at) {
             self.alarm.changed.notify_one();
         }
     }
@@ -82,15 +82,15 @@ impl Alarm {
         let mut state = self.lock();
         while !state.is_stopped {
             let now = self.clock.now();
-            state.waits_until = state.due;
-            state = match state.due {
+            state.waits_until = state.deadline;
+            state = match state.deadline {
                 None => self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
-                Some(due) if due > now => {
-                    let left = Duration::from_nanos(due - now);
+                Some(deadline) if deadline > now => {
+                    let left = Duration::from_nanos(deadline - now);
                     self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0
                 }
                 Some(_) => {
-                    (state.due, state.is_waking) = (None, true);
+                    (state.deadline, state.is_waking) = (None, true);
                     drop(state);
                     self.waker.wake_by_ref();
                     let mut state = self.lock();

@@ -5,6 +5,7 @@ mod caller_device;
 mod completion;
 #[cfg(feature = "futures")]
 mod late_timer;
+mod pending_group;
 mod queue;
 mod queue_options;
 mod queue_sessions;
@@ -12,7 +13,6 @@ mod session;
 mod stream;
 #[cfg(feature = "futures")]
 mod task_queue;
-mod waiting;
 
 pub use builder::GantryBuilder;
 pub use caller_device::CallerDevice;

@@ -1,7 +1,7 @@
 //! Asynchronous requests: submit now, complete later.
 
-/// The end of a queue.
-mod end;
+/// The drop of a queue.
+mod drop;
 
 use std::fmt;
 use std::mem::ManuallyDrop;
@@ -10,10 +10,10 @@ use std::task::Waker;
 use std::time::Duration;
 
 use super::completion::{Completion, RejectReason, Rejected, Ticket};
+use super::pending_group::PendingGroup;
 use super::queue_options::QueueOptions;
 use super::queue_sessions::QueueSessions;
 use super::session::Session;
-use super::waiting::PendingGroup;
 use crate::algorithm::{Misuse, Result, Shape};
 use crate::devices::Sender;
 use crate::dispatch::{Dispatcher, Gantry, Group, SessionCore, Slots, TakenSlot};
@@ -23,9 +23,9 @@ use crate::stats::{Event, Site, Stage};
 
 /// Without queue pairs, a group is sent at this many requests, or when the caller asks for completions. The fixed cost of sending is then
 /// small for each request.
-const BURST: usize = 32;
+const MAX_BURST: usize = 32;
 /// A group of this many bytes is sent, too: running it costs far more than sending it, and the data is still in the cache.
-const BURST_BYTES: usize = 64 << 10;
+const MAX_BURST_BYTES: usize = 64 << 10;
 /// One completion in this many is timed.
 const TIMED_EVERY: u64 = 64;
 
@@ -72,9 +72,9 @@ impl Gantry {
     /// # Errors
     /// [`Misuse::Queue`] if an option is out of range.
     pub fn queue(&self, options: QueueOptions) -> Result<Queue> {
-        let check = |what, value: usize, most| {
-            let misuse = Misuse::Queue { what, got: value, most };
-            if (1..=most).contains(&value) { Ok(()) } else { Err(misuse) }
+        let check = |what, value: usize, max| {
+            let misuse = Misuse::Queue { what, got: value, max };
+            if (1..=max).contains(&value) { Ok(()) } else { Err(misuse) }
         };
         check("depth", options.depth, 1 << 16)?;
         check("bytes", options.bytes, usize::MAX >> 1)?;
@@ -113,31 +113,31 @@ impl Queue {
             return Err(Rejected { submission, why });
         }
         let bytes = submission.bytes();
-        let too_much = self.bytes.saturating_add(bytes) > self.options.bytes && self.slots.used() > 0;
-        if self.slots.is_full() || too_much {
-            let site = Site::nowhere(session.params().algorithm(), submission.operation());
-            session.core.counters().here().event(site, Event::Rejected, 1);
+        let exceeds_bytes = self.bytes.saturating_add(bytes) > self.options.bytes && self.slots.used() > 0;
+        if self.slots.is_full() || exceeds_bytes {
+            let site = Site::without_device(session.params().algorithm(), submission.operation());
+            session.core.counters().this_thread().count_event(site, Event::Rejected, 1);
             return Err(Rejected { submission, why: RejectReason::Full });
         }
-        let place = self.sessions.enter(&session.core);
+        let session_index = self.sessions.add_request(&session.core);
         let core = &*session.core;
         self.sequence += 1;
         // SAFETY: the handle points into the slots, `sessions` and the inbox. `drop` leaks them all unless every handle has come back, and
         // `sessions` holds a session until its last request has left.
         #[allow(unsafe_code)]
-        let mut handle = unsafe { self.slots.put(submission, place, self.sequence, core, &self.inbox) };
+        let mut handle = unsafe { self.slots.put(submission, session_index, self.sequence, core, &self.inbox) };
         let ticket = Ticket { slot: handle.meta.slot, sequence: self.sequence };
         let operands = &handle.entry.operands;
-        let checked = match &handle.meta.segment_source {
+        let check = match &handle.meta.segment_source {
             None => core.limits.check(operands),
             Some(segment_source) => {
-                core.limits.check_scattered(operands, handle.meta.shape.bytes, segment_source.result)
+                core.limits.check_scattered(operands, handle.meta.shape.bytes, segment_source.result_len)
             }
         };
-        match checked {
+        match check {
             Ok((_, outcome)) => handle.entry.outcome = outcome,
             Err(misuse) => {
-                self.sessions.leave(place);
+                self.sessions.remove_request(session_index);
                 if let Some(TakenSlot { submission, .. }) = self.slots.take(handle) {
                     return Err(Rejected { submission, why: misuse.into() });
                 }
@@ -147,12 +147,12 @@ impl Queue {
         self.bytes += bytes;
         self.has_submitted = true;
         if core.params.is_ordered() {
-            self.sessions[place].order.push_back((ticket.slot, None));
+            self.sessions[session_index].order.push_back((ticket.slot, None));
         }
         if handle.entry.outcome.is_some() {
             self.done.push(handle);
         } else {
-            self.join(&session.core, handle);
+            self.add_to_group(&session.core, handle);
         }
         self.deliver_immediately();
         Ok(ticket)
@@ -174,15 +174,15 @@ impl Queue {
             return 0;
         }
         loop {
-            let came = self.send_and_poll(true);
+            let has_returned = self.send_and_poll(true);
             let delivered = self.deliver(&mut each);
             if delivered > 0 || self.in_flight() == 0 {
                 return delivered;
             }
-            if !came {
-                let longest = self.coalescing_time();
-                let due = self.groups.iter().map(|group| group.since.saturating_add(longest)).min();
-                self.dispatcher.wait(&self.gantry, due);
+            if !has_returned {
+                let coalescing_ns = self.coalescing_ns();
+                let deadline = self.groups.iter().map(|group| group.since.saturating_add(coalescing_ns)).min();
+                self.dispatcher.wait(&self.gantry, deadline);
             }
         }
     }
@@ -214,35 +214,35 @@ impl Queue {
             .or_else(|| self.dispatcher.withdraw(&self.gantry, is_it))
             .or_else(|| self.take_from_coalescer(ticket.slot))?;
         self.groups.retain(|group| {
-            let stays = group.posted || !group.group.list.is_empty();
-            if !stays {
-                group.leave(&self.gantry);
+            let is_kept = group.is_posted || !group.group.list.is_empty();
+            if !is_kept {
+                group.leave_coalescer(&self.gantry);
             }
-            stays
+            is_kept
         });
-        let TakenSlot { mut submission, session, .. } = self.slots.take(handle)?;
+        let TakenSlot { mut submission, session_index, .. } = self.slots.take(handle)?;
         submission.copy_out(None);
         self.bytes = self.bytes.saturating_sub(submission.bytes());
-        let entry = &mut self.sessions[session];
-        let site = Site::nowhere(entry.core().params.algorithm(), submission.operation());
+        let entry = &mut self.sessions[session_index];
+        let site = Site::without_device(entry.core().params.algorithm(), submission.operation());
         entry.order.retain(|(slot, _)| *slot != ticket.slot);
-        self.gantry.counters().here().event(site, Event::Cancelled, 1);
-        self.advance(session);
-        self.sessions.leave(session);
+        self.gantry.counters().this_thread().count_event(site, Event::Cancelled, 1);
+        self.release_next_ordered(session_index);
+        self.sessions.remove_request(session_index);
         Some(submission)
     }
 
     /// Takes a request back from the coalescer, along with this queue's other requests there. The latter go back into groups.
     fn take_from_coalescer(&mut self, slot: u32) -> Option<Handle> {
-        let algorithm = self.sessions[self.slots.session(slot)].core.as_ref()?.params.algorithm();
-        let is_posted = |group: &mut PendingGroup| group.posted && group.lead.params.algorithm() == algorithm;
+        let algorithm = self.sessions[self.slots.session_index(slot)].core.as_ref()?.params.algorithm();
+        let is_posted = |group: &mut PendingGroup| group.is_posted && group.lead.params.algorithm() == algorithm;
         let posted: Vec<PendingGroup> = self.groups.extract_if(.., is_posted).collect();
         let PendingGroup { lead, .. } = posted.first()?;
         let mut own = self.dispatcher.take_own(lead, self.gantry.common().coalescer(algorithm), &mut self.done);
         let found = own.extract(|request| request.meta.slot == slot).pop();
         for handle in own {
-            let core = self.sessions[self.slots.session(handle.meta.slot)].core().clone();
-            self.join(&core, handle);
+            let core = self.sessions[self.slots.session_index(handle.meta.slot)].core().clone();
+            self.add_to_group(&core, handle);
         }
         let waiting = self.groups.iter_mut().filter(|group| group.lead.params.algorithm() == algorithm);
         for group in waiting {
@@ -250,7 +250,7 @@ impl Queue {
             group.since = posted.iter().fold(group.since, |since, before| since.min(before.since));
         }
         for group in &posted {
-            group.leave(&self.gantry);
+            group.leave_coalescer(&self.gantry);
         }
         self.deliver_immediately();
         found
@@ -270,7 +270,7 @@ impl Queue {
         // The requests are sent now, because no later call may come when their coalescing time is over.
         self.flush();
         self.send_and_poll(true);
-        if self.in_flight() == 0 || self.ready() || !self.inbox.sleep(waker.clone()) {
+        if self.in_flight() == 0 || self.has_completions() || !self.inbox.register_waker(waker.clone()) {
             return false;
         }
         self.dispatcher.arm(waker)
@@ -294,18 +294,18 @@ impl Queue {
     }
 
     /// Returns `true` if `complete` can deliver a request without polling a device.
-    fn ready(&self) -> bool {
+    fn has_completions(&self) -> bool {
         !self.done.is_empty() || !self.inbox.is_empty()
     }
 
     /// Adds a request to the group of its algorithm and operation, and sends the group if it is full.
-    fn join(&mut self, core: &Arc<SessionCore>, handle: Handle) {
+    fn add_to_group(&mut self, core: &Arc<SessionCore>, handle: Handle) {
         let Self { gantry, groups, options, .. } = self;
         let (algorithm, shape) = (core.params.algorithm(), handle.meta.shape);
-        let joins = |group: &PendingGroup| {
-            !group.posted && group.operation == shape.operation && group.lead.params.algorithm() == algorithm
+        let is_joinable = |group: &PendingGroup| {
+            !group.is_posted && group.operation == shape.operation && group.lead.params.algorithm() == algorithm
         };
-        let index = if let Some(index) = groups.iter().position(joins) {
+        let index = if let Some(index) = groups.iter().position(is_joinable) {
             groups[index].group.add_shape(shape); // queues do not take streams
             index
         } else {
@@ -315,18 +315,19 @@ impl Queue {
             let batch_size = core.batch_size(operation, bytes);
             let since = if batch_size > 1 { gantry.clock().now() } else { 0 };
             if batch_size > 1 {
-                gantry.common().coalescer(algorithm).enter();
+                gantry.common().coalescer(algorithm).add_queue();
             }
-            let at_once = options.immediate.is_some() || !core.has_no_rings();
+            let sends_when_full = options.immediate.is_some() || !core.has_no_rings();
             let lead = core.clone();
-            groups.push(PendingGroup { group, lead, operation, since, batch_size, at_once, posted: false });
+            groups.push(PendingGroup { group, lead, operation, since, batch_size, sends_when_full, is_posted: false });
             groups.len() - 1
         };
         let group = &mut groups[index];
         group.group.mixed |= !Arc::ptr_eq(&group.lead, core);
         group.group.list.push(handle);
         let (requests, bytes) = (group.group.list.len(), group.group.bytes);
-        if requests >= group.batch_size && (group.at_once || requests >= BURST || bytes >= BURST_BYTES) {
+        if requests >= group.batch_size && (group.sends_when_full || requests >= MAX_BURST || bytes >= MAX_BURST_BYTES)
+        {
             let group = self.groups.swap_remove(index);
             self.send(group);
         }
@@ -336,32 +337,32 @@ impl Queue {
     /// each group whose algorithm has no requests in other queues. Returns `true` if a request came back.
     fn send_and_poll(&mut self, all: bool) -> bool {
         let only_polls = !std::mem::take(&mut self.has_submitted);
-        let longest = self.coalescing_time();
+        let coalescing_ns = self.coalescing_ns();
         let now = if self.groups.is_empty() { 0 } else { self.gantry.clock().now() };
         let mut index = 0;
         while index < self.groups.len() {
             let group = &self.groups[index];
             let is_full = group.group.list.len() >= group.batch_size;
-            let due = is_full || longest == 0 || now >= group.since.saturating_add(longest);
+            let is_due = is_full || coalescing_ns == 0 || now >= group.since.saturating_add(coalescing_ns);
             // The caller has no more requests, and no other queue has requests of this algorithm.
-            let alone = (all || only_polls) && group.coalescer(&self.gantry).queues() <= 1;
-            if due || alone {
+            let is_alone = (all || only_polls) && group.coalescer(&self.gantry).queues() <= 1;
+            if is_due || is_alone {
                 let group = self.groups.swap_remove(index);
                 self.send(group);
                 continue;
             }
-            if !group.posted {
+            if !group.is_posted {
                 self.post(index);
             }
             index += 1;
         }
-        let came = self.dispatcher.is_busy() && self.dispatcher.poll(&self.gantry, &mut self.done);
+        let has_returned = self.dispatcher.is_busy() && self.dispatcher.poll(&self.gantry, &mut self.done);
         self.deliver_immediately();
-        came
+        has_returned
     }
 
     /// Returns the coalescing time in nanoseconds.
-    fn coalescing_time(&self) -> u64 {
+    fn coalescing_ns(&self) -> u64 {
         u64::try_from(self.options.coalesce.as_nanos()).unwrap_or(u64::MAX)
     }
 
@@ -370,7 +371,7 @@ impl Queue {
         let group = &mut self.groups[index];
         let coalescer = group.coalescer(&self.gantry);
         let waiting = self.dispatcher.post(coalescer, std::mem::take(&mut group.group.list));
-        group.posted = true;
+        group.is_posted = true;
         if waiting >= group.batch_size {
             let group = self.groups.swap_remove(index);
             self.send(group);
@@ -378,9 +379,9 @@ impl Queue {
     }
 
     fn send(&mut self, group: PendingGroup) {
-        group.leave(&self.gantry);
+        group.leave_coalescer(&self.gantry);
         let lead = &*group.lead;
-        if group.posted {
+        if group.is_posted {
             self.dispatcher.send_posted(lead, group.coalescer(&self.gantry), &mut self.done);
         } else {
             let mut timer = lead.counters().timer(group.group.list.len());
@@ -393,18 +394,18 @@ impl Queue {
         let mut delivered = 0;
         while let Some(handle) = self.done.pop() {
             if let Some(handle) = self.hold_for_order(handle) {
-                let timed = self.time_end(&handle);
+                let timed = self.time_completion(&handle);
                 delivered += 1;
                 each(self.complete_request(handle));
                 if let Some((site, since)) = timed {
                     let took = self.gantry.clock().now().saturating_sub(since);
-                    self.gantry.counters().here().time(site, Stage::Callback, took, TIMED_EVERY);
+                    self.gantry.counters().this_thread().record_time(site, Stage::Callback, took, TIMED_EVERY);
                 }
             }
         }
         if self.slots.used() == 0 {
             // Other threads ran the requests of these groups. The coalescer must not count this queue as waiting.
-            self.groups.drain(..).for_each(|group| group.leave(&self.gantry));
+            self.groups.drain(..).for_each(|group| group.leave_coalescer(&self.gantry));
         }
         delivered
     }
@@ -427,25 +428,25 @@ impl Queue {
     /// requests, if that request is done.
     #[inline]
     fn hold_for_order(&mut self, handle: Handle) -> Option<Handle> {
-        if !handle.owner().params.is_ordered() {
+        if !handle.session().params.is_ordered() {
             return Some(handle);
         }
         let slot = handle.meta.slot;
-        let session = self.slots.session(slot);
-        let entry = &mut self.sessions[session];
-        let Some(place) = entry.order.iter().position(|(other, _)| *other == slot) else { return Some(handle) };
-        if entry.order[place].1.is_none() && place > 0 {
-            entry.order[place].1 = Some(handle);
+        let session_index = self.slots.session_index(slot);
+        let entry = &mut self.sessions[session_index];
+        let Some(position) = entry.order.iter().position(|(other, _)| *other == slot) else { return Some(handle) };
+        if entry.order[position].1.is_none() && position > 0 {
+            entry.order[position].1 = Some(handle);
             return None;
         }
         entry.order.pop_front();
-        self.advance(session);
+        self.release_next_ordered(session_index);
         Some(handle)
     }
 
     /// Moves the next request of an ordered session to the finished requests, if it is done.
-    fn advance(&mut self, session: u32) {
-        let order = &mut self.sessions[session].order;
+    fn release_next_ordered(&mut self, session_index: u32) {
+        let order = &mut self.sessions[session_index].order;
         if let Some((_, done)) = order.front_mut()
             && let Some(handle) = done.take()
         {
@@ -455,17 +456,19 @@ impl Queue {
 
     /// Records the time until completion for one request in [`TIMED_EVERY`]. Returns its site and the present time.
     #[inline]
-    fn time_end(&self, handle: &Handle) -> Option<(Site, u64)> {
-        if self.slots.sequence(handle.meta.slot)? % TIMED_EVERY == 1 { self.time(handle) } else { None }
+    fn time_completion(&self, handle: &Handle) -> Option<(Site, u64)> {
+        let is_timed = self.slots.sequence(handle.meta.slot)? % TIMED_EVERY == 1;
+        if is_timed { self.record_completion_time(handle) } else { None }
     }
 
     #[cold]
-    fn time(&self, handle: &Handle) -> Option<(Site, u64)> {
+    fn record_completion_time(&self, handle: &Handle) -> Option<(Site, u64)> {
         let site = Site::new(handle.route?.device, handle.meta.algorithm, handle.meta.shape.operation);
         let now = self.gantry.clock().now();
         if handle.meta.since > 0 {
             // The request was on a queue pair, and came back at `since`.
-            self.gantry.counters().here().time(site, Stage::Done, now.saturating_sub(handle.meta.since), TIMED_EVERY);
+            let elapsed_ns = now.saturating_sub(handle.meta.since);
+            self.gantry.counters().this_thread().record_time(site, Stage::Done, elapsed_ns, TIMED_EVERY);
         }
         Some((site, now))
     }
@@ -477,12 +480,12 @@ impl Queue {
         // Moving a whole `Result` would cost more than the rest of this function.
         let error = if outcome.is_none() { handle.result().err().map(Box::new) } else { None };
         let taken = self.slots.take(handle).expect("a delivered request has a slot");
-        let TakenSlot { mut submission, session, sequence } = taken;
-        if submission.is_assorted() {
+        let TakenSlot { mut submission, session_index, sequence } = taken;
+        if submission.has_mixed_buffers() {
             self.gantry.copy_out(&mut submission, algorithm, outcome, route);
         }
         self.bytes = self.bytes.saturating_sub(submission.bytes());
-        self.sessions.leave(session);
+        self.sessions.remove_request(session_index);
         let (ticket, user) = (Ticket { slot, sequence }, submission.user_data());
         let result = outcome.ok_or_else(|| *error.expect("a request without an outcome has an error"));
         Completion { ticket, user, result, route, submission }

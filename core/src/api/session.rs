@@ -22,7 +22,7 @@ pub struct Session {
 }
 
 /// The longest MAC: HMAC-SHA512.
-const LONGEST_MAC: usize = 64;
+const MAX_MAC_LEN: usize = 64;
 
 impl Session {
     pub(crate) fn new(gantry: Gantry, params: SessionParams) -> Result<Self> {
@@ -57,9 +57,9 @@ impl Session {
         if self.core.params.algorithm().kind() == Kind::Signature {
             return self.run(Operands::Verify { input, signature: tag })?.ok();
         }
-        let mut computed = [0; LONGEST_MAC];
+        let mut computed = [0; MAX_MAC_LEN];
         // A digest can be longer than any MAC; `mac` below refuses it.
-        let computed = &mut computed[..self.core.params.tag_len().min(LONGEST_MAC)];
+        let computed = &mut computed[..self.core.params.tag_len().min(MAX_MAC_LEN)];
         self.mac(input, computed)?;
         let is_equal = tags_equal(computed, tag);
         computed.zeroize();
@@ -157,23 +157,23 @@ impl Session {
         Ok(written.min(room))
     }
 
-    /// Builds a packet in place from a payload of `payload` bytes. The payload [begins](crate::AlgorithmInfo::payload_start) at a fixed
+    /// Builds a packet in place from a payload of `payload_len` bytes. The payload [begins](crate::AlgorithmInfo::payload_start) at a fixed
     /// offset of `packet`, which has the [length of the finished packet](crate::AlgorithmInfo::packet_length).
-    pub fn protect(&self, number: u64, next_header: u8, packet: &mut [u8], mut payload: usize) -> Result<()> {
-        let (operation, payload, next_header) = (Operation::Protect, &mut payload, &mut { next_header });
-        self.run(Operands::Packet { operation, number, packet, payload, next_header })?.ok()
+    pub fn protect(&self, number: u64, next_header: u8, packet: &mut [u8], mut payload_len: usize) -> Result<()> {
+        let (operation, payload_len, next_header) = (Operation::Protect, &mut payload_len, &mut { next_header });
+        self.run(Operands::Packet { operation, number, packet, payload_len, next_header })?.ok()
     }
 
     /// Opens a packet in place. Returns the length of the payload, which [begins](crate::AlgorithmInfo::payload_start) at a fixed offset,
     /// and the next header. Detecting replays is up to the caller.
     pub fn unprotect(&self, number: u64, packet: &mut [u8]) -> Result<(usize, u8)> {
-        let (room, mut payload, mut next_header) = (packet.len(), 0, 0);
+        let (room, mut payload_len, mut next_header) = (packet.len(), 0, 0);
         let operation = Operation::Unprotect;
-        let (length, next) = (&mut payload, &mut next_header);
-        self.run(Operands::Packet { operation, number, packet, payload: length, next_header: next })?.ok()?;
+        let (length, next) = (&mut payload_len, &mut next_header);
+        self.run(Operands::Packet { operation, number, packet, payload_len: length, next_header: next })?.ok()?;
         // Do not trust the device's length.
-        let most = room.saturating_sub(self.params().algorithm().info().payload_start());
-        Ok((payload.min(most), next_header))
+        let max_len = room.saturating_sub(self.params().algorithm().info().payload_start());
+        Ok((payload_len.min(max_len), next_header))
     }
 
     /// Encrypts without integrity: `data` is one buffer, or a pair of input and output.
@@ -256,7 +256,9 @@ impl Session {
         let mut timer = self.core.counters().timer(1);
         let (shape, outcome) = self.core.limits.check(&operands)?;
         if let Some(outcome) = outcome {
-            timer.here().outcome(Site::nowhere(self.core.params.algorithm(), shape.operation), outcome);
+            timer
+                .counters()
+                .count_outcome(Site::without_device(self.core.params.algorithm(), shape.operation), outcome);
             return Ok(outcome);
         }
         self.core.run_direct(&mut operands, shape, &mut timer)
@@ -279,15 +281,15 @@ impl Session {
     /// frameworks.
     pub fn process_each<S: AsRef<Session>>(sessions: &[S], requests: &mut [Request<'_>]) -> Result<()> {
         let Some(lead) = sessions.first().map(AsRef::as_ref) else { return Ok(()) };
-        let like = |session: &S| session.as_ref().gantry().shares_devices_with(lead.gantry());
-        if sessions.len() != requests.len() || !sessions.iter().all(like) {
+        let shares_devices = |session: &S| session.as_ref().gantry().shares_devices_with(lead.gantry());
+        if sessions.len() != requests.len() || !sessions.iter().all(shares_devices) {
             let wrong = Misuse::Framework { algorithm: lead.params().algorithm() };
             for request in requests {
                 request.refuse(wrong.into());
             }
             return Err(wrong.into());
         }
-        lead.core.process_each(|place| &sessions[place].as_ref().core, requests);
+        lead.core.process_each(|index| &sessions[index].as_ref().core, requests);
         Ok(())
     }
 
@@ -295,7 +297,8 @@ impl Session {
     pub fn route(&self, operation: Operation, bytes: usize, requests: usize) -> Option<Route> {
         let needs = Needs { in_place: operation.may_be_in_place(), streaming: false, max_bytes: bytes };
         let (sizes, requests) = (Sizes::One(bytes), requests.max(1));
-        let question = Question { operation, requests, bytes: bytes.saturating_mul(requests), sizes, needs, tried: 0 };
+        let question =
+            Question { operation, requests, bytes: bytes.saturating_mul(requests), sizes, needs, tried_devices: 0 };
         self.core.ask_hypothetically(&question)
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::algorithm::{Buffers, Error, Fault, Misuse, Operation, Outcome, Result};
 use crate::dispatch::SessionCore;
 use crate::driver::{self, DigestStream, Operands};
-use crate::request::{Bound, Request};
+use crate::request::{Request, StreamBinding};
 use crate::route::Route;
 
 /// The state of a digest or MAC whose message arrives in chunks; from [`Session::stream`](crate::Session::stream).
@@ -18,17 +18,17 @@ pub struct Stream {
     state: Box<dyn DigestStream>,
     route: Route,
     /// A chunk was lost by a fault of the device.
-    broken: bool,
+    has_lost_chunk: bool,
 }
 
 impl Stream {
     pub(crate) fn new(session: Arc<SessionCore>, state: Box<dyn DigestStream>, route: Route) -> Self {
-        Self { session, state, route, broken: false }
+        Self { session, state, route, has_lost_chunk: false }
     }
 
-    pub(crate) fn parts(&mut self) -> (&mut dyn DigestStream, Bound<'_>) {
-        let Self { session, state, route, broken } = self;
-        (&mut **state, Bound { session: session.id(), route: *route, broken })
+    pub(crate) fn parts(&mut self) -> (&mut dyn DigestStream, StreamBinding<'_>) {
+        let Self { session, state, route, has_lost_chunk } = self;
+        (&mut **state, StreamBinding { session: session.id(), route: *route, has_lost_chunk })
     }
 
     /// Adds the next chunk, of any length.
@@ -56,7 +56,7 @@ impl Stream {
     /// Returns an error if a chunk was lost: the digest would belong to another message.
     fn check_unbroken(&self) -> Result<()> {
         let algorithm = self.session.params.algorithm();
-        if self.broken { Err(Error::Device { algorithm, last: Fault::Lost }) } else { Ok(()) }
+        if self.has_lost_chunk { Err(Error::Device { algorithm, last: Fault::Lost }) } else { Ok(()) }
     }
 
     fn step(
@@ -64,17 +64,17 @@ impl Stream {
         bytes: usize,
         run: impl FnOnce(&mut dyn DigestStream) -> std::result::Result<(), Fault>,
     ) -> Result<()> {
-        let Self { session, state, route, broken } = self;
+        let Self { session, state, route, has_lost_chunk } = self;
         let operation = state.operation();
         let run = || run(&mut **state).map(|()| Outcome::Done);
-        session.step_stream(operation, *route, bytes, run).inspect_err(|_| *broken = true).map(drop)
+        session.step_stream(operation, *route, bytes, run).inspect_err(|_| *has_lost_chunk = true).map(drop)
     }
 }
 
 impl Clone for Stream {
     fn clone(&self) -> Self {
-        let Self { session, state, route, broken } = self;
-        Self { session: session.clone(), state: state.duplicate(), route: *route, broken: *broken }
+        let Self { session, state, route, has_lost_chunk } = self;
+        Self { session: session.clone(), state: state.duplicate(), route: *route, has_lost_chunk: *has_lost_chunk }
     }
 }
 
@@ -87,9 +87,9 @@ pub struct CipherStream {
     operation: Operation,
     route: Route,
     /// Bytes that the stream may still take.
-    left: u64,
+    bytes_left: u64,
     /// A chunk was lost by a fault of the device.
-    broken: bool,
+    has_lost_chunk: bool,
 }
 
 impl CipherStream {
@@ -97,11 +97,11 @@ impl CipherStream {
         session: Arc<SessionCore>,
         state: Box<dyn driver::CipherStream>,
         operation: Operation,
-        iv: usize,
+        iv_len: usize,
         route: Route,
     ) -> Self {
-        let left = session.limits.max_data(iv);
-        Self { session, state, operation, route, left, broken: false }
+        let bytes_left = session.limits.max_data(iv_len);
+        Self { session, state, operation, route, bytes_left, has_lost_chunk: false }
     }
 
     /// Encrypts or decrypts the next chunk, whose length is a multiple of the algorithm's block. A chunk that exceeds the algorithm's
@@ -116,13 +116,13 @@ impl CipherStream {
         if !data.len().is_multiple_of(info.block) {
             return Err(Error::Refused(Outcome::BadLength));
         }
-        if self.broken {
+        if self.has_lost_chunk {
             return Err(Error::Device { algorithm, last: Fault::Lost });
         }
-        let Self { session, state, operation, route, left, broken } = self;
-        *left = take_from_limit(*left, data.len())?;
+        let Self { session, state, operation, route, bytes_left, has_lost_chunk } = self;
+        *bytes_left = take_from_limit(*bytes_left, data.len())?;
         let (bytes, step) = (data.len(), || state.update(data).map(|()| Outcome::Done));
-        session.step_stream(*operation, *route, bytes, step).inspect_err(|_| *broken = true).map(drop)
+        session.step_stream(*operation, *route, bytes, step).inspect_err(|_| *has_lost_chunk = true).map(drop)
     }
 
     /// Returns [`Operation::Encrypt`] or [`Operation::Decrypt`].
@@ -138,9 +138,16 @@ impl CipherStream {
 
 impl Clone for CipherStream {
     fn clone(&self) -> Self {
-        let Self { session, state, operation, route, left, broken } = self;
+        let Self { session, state, operation, route, bytes_left, has_lost_chunk } = self;
         let (session, state) = (session.clone(), state.duplicate());
-        Self { session, state, operation: *operation, route: *route, left: *left, broken: *broken }
+        Self {
+            session,
+            state,
+            operation: *operation,
+            route: *route,
+            bytes_left: *bytes_left,
+            has_lost_chunk: *has_lost_chunk,
+        }
     }
 }
 
@@ -158,7 +165,7 @@ pub struct AeadStream {
     operation: Operation,
     route: Route,
     /// Bytes that the message may still take; `None` if no message has begun, or a chunk was lost by a fault of the device.
-    left: Option<u64>,
+    bytes_left: Option<u64>,
 }
 
 impl AeadStream {
@@ -168,14 +175,14 @@ impl AeadStream {
         operation: Operation,
         route: Route,
     ) -> Self {
-        Self { session, state, operation, route, left: None }
+        Self { session, state, operation, route, bytes_left: None }
     }
 
     /// Begins a message, and abandons an unfinished message.
     pub fn begin(&mut self, iv: &[u8], aad: &[u8]) -> Result<()> {
         self.session.limits.check_iv(iv)?;
         self.step(0, |state| state.begin(iv, aad).map(|()| Outcome::Done))?.ok()?;
-        self.left = Some(self.session.limits.max_data(iv.len()));
+        self.bytes_left = Some(self.session.limits.max_data(iv.len()));
         Ok(())
     }
 
@@ -184,7 +191,7 @@ impl AeadStream {
         let data = data.into();
         self.session.limits.check_iv(iv)?;
         self.check_chunk(&data)?;
-        self.left = Some(take_from_limit(self.session.limits.max_data(iv.len()), data.len())?);
+        self.bytes_left = Some(take_from_limit(self.session.limits.max_data(iv.len()), data.len())?);
         self.step(data.len(), |state| {
             state.begin(iv, aad)?;
             state.update(data).map(|()| Outcome::Done)
@@ -197,7 +204,7 @@ impl AeadStream {
     pub fn update<'a>(&mut self, data: impl Into<Buffers<'a>>) -> Result<()> {
         let data = data.into();
         self.check_chunk(&data)?;
-        self.left = Some(take_from_limit(self.remaining()?, data.len())?);
+        self.bytes_left = Some(take_from_limit(self.remaining()?, data.len())?);
         self.step(data.len(), |state| state.update(data).map(|()| Outcome::Done)).map(drop)
     }
 
@@ -249,13 +256,13 @@ impl AeadStream {
             return Err(Misuse::Operation { algorithm: self.session.params.algorithm(), operation }.into());
         }
         self.remaining()?;
-        self.left = None;
+        self.bytes_left = None;
         Ok(())
     }
 
     fn remaining(&self) -> Result<u64> {
         let misuse = || Misuse::Stream { algorithm: self.session.params.algorithm(), operation: self.operation };
-        self.left.ok_or_else(|| misuse().into())
+        self.bytes_left.ok_or_else(|| misuse().into())
     }
 
     fn step(
@@ -263,34 +270,34 @@ impl AeadStream {
         bytes: usize,
         run: impl FnOnce(&mut dyn driver::AeadStream) -> std::result::Result<Outcome, Fault>,
     ) -> Result<Outcome> {
-        let Self { session, state, operation, route, left } = self;
-        session.step_stream(*operation, *route, bytes, || run(&mut **state)).inspect_err(|_| *left = None)
+        let Self { session, state, operation, route, bytes_left } = self;
+        session.step_stream(*operation, *route, bytes, || run(&mut **state)).inspect_err(|_| *bytes_left = None)
     }
 }
 
-/// Returns `left` minus `bytes`, or an error if that is negative.
-fn take_from_limit(left: u64, bytes: usize) -> Result<u64> {
-    left.checked_sub(bytes as u64).ok_or(Error::Refused(Outcome::BadLength))
+/// Returns `bytes_left` minus `bytes`, or an error if that is negative.
+fn take_from_limit(bytes_left: u64, bytes: usize) -> Result<u64> {
+    bytes_left.checked_sub(bytes as u64).ok_or(Error::Refused(Outcome::BadLength))
 }
 
 impl Clone for AeadStream {
     fn clone(&self) -> Self {
-        let Self { session, state, operation, route, left } = self;
+        let Self { session, state, operation, route, bytes_left } = self;
         let (session, state) = (session.clone(), state.duplicate());
-        Self { session, state, operation: *operation, route: *route, left: *left }
+        Self { session, state, operation: *operation, route: *route, bytes_left: *bytes_left }
     }
 }
 
 impl<'a> Request<'a> {
     /// Returns a request for the next chunk of a stream's message. A batch of such requests feeds many streams side by side.
     pub fn update(stream: &'a mut Stream, input: &'a [u8]) -> Self {
-        let (device, bound) = stream.parts();
-        Self::new(Operands::Update { stream: device, input }, Some(bound))
+        let (state, binding) = stream.parts();
+        Self::new(Operands::Update { stream: state, input }, Some(binding))
     }
 
     /// Returns a request that ends a stream's message; the stream is then ready for the next one.
     pub fn finish(stream: &'a mut Stream, output: &'a mut [u8]) -> Self {
-        let (device, bound) = stream.parts();
-        Self::new(Operands::Finish { stream: device, output }, Some(bound))
+        let (state, binding) = stream.parts();
+        Self::new(Operands::Finish { stream: state, output }, Some(binding))
     }
 }

@@ -50,10 +50,10 @@ struct Shared {
 
 /// The waker that devices call. Its lock is held only briefly, because devices ring while other queues work.
 #[derive(Debug, Default)]
-struct Bell(Mutex<Ring>);
+struct Bell(Mutex<BellState>);
 
 #[derive(Debug, Default)]
-struct Ring {
+struct BellState {
     /// The poller's waker, while the poller sleeps.
     sleeper: Option<Waker>,
     /// A device has rung since the bell was last silenced.
@@ -71,7 +71,7 @@ struct State {
     /// The thread that detects late devices. Started when a task first sleeps for a device.
     timer: Option<LateTimer>,
     /// A request was submitted since devices were armed.
-    unsent: bool,
+    has_unsent: bool,
     /// Completions to be picked up; `None` for a request whose task has gone.
     finished: HashMap<Ticket, Option<Box<Completion>>>,
     /// Number of tasks that have ever waited for room.
@@ -85,7 +85,7 @@ struct State {
 enum WaitKey {
     /// The completion of the request with this sequence number.
     InFlight(u64),
-    /// Room in the queue, by the task's place in line.
+    /// Room in the queue, by the task's position in line.
     Room(u64),
 }
 
@@ -110,7 +110,7 @@ impl Gantry {
             asleep: BTreeMap::new(),
             poller: None,
             timer: None,
-            unsent: false,
+            has_unsent: false,
             finished: HashMap::new(),
             arrivals: 0,
             deferred: Deferred::default(),
@@ -128,7 +128,7 @@ impl TaskQueue {
     /// # Errors
     /// The future's error is a mistake of the caller. All other errors are in the completion.
     pub fn run(&self, session: &Session, submission: Submission) -> RequestFuture {
-        let stage = Stage::New { submission: Box::new(submission), place: None };
+        let stage = Stage::New { submission: Box::new(submission), line_position: None };
         RequestFuture { shared: self.shared.clone(), session: session.clone(), stage }
     }
 
@@ -159,8 +159,8 @@ pub struct RequestFuture {
 enum Stage {
     New {
         submission: Box<Submission>,
-        /// The place in the line for room.
-        place: Option<u64>,
+        /// The position in the line for room.
+        line_position: Option<u64>,
     },
     Submitted(Ticket),
     Finished,
@@ -176,9 +176,10 @@ impl Future for RequestFuture {
             return Poll::Ready(Err(Misuse::Forked));
         }
         shared.with(|state| match std::mem::replace(stage, Stage::Finished) {
-            Stage::New { submission, place } => {
-                place.map(|place| state.mark_awake(WaitKey::Room(place)));
-                let (answer, next) = state.enter(session, submission, place, &shared.bell, context.waker());
+            Stage::New { submission, line_position } => {
+                line_position.map(|position| state.mark_awake(WaitKey::Room(position)));
+                let (answer, next) =
+                    state.submit_or_wait(session, submission, line_position, &shared.bell, context.waker());
                 *stage = next;
                 answer.map_or(Poll::Pending, |misuse| Poll::Ready(Err(misuse)))
             }
@@ -201,9 +202,9 @@ impl Drop for RequestFuture {
             return;
         }
         match std::mem::replace(&mut self.stage, Stage::Finished) {
-            Stage::Submitted(ticket) => self.shared.with(|state| state.leave(ticket)),
-            Stage::New { place: Some(place), .. } => self.shared.with(|state| {
-                if !state.mark_awake(WaitKey::Room(place)) {
+            Stage::Submitted(ticket) => self.shared.with(|state| state.abandon(ticket)),
+            Stage::New { line_position: Some(position), .. } => self.shared.with(|state| {
+                if !state.mark_awake(WaitKey::Room(position)) {
                     state.wake_waiters(1); // this task had been woken for room: wake the next one
                 }
             }),
@@ -234,11 +235,11 @@ impl Bell {
 
     /// Registers a task to be woken when a device rings. Returns `false` if a device has rung since the last [`clear`](Self::clear).
     fn register(&self, waker: &Waker) -> bool {
-        let mut ring = lock(&self.0);
-        if !ring.has_rung {
-            ring.sleeper = Some(waker.clone());
+        let mut state = lock(&self.0);
+        if !state.has_rung {
+            state.sleeper = Some(waker.clone());
         }
-        !ring.has_rung
+        !state.has_rung
     }
 
     fn has_rung(&self) -> bool {
@@ -249,9 +250,9 @@ impl Bell {
 impl Wake for Bell {
     fn wake(self: Arc<Self>) {
         let sleeper = {
-            let mut ring = lock(&self.0);
-            ring.has_rung = true;
-            ring.sleeper.take()
+            let mut state = lock(&self.0);
+            state.has_rung = true;
+            state.sleeper.take()
         };
         sleeper.into_iter().for_each(Waker::wake);
     }
@@ -274,11 +275,11 @@ impl State {
     }
 
     /// Submits a request, or puts it in line for room.
-    fn enter(
+    fn submit_or_wait(
         &mut self,
         session: &Session,
         mut submission: Box<Submission>,
-        place: Option<u64>,
+        line_position: Option<u64>,
         bell: &Arc<Bell>,
         waker: &Waker,
     ) -> (Option<Misuse>, Stage) {
@@ -286,8 +287,8 @@ impl State {
         loop {
             match self.queue.submit(session, *submission) {
                 Ok(ticket) => {
-                    self.unsent = true;
-                    if place.is_some() && self.queue.in_flight() < self.depth {
+                    self.has_unsent = true;
+                    if line_position.is_some() && self.queue.in_flight() < self.depth {
                         self.wake_waiters(1); // a completed request may have made room for several
                     }
                     // Poll this task again after other ready tasks have submitted their requests.
@@ -295,7 +296,7 @@ impl State {
                     return (None, Stage::Submitted(ticket));
                 }
                 Err(Rejected { why: RejectReason::Misuse(misuse), .. }) => {
-                    self.wake_waiters(place.map_or(0, |_| 1));
+                    self.wake_waiters(line_position.map_or(0, |_| 1));
                     return (Some(misuse), Stage::Finished);
                 }
                 Err(Rejected { submission: rejected, .. }) => submission = Box::new(rejected),
@@ -306,12 +307,12 @@ impl State {
             }
             has_polled = true;
         }
-        let place = place.unwrap_or_else(|| {
+        let position = line_position.unwrap_or_else(|| {
             self.arrivals += 1;
             self.arrivals
         });
-        self.sleep(WaitKey::Room(place), bell, waker);
-        (None, Stage::New { submission, place: Some(place) })
+        self.sleep(WaitKey::Room(position), bell, waker);
+        (None, Stage::New { submission, line_position: Some(position) })
     }
 
     /// Takes the completion of a request, or puts the task to sleep.
@@ -331,7 +332,7 @@ impl State {
 
     /// Returns `true` if this task must poll the devices: there is no poller, there are unsent requests, or a device has rung.
     fn should_poll(&self, bell: &Bell) -> bool {
-        self.poller.is_none() || self.unsent || bell.has_rung()
+        self.poller.is_none() || self.has_unsent || bell.has_rung()
     }
 
     /// Puts a task to sleep. The task becomes the poller if there is none.
@@ -341,7 +342,7 @@ impl State {
             return;
         }
         self.poller = Some(key);
-        self.unsent = false;
+        self.has_unsent = false;
         self.deferred.to_drop.extend(bell.clear());
         let waker_of_devices = Waker::from(bell.clone());
         if !(self.queue.arm(&waker_of_devices) && self.set_timer(waker_of_devices) && bell.register(waker)) {
@@ -361,7 +362,7 @@ impl State {
     }
 
     /// Handles a task that has gone. Cancels its request, or arranges for the result to be discarded.
-    fn leave(&mut self, ticket: Ticket) {
+    fn abandon(&mut self, ticket: Ticket) {
         self.mark_awake(ticket.key());
         if self.finished.remove(&ticket).is_some() {
             return;
@@ -376,7 +377,7 @@ impl State {
     /// Collects completions and wakes their tasks. Returns the number of completions.
     fn complete(&mut self) -> usize {
         let Self { queue, finished, asleep, poller, deferred, .. } = self;
-        let came = queue.complete(|completion| {
+        let completed = queue.complete(|completion| {
             let key = completion.ticket.key();
             match finished.entry(completion.ticket) {
                 Entry::Occupied(abandoned) => {
@@ -389,8 +390,8 @@ impl State {
             poller.take_if(|poller| *poller == key);
             deferred.wake.extend(asleep.remove(&key));
         });
-        self.wake_waiters(came);
-        came
+        self.wake_waiters(completed);
+        completed
     }
 
     /// Wakes up to `count` tasks that wait for room.

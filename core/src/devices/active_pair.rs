@@ -1,7 +1,7 @@
 //! Queue pairs in use: deadlines and measurements of their requests.
 
 use super::candidates::Candidates;
-use super::coalescer::Common;
+use super::coalescer::CommonState;
 use super::health::Health;
 use super::pairs::OpenPair;
 use crate::algorithm::{Algorithm, Fault, Operation};
@@ -15,7 +15,7 @@ pub(crate) struct ActivePair {
     pub(crate) device: usize,
     pub(crate) pair: OpenPair,
     /// The earliest start, in the backlog's virtual time, of the next request that the user of the queue pair puts there.
-    pub(crate) turn: u64,
+    pub(crate) next_start: u64,
     /// The counters' key of the last submission.
     site: Site,
     /// The address of the oldest request in the device, and the time since when it has been the oldest.
@@ -27,7 +27,7 @@ pub(crate) struct ActivePair {
 /// A part of a batch that is measured for a policy while it is on a queue pair.
 struct PendingMeasurement {
     route: Route,
-    work: (Algorithm, Operation),
+    target: (Algorithm, Operation),
     requests: usize,
     /// Bytes of each request.
     bytes: usize,
@@ -37,7 +37,7 @@ struct PendingMeasurement {
     /// Nanoseconds that the thread has taken to collect completions so far.
     poll_ns: u64,
     /// Requests that were on the queue pair before the part.
-    ahead: usize,
+    requests_ahead: usize,
     /// Completions that are missing until the part is complete.
     missing: usize,
 }
@@ -52,11 +52,11 @@ struct CompletionRun {
 }
 
 impl CompletionRun {
-    fn record(self, now: u64, health: &Health, common: &Common) {
+    fn record(self, now: u64, health: &Health, common: &CommonState) {
         if self.requests > 0 {
             let took = now.saturating_sub(self.since);
             health.record_time(self.bytes, took, self.requests);
-            common.stats.here().time(self.site, Stage::Invoke, took, self.requests as u64);
+            common.stats.this_thread().record_time(self.site, Stage::Invoke, took, self.requests as u64);
         }
     }
 }
@@ -70,7 +70,7 @@ pub(crate) struct Learner<'a> {
 
 impl ActivePair {
     pub(crate) fn new(device: usize, pair: OpenPair, site: Site) -> Self {
-        Self { device, pair, turn: 0, site, oldest: None, pending: None }
+        Self { device, pair, next_start: 0, site, oldest: None, pending: None }
     }
 
     /// Returns `true` if no request is in flight.
@@ -83,7 +83,7 @@ impl ActivePair {
     fn count_load<T>(&mut self, health: &Health, work: impl FnOnce(&mut OpenPair) -> T) -> T {
         let before = self.pair.in_flight();
         let result = work(&mut self.pair);
-        health.load.count(before, self.pair.in_flight());
+        health.load.record_change(before, self.pair.in_flight());
         result
     }
 
@@ -96,22 +96,31 @@ impl ActivePair {
     pub(crate) fn begin_measurement(
         &mut self,
         route: Route,
-        work: (Algorithm, Operation),
+        target: (Algorithm, Operation),
         (requests, bytes): (usize, usize),
         (started, submit_ns): (u64, u64),
     ) {
         let missing = self.pair.in_flight();
-        let ahead = missing - requests.min(missing);
-        self.pending =
-            Some(PendingMeasurement { route, work, requests, bytes, started, submit_ns, poll_ns: 0, ahead, missing });
+        let requests_ahead = missing - requests.min(missing);
+        self.pending = Some(PendingMeasurement {
+            route,
+            target,
+            requests,
+            bytes,
+            started,
+            submit_ns,
+            poll_ns: 0,
+            requests_ahead,
+            missing,
+        });
     }
 
     /// Collects completions. If a request is late, quarantines the device and takes all requests back.
-    pub(crate) fn poll(&mut self, health: &Health, common: &Common, learner: Learner<'_>, returned: &mut List) {
+    pub(crate) fn poll(&mut self, health: &Health, common: &CommonState, learner: Learner<'_>, returned: &mut List) {
         let now = common.clock.now();
         let mut completed = List::new();
         if self.count_load(health, |pair| pair.poll(&mut completed)).is_err() {
-            health.fail(self.site);
+            health.quarantine(self.site);
         }
         self.follow_measurement(completed.len(), now, common, learner);
         let mut run = CompletionRun { since: 0, bytes: 0, site: self.site, requests: 0 };
@@ -132,8 +141,8 @@ impl ActivePair {
         match (self.pair.oldest(), self.oldest) {
             (None, _) => self.oldest = None,
             (Some((oldest, bytes)), Some((watched, since))) if oldest == watched => {
-                if now.saturating_sub(since) > health.deadline(bytes) {
-                    health.fail(self.site);
+                if now.saturating_sub(since) > health.deadline_ns(bytes) {
+                    health.quarantine(self.site);
                     self.count_load(health, |pair| pair.take_back(returned));
                     self.oldest = None;
                 }
@@ -142,7 +151,7 @@ impl ActivePair {
         }
     }
 
-    fn follow_measurement(&mut self, completed: usize, polled_at: u64, common: &Common, learner: Learner<'_>) {
+    fn follow_measurement(&mut self, completed: usize, polled_at: u64, common: &CommonState, learner: Learner<'_>) {
         let Some(pending) = &mut self.pending else { return };
         pending.missing = pending.missing.saturating_sub(completed);
         if completed > 0 {
@@ -152,26 +161,35 @@ impl ActivePair {
         if pending.missing > 0 {
             return;
         }
-        let Some(PendingMeasurement { route, work, requests, bytes, started, submit_ns, poll_ns, ahead, .. }) =
-            self.pending.take()
+        let Some(PendingMeasurement {
+            route,
+            target,
+            requests,
+            bytes,
+            started,
+            submit_ns,
+            poll_ns,
+            requests_ahead,
+            ..
+        }) = self.pending.take()
         else {
             return;
         };
-        let share = poll_ns * requests as u64 / (requests + ahead) as u64;
+        let share = poll_ns * requests as u64 / (requests + requests_ahead) as u64;
         let measured = Measurement {
             ledgers: learner.ledgers,
             clock: &*common.clock,
-            algorithm: work.0,
-            operation: work.1,
+            algorithm: target.0,
+            operation: target.1,
             device: route.device,
             reason: route.reason,
             requests,
             bytes,
             started,
-            ahead,
+            requests_ahead,
             cpu_ns: Some(submit_ns + share),
         };
-        if let Some(candidates) = learner.candidates.get(work.0) {
+        if let Some(candidates) = learner.candidates.get(target.0) {
             learn(&candidates, &measured);
         }
     }
@@ -179,7 +197,7 @@ impl ActivePair {
     /// Returns the time at which the device is late.
     pub(crate) fn deadline(&self, health: &Health) -> Option<u64> {
         let ((_, since), (_, bytes)) = self.oldest.zip(self.pair.oldest())?;
-        Some(since.saturating_add(health.deadline(bytes)).saturating_add(1))
+        Some(since.saturating_add(health.deadline_ns(bytes)).saturating_add(1))
     }
 
     /// Closes the queue pair, because the queue with the inbox `inbox` is being dropped. Requests that return to other inboxes are declined,
@@ -239,20 +257,20 @@ struct SharedPairsState {
     /// Open queue pairs, and closed queue pairs from which a request has not come back.
     pairs: Vec<ActivePair>,
     /// The device's counts at the last movement, and the time since when they have not changed although requests wait for room.
-    stuck: Option<(Moved, u64)>,
+    stuck: Option<(MovedCounts, u64)>,
 }
 
 /// Counts of requests that have entered and left the queue pairs of a device.
-type Moved = (u64, u64);
+type MovedCounts = (u64, u64);
 
 /// The parts of a device that serving its shared queue pairs needs.
 pub(crate) struct ServeContext<'a> {
     pub(crate) device: usize,
     pub(crate) health: &'a Health,
-    pub(crate) common: &'a Common,
+    pub(crate) common: &'a CommonState,
     pub(crate) learner: Learner<'a>,
     /// The device has fewer queue pairs than there are threads, so that all queue pairs are shared.
-    pub(crate) is_scarce: bool,
+    pub(crate) has_few_pairs: bool,
     /// Takes another queue pair; `None` if there is none.
     pub(crate) take_pair: &'a dyn Fn() -> Result<Option<OpenPair>, Fault>,
     pub(crate) put_pair: &'a dyn Fn(OpenPair),
@@ -282,7 +300,7 @@ impl SharedPairs {
             state.stuck = None;
         } else if health.is_ready() {
             refused = state.resume(context, returned);
-            refused = refused.or_else(|| state.is_stuck(health, common.clock.now()));
+            refused = refused.or_else(|| state.check_stuck(health, common.clock.now()));
         } else {
             refused = Some(Fault::Declined("the device has just failed")); // it failed before it got the waiting requests
         }
@@ -316,7 +334,7 @@ impl SharedPairs {
         }
         let health = context.health;
         let stuck =
-            state.stuck.map(|(moved, since)| since.saturating_add(stuck_limit(moved, health)).saturating_add(1));
+            state.stuck.map(|(moved, since)| since.saturating_add(stuck_limit_ns(moved, health)).saturating_add(1));
         let deadline = state.pairs.iter().filter_map(|active| active.deadline(health)).chain(stuck).min();
         self.deadline.store(deadline.unwrap_or(u64::MAX), Ordering::Relaxed);
         let in_flight = state.pairs.iter().map(|active| active.pair.in_flight()).sum();
@@ -332,7 +350,8 @@ impl SharedPairsState {
         for active in self.pairs.iter_mut().filter(|active| active.pair.is_open()) {
             active.resume(health, now, returned);
         }
-        if health.backlog.is_empty() || self.pairs.iter().any(|active| active.pair.is_open()) && !context.is_scarce {
+        if health.backlog.is_empty() || self.pairs.iter().any(|active| active.pair.is_open()) && !context.has_few_pairs
+        {
             return None;
         }
         loop {
@@ -342,7 +361,7 @@ impl SharedPairsState {
                     active.resume(health, now, returned);
                     let took_some = active.pair.in_flight() > 0;
                     self.pairs.push(active);
-                    if !took_some || health.backlog.is_empty() || !context.is_scarce {
+                    if !took_some || health.backlog.is_empty() || !context.has_few_pairs {
                         return None;
                     }
                 }
@@ -354,8 +373,8 @@ impl SharedPairsState {
     }
 
     /// Returns a fault if no request has entered or left the device for long although requests wait for room.
-    fn is_stuck(&mut self, health: &Health, now: u64) -> Option<Fault> {
-        let moved = health.load.moved();
+    fn check_stuck(&mut self, health: &Health, now: u64) -> Option<Fault> {
+        let moved = health.load.moved_counts();
         match self.stuck {
             Some((last_moved, since)) if last_moved == moved => {
                 let fault = if moved.0 == moved.1 {
@@ -364,7 +383,7 @@ impl SharedPairsState {
                     // A queue occupies the device but does not poll. The device is not to blame.
                     Fault::Declined("it had no room for too long")
                 };
-                (now.saturating_sub(since) > stuck_limit(moved, health)).then_some(fault)
+                (now.saturating_sub(since) > stuck_limit_ns(moved, health)).then_some(fault)
             }
             _ => {
                 self.stuck = (!health.backlog.is_empty()).then_some((moved, now));
@@ -375,6 +394,6 @@ impl SharedPairsState {
 }
 
 /// Returns the maximum nanoseconds in which no request enters or leaves a device while requests wait for room.
-fn stuck_limit(moved: Moved, health: &Health) -> u64 {
-    health.deadline(if moved.0 == moved.1 { 0 } else { usize::MAX })
+fn stuck_limit_ns(moved: MovedCounts, health: &Health) -> u64 {
+    health.deadline_ns(if moved.0 == moved.1 { 0 } else { usize::MAX })
 }

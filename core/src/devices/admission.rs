@@ -2,16 +2,16 @@
 
 use std::sync::OnceLock;
 
-use super::bench::{BRIEF, PairBench, SentBatch};
 use super::health::{Environment, Health};
 use super::pairs::OpenPair;
+use super::test_bench::{BRIEF_WAIT_NS, PairTestBench, SentBatch};
 use crate::algorithm::{Fault, Refusal, Unsupported};
 use crate::clock::Clock;
 use crate::driver::{Capability, Device};
 use crate::route::{Reason, Route};
 use crate::stats::Site;
 use crate::sync::{AtomicBool, Mutex, Ordering, lock, try_lock};
-use crate::trust::{Failure, PATIENCE, Progress, Test, Trust, retry_patience};
+use crate::trust::{ANSWER_TIMEOUT_NS, Failure, Progress, Test, Trust, retry_timeout_ns};
 
 /// The known-answer test of one algorithm on a device.
 #[derive(Default)]
@@ -28,21 +28,22 @@ pub(crate) struct Admission {
 
 /// The time that a thread may spend on a known-answer test.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Urgency {
+pub(crate) enum TestWait {
     /// No time: the request has waited for a test already.
-    Never,
+    None,
     /// About a millisecond: a request waits, and another device may take it. A computation in this thread is not interrupted, even if it
     /// takes longer.
     Brief,
     /// The whole test.
-    Patient,
+    Full,
 }
 
-impl Urgency {
-    /// Returns the urgency of a request on this route. If the route is pinned, no other device will do, so the request waits for the test.
+impl TestWait {
+    /// Returns the time that a request may wait on this route. If the route is pinned, no other device will do, so the request waits for
+    /// the test.
     #[inline]
     pub(crate) fn for_route(self, route: Route) -> Self {
-        if route.reason == Reason::Pinned { Urgency::Patient } else { self }
+        if route.reason == Reason::Pinned { TestWait::Full } else { self }
     }
 }
 
@@ -55,10 +56,10 @@ impl Admission {
         capability: &Capability,
         health: &Health,
         take_pair: &dyn Fn() -> Result<Option<OpenPair>, Fault>,
-        urgency: Urgency,
+        test_wait: TestWait,
     ) -> Result<(), Refusal> {
         if self.verdict.get().is_none() {
-            self.examine(device, capability, health, take_pair, urgency)?;
+            self.run_test(device, capability, health, take_pair, test_wait)?;
         }
         match self.verdict.get() {
             Some(Err(reason)) => Err(Unsupported::because(format!("failed its known-answer test: {reason}")).into()),
@@ -67,20 +68,20 @@ impl Admission {
     }
 
     /// Runs the test that has no result yet, if it is due.
-    fn examine(
+    fn run_test(
         &self,
         device: &dyn Device,
         capability: &Capability,
         health: &Health,
         take_pair: &dyn Fn() -> Result<Option<OpenPair>, Fault>,
-        urgency: Urgency,
+        test_wait: TestWait,
     ) -> Result<(), Fault> {
-        if urgency == Urgency::Never {
+        if test_wait == TestWait::None {
             return Err(Fault::Declined(TEST_RUNNING));
         }
-        let Environment { place, common } = health.environment();
+        let Environment { index, common } = health.environment();
         let clock = &*common.clock;
-        let is_brief = urgency == Urgency::Brief;
+        let is_brief = test_wait == TestWait::Brief;
         let guard = if is_brief { try_lock(&self.test) } else { Some(lock(&self.test)) };
         let Some(mut paused) = guard else { return Err(Fault::Declined(TEST_RUNNING)) };
         if self.verdict.get().is_some() {
@@ -91,8 +92,8 @@ impl Admission {
             return Err(Fault::Failed("its known-answer test failed recently, and is not repeated yet".into()));
         }
         let mut test = paused.take().unwrap_or_else(|| Box::new(Test::new(capability)));
-        let until = if is_brief { clock.now().saturating_add(BRIEF) } else { u64::MAX };
-        let ran = test.run(device, &PairBench::new(take_pair, clock, capability, until, PATIENCE));
+        let until = if is_brief { clock.now().saturating_add(BRIEF_WAIT_NS) } else { u64::MAX };
+        let ran = test.run(device, &PairTestBench::new(take_pair, clock, capability, until, ANSWER_TIMEOUT_NS));
         self.has_pair.store(test.sent().is_some(), Ordering::Relaxed);
         let fault = match ran {
             Ok(Progress::Passed(took)) => {
@@ -118,7 +119,7 @@ impl Admission {
             self.trust.quarantine(clock.now());
         }
         let operation = capability.operations.first().copied().unwrap_or(capability.algorithm.kind().operations()[0]);
-        common.stats.here().fault(Site::new(*place, capability.algorithm, operation), &fault);
+        common.stats.this_thread().count_fault(Site::new(*index, capability.algorithm, operation), &fault);
         Err(fault)
     }
 
@@ -148,7 +149,7 @@ pub(crate) const TEST_RUNNING: &str = "its known-answer test is under way";
 #[derive(Default)]
 pub(crate) struct Probation {
     /// Number of capabilities whose test is over.
-    done: usize,
+    tested: usize,
     /// The test of the next capability, once it has begun.
     test: Option<Test<SentBatch>>,
 }
@@ -162,11 +163,11 @@ impl Probation {
         clock: &dyn Clock,
         take_pair: &dyn Fn() -> Result<Option<OpenPair>, Fault>,
     ) -> Option<bool> {
-        let until = clock.now().saturating_add(BRIEF);
-        for (capability, admission) in tests.skip(self.done) {
+        let until = clock.now().saturating_add(BRIEF_WAIT_NS);
+        for (capability, admission) in tests.skip(self.tested) {
             // Skip algorithms whose test the device has never passed.
             if let Some(took) = admission.fastest_batch_ns() {
-                let bench = PairBench::new(take_pair, clock, capability, until, retry_patience(took));
+                let bench = PairTestBench::new(take_pair, clock, capability, until, retry_timeout_ns(took));
                 let test = self.test.get_or_insert_with(|| Test::new(capability));
                 match test.run(device, &bench) {
                     Ok(Progress::Passed(_)) => self.test = None,
@@ -174,7 +175,7 @@ impl Probation {
                     Err(_) => return Some(false),
                 }
             }
-            self.done += 1;
+            self.tested += 1;
             if clock.now() > until {
                 return None;
             }

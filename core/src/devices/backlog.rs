@@ -32,7 +32,7 @@ impl Priority {
     pub const ALL: [Priority; 3] = [Priority::RealTime, Priority::Normal, Priority::Bulk];
 
     /// Returns the number of requests of higher classes that may be served in a row while a request of this class waits.
-    pub const fn patience(self) -> u32 {
+    pub const fn max_passed(self) -> u32 {
         match self {
             Priority::RealTime => 0,
             Priority::Normal => 8,
@@ -64,7 +64,7 @@ pub(crate) struct Backlog {
 
 #[derive(Default)]
 struct Schedule {
-    classes: [Class; 3],
+    classes: [PriorityClass; 3],
     /// Counts arrivals: breaks ties between equal start tags.
     arrivals: u64,
     /// The positions of the requests that are being offered; kept to reuse the allocation.
@@ -72,15 +72,15 @@ struct Schedule {
 }
 
 #[derive(Default)]
-struct Class {
+struct PriorityClass {
     waiting: BinaryHeap<WaitingRequest>,
     /// The virtual time: the start tag of the request served last.
-    now: u64,
+    virtual_time: u64,
     /// Requests of higher classes served since the last request of this class, while a request of this class was waiting.
     passed: u32,
 }
 
-/// The place of a request in the order.
+/// The position of a request in the order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Position {
     start: u64,
@@ -113,10 +113,10 @@ impl Ord for WaitingRequest {
 }
 
 /// The fixed cost of a request, in bytes.
-const OVERHEAD: u64 = 512;
+const REQUEST_OVERHEAD_BYTES: u64 = 512;
 
 /// Maximum number of requests offered at once.
-const BURST: usize = 32;
+const MAX_BURST: usize = 32;
 
 impl Backlog {
     pub(crate) fn new(load: Arc<Load>) -> Self {
@@ -128,16 +128,16 @@ impl Backlog {
         self.load.waiting() == 0
     }
 
-    /// Adds requests behind the earlier requests of their sender. `turn` is the earliest start of the sender's next request in virtual
-    /// time, and is moved on.
-    pub(crate) fn push(&self, list: &mut List, sender: Sender, turn: &mut u64) {
+    /// Adds requests behind the earlier requests of their sender. `next_start` is the earliest start of the sender's next request in
+    /// virtual time, and is moved on.
+    pub(crate) fn push(&self, list: &mut List, sender: Sender, next_start: &mut u64) {
         let mut schedule = lock(&self.schedule);
         let class = sender.class as usize;
         for handle in std::mem::take(list) {
             schedule.arrivals += 1;
-            let start = schedule.classes[class].now.max(*turn);
-            let cost = (handle.meta.shape.bytes as u64).saturating_add(OVERHEAD).saturating_mul(256);
-            *turn = start.saturating_add(cost / u64::from(sender.weight.max(1)));
+            let start = schedule.classes[class].virtual_time.max(*next_start);
+            let cost = (handle.meta.shape.bytes as u64).saturating_add(REQUEST_OVERHEAD_BYTES).saturating_mul(256);
+            *next_start = start.saturating_add(cost / u64::from(sender.weight.max(1)));
             let position = Position { start, arrival: schedule.arrivals, class, passed: [0; 3] };
             schedule.classes[class].waiting.push(WaitingRequest { position, handle });
         }
@@ -161,9 +161,9 @@ impl Backlog {
             drop(schedule);
             offer(&mut offered);
             schedule = lock(&self.schedule);
-            let full = !offered.is_empty();
+            let is_full = !offered.is_empty();
             schedule.put_back(&mut burst, offered);
-            if full {
+            if is_full {
                 break;
             }
         }
@@ -210,12 +210,12 @@ impl Schedule {
     }
 
     /// Returns the class to serve next.
-    fn class(&self) -> Option<usize> {
+    fn next_class(&self) -> Option<usize> {
         let waits = |class: &usize| !self.classes[*class].waiting.is_empty();
         let first = (0..3).find(waits)?;
         // A lower class that has run out of patience goes before the highest class that waits.
-        let impatient = |class: &usize| self.classes[*class].passed >= Priority::ALL[*class].patience();
-        Some((first + 1..3).rev().filter(waits).find(impatient).unwrap_or(first))
+        let is_overdue = |class: &usize| self.classes[*class].passed >= Priority::ALL[*class].max_passed();
+        Some((first + 1..3).rev().filter(waits).find(is_overdue).unwrap_or(first))
     }
 
     /// Returns the next requests that can be offered together. Fills `positions` with their positions.
@@ -223,8 +223,8 @@ impl Schedule {
         let mut burst = List::new();
         let mut kind = None;
         positions.clear();
-        while burst.len() < BURST {
-            let Some(class) = self.class() else { break };
+        while burst.len() < MAX_BURST {
+            let Some(class) = self.next_class() else { break };
             let Some(next) = self.classes[class].waiting.peek() else { break };
             let next_kind = (next.handle.meta.algorithm, next.handle.meta.shape.operation);
             if *kind.get_or_insert(next_kind) != next_kind {
@@ -237,7 +237,7 @@ impl Schedule {
             let class = &mut self.classes[class];
             let Some(WaitingRequest { position, handle }) = class.waiting.pop() else { break };
             class.passed = 0;
-            class.now = class.now.max(position.start);
+            class.virtual_time = class.virtual_time.max(position.start);
             positions.push(Position { passed, ..position });
             burst.push(handle);
         }

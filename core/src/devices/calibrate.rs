@@ -15,16 +15,18 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 
-use super::admission::Urgency;
+use super::admission::TestWait;
 use super::device::RegisteredDevice;
 use super::probe::{CalibrationContext, NotMeasurable, Probe};
 use crate::algorithm::{Algorithm, Operation};
 use crate::route::{CostRecord, CostStore, Costs, Measured};
 
 /// Maximum time of all calibrations of a process, in nanoseconds.
-const TOTAL_NS: u64 = 1_000_000_000;
-/// Rounds of a calibration: in slices, and on request.
-const ROUNDS: (usize, usize) = (5, 20);
+const MAX_TOTAL_NS: u64 = 1_000_000_000;
+/// Rounds of a calibration in slices.
+const SLICED_ROUNDS: usize = 5;
+/// Rounds of a calibration on request.
+const REQUESTED_ROUNDS: usize = 20;
 /// Nanoseconds that a request may wait for a calibration. A measurement that is running when this time is over is completed.
 const SLICE_NS: u64 = 200_000;
 /// Minimum time from the start of a slice to the start of the next, as a multiple of the slice's duration.
@@ -35,10 +37,10 @@ pub(crate) struct Calibrations {
     store: Option<Arc<dyn CostStore>>,
     is_closed: AtomicBool,
     /// Number of devices, from the first on, whose costs have been loaded from the store.
-    loaded: Mutex<usize>,
+    loaded_devices: Mutex<usize>,
     warnings: Mutex<Vec<String>>,
     /// Nanoseconds that calibrations have taken.
-    spent: AtomicU64,
+    spent_ns: AtomicU64,
     /// The calibration that threads with requests continue. Locked during a calibration on request.
     current: Mutex<Option<Calibration>>,
 }
@@ -48,7 +50,7 @@ pub(crate) struct Calibration {
     algorithm: Algorithm,
     operation: Operation,
     /// The time that a thread may spend on a device's known-answer test.
-    urgency: Urgency,
+    test_wait: TestWait,
     /// Devices whose known-answer test comes first.
     untested: Vec<usize>,
     probes: Vec<Probe>,
@@ -68,9 +70,9 @@ impl Calibrations {
         Self {
             store,
             is_closed: AtomicBool::new(false),
-            loaded: Mutex::new(0),
+            loaded_devices: Mutex::new(0),
             warnings: Mutex::default(),
-            spent: AtomicU64::new(0),
+            spent_ns: AtomicU64::new(0),
             current: Mutex::default(),
         }
     }
@@ -96,7 +98,7 @@ impl Calibrations {
     /// Loads costs from the store, once for each device. Returns `true` if this call loaded costs.
     pub(crate) fn load(&self, devices: &[RegisteredDevice]) -> bool {
         let Some(store) = self.store() else { return false };
-        let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut loaded = self.loaded_devices.lock().unwrap_or_else(PoisonError::into_inner);
         let new = devices.get(*loaded..).unwrap_or_default();
         if new.is_empty() {
             return false;
@@ -119,29 +121,29 @@ impl Calibrations {
         };
         let CalibrationContext { ledgers, clock, .. } = context;
         let start = clock.now();
-        let remaining_ns = TOTAL_NS.saturating_sub(self.spent.load(Relaxed));
+        let remaining_ns = MAX_TOTAL_NS.saturating_sub(self.spent_ns.load(Relaxed));
         if remaining_ns == 0 {
             // Make do with the declared capabilities.
-            ledgers.ledger(algorithm, operation).settle(context.devices.len());
+            ledgers.ledger(algorithm, operation).end_calibration(context.devices.len());
             return false;
         }
         let calibration = match &mut *current {
             Some(calibration) if start < calibration.next_slice => return false,
             Some(calibration) => calibration,
-            None => current.insert(Calibration::new(context, algorithm, operation, false, Urgency::Brief)),
+            None => current.insert(Calibration::new(context, algorithm, operation, false, TestWait::Brief)),
         };
         let rounds = calibration.rounds_made;
-        let mut complete = calibration.run(context, start.saturating_add(SLICE_NS.min(remaining_ns)));
+        let mut is_complete = calibration.run(context, start.saturating_add(SLICE_NS.min(remaining_ns)));
         let took = clock.now().saturating_sub(start);
         calibration.next_slice = start.saturating_add(took.saturating_mul(SLICE_SPACING));
-        complete |= self.spent.fetch_add(took, Relaxed) + took >= TOTAL_NS;
+        is_complete |= self.spent_ns.fetch_add(took, Relaxed) + took >= MAX_TOTAL_NS;
         // Keep the costs of the first round, too, for short-lived programs.
-        let has_new_costs = rounds == 0 && calibration.rounds_made > 0 || complete;
+        let has_new_costs = rounds == 0 && calibration.rounds_made > 0 || is_complete;
         if has_new_costs {
             self.apply(calibration, context);
         }
-        if complete {
-            calibration.settle(context);
+        if is_complete {
+            calibration.end(context);
             *current = None;
         }
         has_new_costs
@@ -157,10 +159,10 @@ impl Calibrations {
     ) {
         self.load(context.devices);
         let _guard = self.current.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut calibration = Calibration::new(context, algorithm, operation, anew, Urgency::Patient);
+        let mut calibration = Calibration::new(context, algorithm, operation, anew, TestWait::Full);
         calibration.run(context, u64::MAX);
         self.apply(&calibration, context);
-        calibration.settle(context);
+        calibration.end(context);
     }
 
     /// Takes over and stores the measured costs.
@@ -171,15 +173,16 @@ impl Calibrations {
             let device = &context.devices[probe.device];
             let Some(costs) = device.costs(algorithm, operation) else { continue };
             let Some(measured) = Measured::new(probe.cells(), calibration.rounds_made) else { continue };
-            records.push(record(device, algorithm, operation, &measured));
-            costs.set(measured, probe.direct, false);
+            records.push(cost_record(device, algorithm, operation, &measured));
+            costs.set(measured, probe.synchronous, false);
         }
         // These times show the CPU at its best, like the earlier times of other devices that use the CPU.
-        let direct =
-            |device: &&RegisteredDevice| device.capability(algorithm).is_some_and(|capability| capability.direct);
-        let costs = context.devices.iter().filter(direct).filter_map(|device| device.costs(algorithm, operation));
+        let is_synchronous =
+            |device: &&RegisteredDevice| device.capability(algorithm).is_some_and(|capability| capability.synchronous);
+        let costs =
+            context.devices.iter().filter(is_synchronous).filter_map(|device| device.costs(algorithm, operation));
         costs.for_each(Costs::reset_drift);
-        context.ledgers.ledger(algorithm, operation).forget();
+        context.ledgers.ledger(algorithm, operation).forget_verdicts();
         if let (Some(store), false) = (self.store(), records.is_empty())
             && let Err(warning) = store.save(&records)
         {
@@ -194,17 +197,18 @@ impl Calibration {
         algorithm: Algorithm,
         operation: Operation,
         anew: bool,
-        urgency: Urgency,
+        test_wait: TestWait,
     ) -> Self {
-        let wanted = |(_, device): &(usize, &RegisteredDevice)| anew || is_wanted(device, algorithm, operation);
+        let is_unmeasured =
+            |(_, device): &(usize, &RegisteredDevice)| anew || needs_measurement(device, algorithm, operation);
         let devices: Vec<usize> =
-            context.devices.iter().enumerate().rev().filter(wanted).map(|(place, _)| place).collect();
+            context.devices.iter().enumerate().rev().filter(is_unmeasured).map(|(index, _)| index).collect();
         let untested = devices.clone();
-        let rounds_left = if urgency == Urgency::Patient { ROUNDS.1 } else { ROUNDS.0 };
+        let rounds_left = if test_wait == TestWait::Full { REQUESTED_ROUNDS } else { SLICED_ROUNDS };
         Self {
             algorithm,
             operation,
-            urgency,
+            test_wait,
             untested,
             probes: Vec::new(),
             devices,
@@ -215,22 +219,22 @@ impl Calibration {
         }
     }
 
-    /// Marks the operation as settled: unknown costs stay unknown. Does nothing if the costs of another device were found to be wrong
-    /// during the calibration.
-    fn settle(&self, context: CalibrationContext<'_>) {
+    /// Ends the calibration of the operation: unknown costs stay unknown. Does nothing if the costs of another device were found to be
+    /// wrong during the calibration.
+    fn end(&self, context: CalibrationContext<'_>) {
         let Self { algorithm, operation, .. } = *self;
-        let missed = |(place, device): (usize, &RegisteredDevice)| {
-            !self.devices.contains(&place) && is_wanted(device, algorithm, operation)
+        let missed = |(index, device): (usize, &RegisteredDevice)| {
+            !self.devices.contains(&index) && needs_measurement(device, algorithm, operation)
         };
         if !context.devices.iter().enumerate().any(missed) {
-            context.ledgers.ledger(algorithm, operation).settle(context.devices.len());
+            context.ledgers.ledger(algorithm, operation).end_calibration(context.devices.len());
         }
     }
 
     /// Continues until `until`, for at least one measurement. Returns `true` at the end of the last round.
     fn run(&mut self, context: CalibrationContext<'_>, until: u64) -> bool {
-        while let Some(place) = self.untested.last() {
-            match Probe::new(context, *place, self.algorithm, self.operation, self.urgency) {
+        while let Some(index) = self.untested.last() {
+            match Probe::new(context, *index, self.algorithm, self.operation, self.test_wait) {
                 Ok(None) => return false,
                 Ok(Some(probe)) => self.probes.push(probe),
                 Err(NotMeasurable) => {}
@@ -240,17 +244,17 @@ impl Calibration {
         while self.rounds_left > 0 && !self.probes.is_empty() {
             let next = (self.next_probe..self.probes.len())
                 .chain(0..self.next_probe)
-                .find(|place| !self.probes[*place].is_over);
-            let Some(place) = next else {
+                .find(|index| !self.probes[*index].is_over);
+            let Some(index) = next else {
                 self.probes.iter_mut().for_each(|probe| probe.is_over = false);
                 (self.rounds_left, self.rounds_made) = (self.rounds_left - 1, self.rounds_made + 1);
                 continue;
             };
-            let probe = &mut self.probes[place];
-            self.next_probe = place + 1;
+            let probe = &mut self.probes[index];
+            self.next_probe = index + 1;
             if let Err(NotMeasurable) = probe.step(&context.devices[probe.device], context.clock) {
-                drop(self.probes.remove(place));
-                self.next_probe = place;
+                drop(self.probes.remove(index));
+                self.next_probe = index;
             }
             if context.clock.now() >= until {
                 return false;
@@ -261,9 +265,10 @@ impl Calibration {
 }
 
 /// Returns `true` if a device is to be measured: its costs are unknown, or are from few rounds.
-fn is_wanted(device: &RegisteredDevice, algorithm: Algorithm, operation: Operation) -> bool {
-    let wanted = |costs: &Costs| costs.measured().is_none_or(|measured| (measured.turns as usize) < ROUNDS.0);
-    device.costs(algorithm, operation).is_some_and(wanted)
+fn needs_measurement(device: &RegisteredDevice, algorithm: Algorithm, operation: Operation) -> bool {
+    let is_unmeasured =
+        |costs: &Costs| costs.measured().is_none_or(|measured| (measured.turns as usize) < SLICED_ROUNDS);
+    device.costs(algorithm, operation).is_some_and(is_unmeasured)
 }
 
 /// Returns all measured costs of the devices.
@@ -274,7 +279,7 @@ pub(crate) fn cost_records(devices: &[RegisteredDevice]) -> Vec<CostRecord> {
             for &operation in capability.operations {
                 let costs = device.costs(capability.algorithm, operation);
                 if let Some(measured) = costs.and_then(Costs::measured) {
-                    records.push(record(device, capability.algorithm, operation, &measured));
+                    records.push(cost_record(device, capability.algorithm, operation, &measured));
                 }
             }
         }
@@ -282,13 +287,18 @@ pub(crate) fn cost_records(devices: &[RegisteredDevice]) -> Vec<CostRecord> {
     records
 }
 
-fn record(device: &RegisteredDevice, algorithm: Algorithm, operation: Operation, measured: &Measured) -> CostRecord {
+fn cost_record(
+    device: &RegisteredDevice,
+    algorithm: Algorithm,
+    operation: Operation,
+    measured: &Measured,
+) -> CostRecord {
     CostRecord {
         device: device.name().to_owned(),
         version: version(device),
         algorithm: algorithm.name().to_owned(),
         operation: operation.name().to_owned(),
-        measured_at: measured.at,
+        measured_at: measured.measured_at,
         turns: measured.turns,
         cells: measured.cells().to_vec(),
     }
@@ -308,7 +318,7 @@ pub(crate) fn import_record(devices: &[RegisteredDevice], record: &CostRecord) {
     let Some((costs, capability)) = device.costs(algorithm, *operation).zip(device.capability(algorithm)) else {
         return;
     };
-    if let Some(measured) = Measured::loaded(&record.cells, record.turns, record.measured_at) {
-        costs.set(measured, capability.direct, true);
+    if let Some(measured) = Measured::from_stored(&record.cells, record.turns, record.measured_at) {
+        costs.set(measured, capability.synchronous, true);
     }
 }

@@ -7,10 +7,10 @@ use crate::route::Candidate;
 
 /// The devices that offer an algorithm, for all its sessions. A device added later comes last, so that indexes are the same in older and
 /// newer sessions.
-pub(crate) struct Candidates(Box<[RwLock<Cached>]>);
+pub(crate) struct Candidates(Box<[RwLock<CandidateList>]>);
 
 /// The devices for one algorithm; `None` before its first session, and after a device was added.
-type Cached = Option<Arc<[Candidate]>>;
+type CandidateList = Option<Arc<[Candidate]>>;
 
 impl Default for Candidates {
     fn default() -> Self {
@@ -36,7 +36,7 @@ impl Candidates {
     }
 
     /// Drops all lists; the next session makes a new one.
-    pub(crate) fn forget(&self) {
+    pub(crate) fn clear(&self) {
         for candidates in &self.0 {
             *candidates.write().unwrap_or_else(PoisonError::into_inner) = None;
         }

@@ -18,14 +18,14 @@ use crate::sync::{AtomicUsize, Ordering};
 pub(crate) struct Coalescer {
     waiting: Stack,
     /// At least the number of requests in `waiting`.
-    count: AtomicUsize,
+    waiting_count: AtomicUsize,
     /// Queues that have a request to be batched.
     queues: AtomicUsize,
 }
 
 impl Default for Coalescer {
     fn default() -> Self {
-        Self { waiting: Stack::new(), count: AtomicUsize::new(0), queues: AtomicUsize::new(0) }
+        Self { waiting: Stack::new(), waiting_count: AtomicUsize::new(0), queues: AtomicUsize::new(0) }
     }
 }
 
@@ -34,7 +34,7 @@ impl Coalescer {
     pub(crate) fn post(&self, list: List) -> usize {
         let posted = list.len();
         // Count first, so that the count is never too low, and no queue waits for requests that are there.
-        let count = self.count.fetch_add(posted, Ordering::SeqCst) + posted;
+        let count = self.waiting_count.fetch_add(posted, Ordering::SeqCst) + posted;
         self.waiting.push(list);
         count
     }
@@ -42,18 +42,18 @@ impl Coalescer {
     /// Takes all requests.
     pub(crate) fn take(&self) -> List {
         let list = self.waiting.take();
-        let counted = self.count.fetch_sub(list.len(), Ordering::SeqCst);
+        let counted = self.waiting_count.fetch_sub(list.len(), Ordering::SeqCst);
         debug_assert!(counted >= list.len(), "the count is never too low");
         list
     }
 
     /// Counts a queue that has a request to be batched.
-    pub(crate) fn enter(&self) {
+    pub(crate) fn add_queue(&self) {
         self.queues.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Stops counting a queue that has no request to be batched any more.
-    pub(crate) fn leave(&self) {
+    pub(crate) fn remove_queue(&self) {
         self.queues.fetch_sub(1, Ordering::Relaxed);
     }
 
@@ -90,26 +90,26 @@ mod races {
             for thread in threads {
                 taken.append(&mut thread.join().unwrap());
             }
-            assert_eq!((slots(taken), coalescer.count.load(Ordering::SeqCst)), (vec![1, 2], 0));
+            assert_eq!((slots(taken), coalescer.waiting_count.load(Ordering::SeqCst)), (vec![1, 2], 0));
         });
     }
 }
 
-pub(crate) struct Common {
+pub(crate) struct CommonState {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) stats: Stats,
     /// Bit mask of devices in quarantine.
     quarantined: AtomicU64,
     /// One coalescer for each algorithm.
     coalescers: Box<[Coalescer]>,
-    /// One in `verify` requests is verified; 0 for none.
-    pub(crate) verify: u32,
+    /// One in `verify_one_in` requests is verified; 0 for none.
+    pub(crate) verify_one_in: u32,
 }
 
-impl Common {
-    pub(crate) fn new(clock: Arc<dyn Clock>, stats: Stats, verify: u32) -> Self {
+impl CommonState {
+    pub(crate) fn new(clock: Arc<dyn Clock>, stats: Stats, verify_one_in: u32) -> Self {
         let coalescers = (0..Algorithm::COUNT).map(|_| Coalescer::default()).collect();
-        Self { clock, stats, quarantined: AtomicU64::new(0), coalescers, verify }
+        Self { clock, stats, quarantined: AtomicU64::new(0), coalescers, verify_one_in }
     }
 
     /// Returns the coalescer of an algorithm.

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use super::active_pair::{Learner, ServeContext, SharedPairs};
-use super::admission::{Admission, Probation, Urgency};
-use super::coalescer::Common;
+use super::admission::{Admission, Probation, TestWait};
+use super::coalescer::CommonState;
 use super::health::{Environment, Health};
 use super::pairs::{OpenPair, Pool};
 use super::session_cache::SessionCache;
@@ -31,10 +31,10 @@ pub enum DeviceState {
 /// A device of the framework. Cheap to clone.
 #[derive(Clone)]
 pub struct RegisteredDevice {
-    entry: Arc<Entry>,
+    entry: Arc<DeviceEntry>,
 }
 
-enum Entry {
+enum DeviceEntry {
     Excluded { name: String, class: Class, reason: String },
     Active(Box<ActiveDevice>),
 }
@@ -50,11 +50,11 @@ pub(crate) struct ActiveDevice {
     /// Present if the device limits the number of sessions.
     session_cache: Option<SessionCache>,
     /// Another device has replaced this one.
-    retired: AtomicBool,
+    is_retired: AtomicBool,
     /// The queue pairs are [`Inline`].
-    inline: AtomicBool,
+    is_inline: AtomicBool,
     /// The device has fewer queue pairs than threads want.
-    scarce: AtomicBool,
+    has_few_pairs: AtomicBool,
     pub(crate) health: Health,
     /// Queue pairs shared by all threads.
     pub(crate) shared: SharedPairs,
@@ -85,11 +85,11 @@ impl ActiveDevice {
 
     fn attach(&self) -> Result<Option<OpenPair>, Fault> {
         let Some(pair) = call_guarded(|| self.device.attach())? else {
-            self.scarce.store(true, Ordering::Relaxed);
+            self.has_few_pairs.store(true, Ordering::Relaxed);
             return Ok(None);
         };
         if (&*pair as &dyn Any).is::<Inline>() {
-            self.inline.store(true, Ordering::Relaxed);
+            self.is_inline.store(true, Ordering::Relaxed);
         }
         Ok(Some(OpenPair::new(pair)))
     }
@@ -98,19 +98,24 @@ impl ActiveDevice {
         if !pair.is_open() || pair.in_flight() > 0 {
             return;
         }
-        let surplus = if self.retired.load(Ordering::SeqCst) { Some(pair) } else { self.pool.put(pair) };
+        let surplus = if self.is_retired.load(Ordering::SeqCst) { Some(pair) } else { self.pool.put(pair) };
         let _ = catch_panic(|| drop(surplus));
     }
 
     /// Calls `work` with the parts of the device that serving needs.
-    pub(crate) fn with_context(&self, common: &Common, learner: Learner<'_>, work: impl FnOnce(&ServeContext<'_>)) {
+    pub(crate) fn with_context(
+        &self,
+        common: &CommonState,
+        learner: Learner<'_>,
+        work: impl FnOnce(&ServeContext<'_>),
+    ) {
         let (take_pair, put_pair) = (|| self.take_pair(), |pair| self.put_pair(pair));
         work(&ServeContext {
-            device: self.health.environment().place,
+            device: self.health.environment().index,
             health: &self.health,
             common,
             learner,
-            is_scarce: self.scarce.load(Ordering::Relaxed),
+            has_few_pairs: self.has_few_pairs.load(Ordering::Relaxed),
             take_pair: &take_pair,
             put_pair: &put_pair,
         });
@@ -121,7 +126,7 @@ impl ActiveDevice {
     }
 
     fn costs(&self, algorithm: Algorithm, operation: Operation) -> &Arc<Costs> {
-        self.costs[algorithm.place(operation)].get_or_init(|| Arc::new(Costs::unknown()))
+        self.costs[algorithm.entry_index(operation)].get_or_init(|| Arc::new(Costs::unknown()))
     }
 }
 
@@ -133,54 +138,54 @@ impl RegisteredDevice {
             probation: Mutex::default(),
             pool: Pool::default(),
             session_cache: (info.limits.sessions < usize::MAX).then(|| SessionCache::new(info.limits.sessions)),
-            retired: AtomicBool::new(false),
-            inline: AtomicBool::new(false),
-            scarce: AtomicBool::new(info.limits.queue_pairs < usize::MAX && info.limits.queue_pairs < cpus()),
+            is_retired: AtomicBool::new(false),
+            is_inline: AtomicBool::new(false),
+            has_few_pairs: AtomicBool::new(info.limits.queue_pairs < usize::MAX && info.limits.queue_pairs < cpus()),
             health: Health::new(&info),
             shared: SharedPairs::default(),
-            costs: (0..Algorithm::PLACES).map(|_| OnceLock::new()).collect(),
+            costs: (0..Algorithm::ENTRY_COUNT).map(|_| OnceLock::new()).collect(),
             device,
             info,
         };
-        Self { entry: Arc::new(Entry::Active(Box::new(active))) }
+        Self { entry: Arc::new(DeviceEntry::Active(Box::new(active))) }
     }
 
     pub(crate) fn excluded(name: String, class: Class, reason: String) -> Self {
-        Self { entry: Arc::new(Entry::Excluded { name, class, reason }) }
+        Self { entry: Arc::new(DeviceEntry::Excluded { name, class, reason }) }
     }
 
     /// Sets the index and the environment; once, when the framework is built or the device added.
-    pub(crate) fn set_place(&self, place: usize, common: &Arc<Common>) {
+    pub(crate) fn set_environment(&self, index: usize, common: &Arc<CommonState>) {
         if let Some(active) = self.active() {
-            active.health.set_place(place, common);
+            active.health.set_environment(index, common);
         }
     }
 
     /// Returns the name, which is unique among the framework's devices that are not retired.
     pub fn name(&self) -> &str {
         match &*self.entry {
-            Entry::Excluded { name, .. } => name,
-            Entry::Active(active) => &active.info.name,
+            DeviceEntry::Excluded { name, .. } => name,
+            DeviceEntry::Active(active) => &active.info.name,
         }
     }
 
     /// Returns the kind of engine.
     pub fn class(&self) -> Class {
         match &*self.entry {
-            Entry::Excluded { class, .. } => *class,
-            Entry::Active(active) => active.info.class,
+            DeviceEntry::Excluded { class, .. } => *class,
+            DeviceEntry::Active(active) => active.info.class,
         }
     }
 
     /// Returns the state of the device.
     pub fn state(&self) -> DeviceState {
         match &*self.entry {
-            Entry::Excluded { reason, .. } => DeviceState::Excluded(reason.clone()),
-            Entry::Active(active) if active.retired.load(Ordering::Relaxed) => {
+            DeviceEntry::Excluded { reason, .. } => DeviceState::Excluded(reason.clone()),
+            DeviceEntry::Active(active) if active.is_retired.load(Ordering::Relaxed) => {
                 DeviceState::Excluded("replaced by another device of this name".to_owned())
             }
-            Entry::Active(active) if !active.health.is_ready() => DeviceState::Quarantined,
-            Entry::Active(_) => DeviceState::Ready,
+            DeviceEntry::Active(active) if !active.health.is_ready() => DeviceState::Quarantined,
+            DeviceEntry::Active(_) => DeviceState::Ready,
         }
     }
 
@@ -206,21 +211,21 @@ impl RegisteredDevice {
 
     /// Returns the number of requests in the device or waiting for it; 0 if the device works in the calling thread.
     pub fn in_flight(&self) -> u64 {
-        self.active().map_or(0, |active| active.health.load.held())
+        self.active().map_or(0, |active| active.health.load.pending())
     }
 
     /// Runs the known-answer test of `algorithm` unless its result is known, and returns an error if the device failed it. A device serves
     /// an algorithm only after this. After a fault, a later call runs the test again.
     pub fn admit(&self, algorithm: Algorithm) -> Result<(), Refusal> {
-        self.admit_with(algorithm, Urgency::Patient)
+        self.admit_with(algorithm, TestWait::Full)
     }
 
-    pub(crate) fn admit_with(&self, algorithm: Algorithm, urgency: Urgency) -> Result<(), Refusal> {
+    pub(crate) fn admit_with(&self, algorithm: Algorithm, test_wait: TestWait) -> Result<(), Refusal> {
         let active = self.active().ok_or(Unsupported::because("the device is excluded"))?;
         let capability = active.capability(algorithm).ok_or(Unsupported::because("the device does not offer it"))?;
         let take_pair = || active.take_pair();
         let admission = &active.admissions[algorithm as usize];
-        admission.admit(&*active.device, capability, &active.health, &take_pair, urgency)
+        admission.admit(&*active.device, capability, &active.health, &take_pair, test_wait)
     }
 
     /// Returns the costs of an operation, as far as known. `None` if the device is excluded or does not offer the algorithm.
@@ -230,20 +235,20 @@ impl RegisteredDevice {
     }
 
     /// Returns the candidate for policies, if the device offers the algorithm.
-    pub(crate) fn candidate(&self, place: usize, algorithm: Algorithm) -> Option<Candidate> {
+    pub(crate) fn candidate(&self, index: usize, algorithm: Algorithm) -> Option<Candidate> {
         let active = self.active()?;
         let capability = active.capability(algorithm)?.clone();
         let operations = algorithm.kind().operations();
         let costs = operations.iter().map(|operation| active.costs(algorithm, *operation).clone()).collect();
         let (info, load) = (active.info.clone(), active.health.load.clone());
-        let first = algorithm.place(operations[0]);
-        Some(Candidate { device: place, info, capability, load, costs, first })
+        let first_entry = algorithm.entry_index(operations[0]);
+        Some(Candidate { device: index, info, capability, load, costs, first_entry })
     }
 
     pub(crate) fn active(&self) -> Option<&ActiveDevice> {
         match &*self.entry {
-            Entry::Excluded { .. } => None,
-            Entry::Active(active) => Some(active),
+            DeviceEntry::Excluded { .. } => None,
+            DeviceEntry::Active(active) => Some(active),
         }
     }
 
@@ -263,11 +268,11 @@ impl RegisteredDevice {
     }
 
     /// Continues the known-answer tests that the device had passed before, if it has been in quarantine for long enough.
-    pub(crate) fn retry(&self) {
+    pub(crate) fn advance_probation(&self) {
         let Some(active) = self.active() else { return };
         let health = &active.health;
         let clock = &*health.environment().common.clock;
-        if health.is_ready() || active.retired.load(Ordering::Relaxed) {
+        if health.is_ready() || active.is_retired.load(Ordering::Relaxed) {
             return;
         }
         let Some(mut probation) = try_lock(&active.probation) else { return };
@@ -282,15 +287,15 @@ impl RegisteredDevice {
         let works = probation.get_or_insert_default().advance(&*active.device, tests, clock, &take_pair);
         if let Some(works) = works {
             *probation = None;
-            health.end_probation(works && !active.retired.load(Ordering::Relaxed));
+            health.end_probation(works && !active.is_retired.load(Ordering::Relaxed));
         }
     }
 
     /// Leaves the device in quarantine for good, because another device replaces it.
     pub(crate) fn retire(&self) {
         if let Some(active) = self.active() {
-            active.retired.store(true, Ordering::SeqCst);
-            active.health.fail(active.health.site());
+            active.is_retired.store(true, Ordering::SeqCst);
+            active.health.quarantine(active.health.site());
             *lock(&active.probation) = None;
             // The new device may need these queue pairs.
             while let Some(pair) = active.pool.take() {
@@ -300,19 +305,19 @@ impl RegisteredDevice {
     }
 
     /// Opens a session. A fault here quarantines the device, like a fault of a request.
-    pub(crate) fn open(&self, params: &SessionParams, urgency: Urgency) -> Result<Arc<dyn DeviceSession>, Refusal> {
+    pub(crate) fn open(&self, params: &SessionParams, test_wait: TestWait) -> Result<Arc<dyn DeviceSession>, Refusal> {
         let algorithm = params.algorithm();
-        self.admit_with(algorithm, urgency)?;
+        self.admit_with(algorithm, test_wait)?;
         let active = self.expect_active();
         let opened = call_guarded(|| active.device.open(params));
         if let Err(Refusal::Fault(fault)) = &opened
             && !matches!(fault, Fault::Declined(_))
         {
-            let Environment { place, common } = active.health.environment();
+            let Environment { index, common } = active.health.environment();
             let operation = algorithm.kind().operations()[0];
-            let site = Site::new(*place, algorithm, operation);
-            common.stats.here().fault(site, fault);
-            active.health.fail(site);
+            let site = Site::new(*index, algorithm, operation);
+            common.stats.this_thread().count_fault(site, fault);
+            active.health.quarantine(site);
         }
         opened
     }
@@ -338,17 +343,17 @@ impl RegisteredDevice {
     /// Returns `true` if the queue pairs only run the sessions in the calling thread. Known after the known-answer test.
     #[inline]
     pub(crate) fn is_inline(&self) -> bool {
-        self.expect_active().inline.load(Ordering::Relaxed)
+        self.expect_active().is_inline.load(Ordering::Relaxed)
     }
 
     /// Returns `true` if the queue pairs are shared, because there are fewer queue pairs than threads.
     #[inline]
-    pub(crate) fn is_scarce(&self) -> bool {
-        self.expect_active().scarce.load(Ordering::Relaxed)
+    pub(crate) fn has_few_pairs(&self) -> bool {
+        self.expect_active().has_few_pairs.load(Ordering::Relaxed)
     }
 
     /// Offers waiting requests to the device, after polling the shared queue pairs if `poll` is set.
-    pub(crate) fn serve(&self, common: &Common, learner: Learner<'_>, poll: bool, returned: &mut List) {
+    pub(crate) fn serve(&self, common: &CommonState, learner: Learner<'_>, poll: bool, returned: &mut List) {
         if let Some(active) = self.active() {
             active.with_context(common, learner, |context| active.shared.serve(context, poll, returned));
         }

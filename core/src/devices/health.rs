@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use super::backlog::Backlog;
-use super::coalescer::Common;
+use super::coalescer::CommonState;
 use crate::algorithm::{Algorithm, Operation};
 use crate::driver::DeviceInfo;
 use crate::route::Load;
@@ -24,8 +24,8 @@ pub(crate) struct Health {
 /// The framework of a device, as the device sees it.
 pub(crate) struct Environment {
     /// The index of the device in the framework.
-    pub(crate) place: usize,
-    pub(crate) common: Arc<Common>,
+    pub(crate) index: usize,
+    pub(crate) common: Arc<CommonState>,
 }
 
 impl Health {
@@ -46,8 +46,8 @@ impl Health {
     }
 
     /// Sets the index and the environment; once, when the framework is built or the device added.
-    pub(crate) fn set_place(&self, place: usize, common: &Arc<Common>) {
-        self.environment.get_or_init(|| Environment { place, common: common.clone() });
+    pub(crate) fn set_environment(&self, index: usize, common: &Arc<CommonState>) {
+        self.environment.get_or_init(|| Environment { index, common: common.clone() });
     }
 
     pub(crate) fn environment(&self) -> &Environment {
@@ -56,7 +56,7 @@ impl Health {
 
     /// Returns the counters' key for events that are not about one request.
     pub(crate) fn site(&self) -> Site {
-        Site::new(self.environment().place, self.default_work.0, self.default_work.1)
+        Site::new(self.environment().index, self.default_work.0, self.default_work.1)
     }
 
     #[inline]
@@ -65,24 +65,24 @@ impl Health {
     }
 
     /// Quarantines the device, which failed at `site`. It stays in quarantine until it has passed its known-answer tests again.
-    pub(crate) fn fail(&self, site: Site) {
-        let Environment { place, common } = self.environment();
+    pub(crate) fn quarantine(&self, site: Site) {
+        let Environment { index, common } = self.environment();
         if self.trust.quarantine(common.clock.now()) {
-            common.set_quarantined(*place, true);
-            common.stats.here().event(site, Event::Quarantined, 1);
+            common.set_quarantined(*index, true);
+            common.stats.this_thread().count_event(site, Event::Quarantined, 1);
         }
     }
 
     /// Ends a probation.
     pub(crate) fn end_probation(&self, works: bool) {
-        let Environment { place, common } = self.environment();
+        let Environment { index, common } = self.environment();
         if self.trust.end_probation(works, common.clock.now()) {
-            common.set_quarantined(*place, false);
+            common.set_quarantined(*index, false);
             // The device may have failed again between these two steps.
             if !self.trust.is_ready() {
-                common.set_quarantined(*place, true);
+                common.set_quarantined(*index, true);
             }
-            common.stats.here().event(self.site(), Event::Returned, 1);
+            common.stats.this_thread().count_event(self.site(), Event::Returned, 1);
         }
     }
 
@@ -92,7 +92,7 @@ impl Health {
     }
 
     /// Returns the maximum time of a request in the device, in nanoseconds.
-    pub(crate) fn deadline(&self, bytes: usize) -> u64 {
-        self.deadlines.deadline(bytes)
+    pub(crate) fn deadline_ns(&self, bytes: usize) -> u64 {
+        self.deadlines.deadline_ns(bytes)
     }
 }

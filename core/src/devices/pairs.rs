@@ -6,8 +6,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::algorithm::{Fault, Shape};
-use crate::driver::chain::{Chain, Flight};
-use crate::driver::entry::Place;
+use crate::driver::chain::{Chain, InFlight};
+use crate::driver::entry::EntryPtr;
 use crate::driver::{Batch, Completions, QueuePair, catch_panic};
 use crate::request::{Inbox, List, Request};
 
@@ -15,9 +15,9 @@ use crate::request::{Inbox, List, Request};
 pub(crate) struct OpenPair {
     /// `None` once the queue pair has been closed.
     pair: Option<Box<dyn QueuePair>>,
-    flight: Flight,
+    in_flight: InFlight,
     /// Pointers to the requests that are being offered; empty between calls of `submit`, and kept to reuse the allocation.
-    burst: Vec<Place>,
+    burst: Vec<EntryPtr>,
     /// A request was submitted since the last doorbell.
     needs_doorbell: bool,
 }
@@ -28,7 +28,7 @@ unsafe impl Send for OpenPair {}
 
 impl OpenPair {
     pub(crate) fn new(pair: Box<dyn QueuePair>) -> Self {
-        Self { pair: Some(pair), flight: Flight::new(), burst: Vec::new(), needs_doorbell: false }
+        Self { pair: Some(pair), in_flight: InFlight::new(), burst: Vec::new(), needs_doorbell: false }
     }
 
     /// Returns `true` if the device still takes requests through this queue pair.
@@ -39,22 +39,23 @@ impl OpenPair {
     /// Returns the number of requests in flight.
     #[inline]
     pub(crate) fn in_flight(&self) -> usize {
-        self.flight.len()
+        self.in_flight.len()
     }
 
     /// Returns `true` if a request of this inbox is in flight.
     pub(crate) fn has_requests_of(&self, inbox: &Inbox) -> bool {
         // SAFETY: the requests live while they are in flight; a device does not touch core's metadata of a request.
-        let inbox_of = |place: Place| unsafe { (&raw const (*place.cast::<Request<'_>>().as_ptr()).meta.inbox).read() };
-        self.flight.places().any(|place| inbox_of(place) == Some(std::ptr::NonNull::from(inbox)))
+        let inbox_of =
+            |entry: EntryPtr| unsafe { (&raw const (*entry.cast::<Request<'_>>().as_ptr()).meta.inbox).read() };
+        self.in_flight.entries().any(|entry| inbox_of(entry) == Some(std::ptr::NonNull::from(inbox)))
     }
 
     /// Returns the address of the oldest request in flight, and the length of its data.
     pub(crate) fn oldest(&self) -> Option<(usize, usize)> {
-        let place = self.flight.oldest()?;
+        let entry = self.in_flight.oldest()?;
         // SAFETY: as in `has_requests_of`.
-        let Shape { bytes, .. } = unsafe { (&raw const (*place.cast::<Request<'_>>().as_ptr()).meta.shape).read() };
-        Some((place.addr().get(), bytes))
+        let Shape { bytes, .. } = unsafe { (&raw const (*entry.cast::<Request<'_>>().as_ptr()).meta.shape).read() };
+        Some((entry.addr().get(), bytes))
     }
 
     /// Offers requests to the device. Requests for which it has no room stay in the list; requests that it completes at once go to `done`.
@@ -63,36 +64,36 @@ impl OpenPair {
     #[inline]
     pub(crate) fn submit(&mut self, offered: &mut List, done: &mut List) -> Result<bool, Fault> {
         let Some(pair) = &mut self.pair else { return Err(Fault::Lost) };
-        self.burst.extend(std::mem::take(offered).places());
-        // SAFETY: the list's handles are now in this burst and nowhere else; `Handle::address` has set the session of each request.
+        self.burst.extend(std::mem::take(offered).entries());
+        // SAFETY: the list's handles are now in this burst and nowhere else; `Handle::set_route` has set the session of each request.
         let mut batch = unsafe { Batch::new(&mut self.burst) };
         // A queue pair that panics is dropped, so its broken state is never used.
         let result = catch_panic(|| pair.submit(&mut batch));
         let (mut returned, mut are_done) = (Chain::new(), true);
-        let taken = batch.settle(|place, is_back| {
+        let taken = batch.close(|entry, is_back| {
             // SAFETY: a request that is back belongs to core again and is in no chain. Any other request belongs to the device, and its
-            // owner keeps it alive until it has left the flight.
+            // owner keeps it alive until it has left the list.
             unsafe {
                 if is_back {
-                    are_done &= place.cast::<Request<'_>>().as_ref().is_done();
-                    returned.push(place);
+                    are_done &= entry.cast::<Request<'_>>().as_ref().is_done();
+                    returned.push(entry);
                 } else {
                     are_done = false;
-                    self.flight.push(place);
+                    self.in_flight.push(entry);
                 }
             }
         });
         let mut refused = Chain::new();
-        for place in self.burst.drain(..).skip(taken) {
+        for entry in self.burst.drain(..).skip(taken) {
             // SAFETY: the request was not taken, so it belongs to the list as before.
-            unsafe { refused.push(place) };
+            unsafe { refused.push(entry) };
         }
         // SAFETY: these pointers come from the handles of this list.
         (*offered, self.needs_doorbell) = (unsafe { List::from_chain(refused) }, true);
         // SAFETY: as above.
         let mut returned = unsafe { List::from_chain(returned) };
         if result.is_err() {
-            return Err(self.panicked(returned, done));
+            return Err(self.take_back_after_panic(returned, done));
         }
         let all_done = are_done && offered.is_empty();
         done.append(&mut returned);
@@ -102,14 +103,14 @@ impl OpenPair {
     /// Notifies the device of submitted requests, unless it has been notified of all of them.
     #[inline]
     pub(crate) fn doorbell(&mut self) {
-        if self.needs_doorbell && !self.flight.is_empty() {
-            self.ring();
+        if self.needs_doorbell && !self.in_flight.is_empty() {
+            self.ring_doorbell();
         }
         self.needs_doorbell = false;
     }
 
     #[cold]
-    fn ring(&mut self) {
+    fn ring_doorbell(&mut self) {
         if let Some(pair) = &mut self.pair {
             // A panic here shows at the next call, because the requests do not come back.
             let _ = catch_panic(|| pair.doorbell());
@@ -119,8 +120,8 @@ impl OpenPair {
     /// Collects completions. Returns the number of requests that came back.
     pub(crate) fn poll(&mut self, done: &mut List) -> Result<usize, Fault> {
         self.doorbell();
-        let Some(pair) = &mut self.pair else { return Ok(self.sweep(done)) };
-        let mut completions = Completions::new(&mut self.flight);
+        let Some(pair) = &mut self.pair else { return Ok(self.take_returned(done)) };
+        let mut completions = Completions::new(&mut self.in_flight);
         let polled = catch_panic(|| pair.poll(&mut completions));
         // SAFETY: completed requests belong to core again; every entry in flight came from a handle.
         let mut returned = unsafe { List::from_chain(completions.into_completed()) };
@@ -129,38 +130,38 @@ impl OpenPair {
                 let completed = returned.len();
                 done.append(&mut returned);
                 // The other requests were dropped, or completed through another queue pair of the device.
-                Ok(completed + if remaining == self.flight.len() { 0 } else { self.sweep(done) })
+                Ok(completed + if remaining == self.in_flight.len() { 0 } else { self.take_returned(done) })
             }
-            Err(_) => Err(self.panicked(returned, done)),
+            Err(_) => Err(self.take_back_after_panic(returned, done)),
         }
     }
 
-    fn sweep(&mut self, done: &mut List) -> usize {
+    fn take_returned(&mut self, done: &mut List) -> usize {
         let mut returned = Chain::new();
-        let found = self.flight.sweep(&mut returned);
+        let taken = self.in_flight.take_returned(&mut returned);
         // SAFETY: as in `poll`.
         done.append(&mut unsafe { List::from_chain(returned) });
-        found
+        taken
     }
 
     /// Drops the queue pair to take all requests back, done or not. Returns `false` if the device keeps a request even then.
     pub(crate) fn take_back(&mut self, done: &mut List) -> bool {
         let pair = self.pair.take();
         let _ = catch_panic(|| drop(pair));
-        self.sweep(done);
-        self.flight.is_empty()
+        self.take_returned(done);
+        self.in_flight.is_empty()
     }
 
     pub(crate) fn arm(&mut self, waker: &std::task::Waker) -> bool {
         self.doorbell();
         let mut arm = |pair: &mut Box<dyn QueuePair>| catch_panic(|| pair.arm(waker)) == Ok(true);
-        self.flight.is_empty() || self.pair.as_mut().is_some_and(&mut arm)
+        self.in_flight.is_empty() || self.pair.as_mut().is_some_and(&mut arm)
     }
 
     /// Takes back all requests after a panic, in addition to the requests in `returned`. A request that the driver has lost gets the
     /// fault `Panicked`.
     #[cold]
-    fn panicked(&mut self, mut returned: List, done: &mut List) -> Fault {
+    fn take_back_after_panic(&mut self, mut returned: List, done: &mut List) -> Fault {
         self.take_back(&mut returned);
         returned.each(|handle| {
             if handle.fault() == Some(&Fault::Lost) {
@@ -175,13 +176,13 @@ impl OpenPair {
 /// Idle queue pairs. No thread waits: if a slot is locked, the next slot is tried, and if all are locked, a new queue pair is attached.
 #[derive(Default)]
 pub(crate) struct Pool {
-    slots: [Idle; 16],
+    slots: [IdleSlot; 16],
 }
 
 /// A slot in its own cache line, because a thread takes a queue pair and puts it back with every batch.
 #[derive(Default)]
 #[repr(align(64))]
-struct Idle(Mutex<Option<OpenPair>>);
+struct IdleSlot(Mutex<Option<OpenPair>>);
 
 impl Pool {
     pub(crate) fn take(&self) -> Option<OpenPair> {

@@ -5,9 +5,11 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use super::admission::{TEST_RUNNING, Urgency};
+use super::admission::{TEST_RUNNING, TestWait};
 use super::device::RegisteredDevice;
-use crate::algorithm::{Algorithm, AlgorithmInfo, Fault, Kind, Length, Operation, Outcome, Refusal, SessionParams};
+use crate::algorithm::{
+    Algorithm, AlgorithmInfo, Fault, FieldLength, Kind, Operation, Outcome, Refusal, SessionParams,
+};
 use crate::clock::Clock;
 use crate::driver::{DeviceSession, Fields, Operands, call_guarded};
 use crate::request::{BorrowedBatch, Inbox, List, Request};
@@ -15,17 +17,17 @@ use crate::route::{CostCell, Ledgers, Meter, REQUESTS};
 use crate::trust::{sample_params, sample_text};
 
 /// Maximum nanoseconds that a device is measured in a round.
-const ROUND_NS: u64 = 5_000_000;
+const MAX_ROUND_NS: u64 = 5_000_000;
 /// If a group of requests takes longer than this, in nanoseconds, the device is not measurable.
-const PATIENCE: u64 = 100_000_000;
+const GROUP_TIMEOUT_NS: u64 = 100_000_000;
 /// Maximum nanoseconds that the requests of a group may take one by one. Longer groups are not measured, because a caller waits.
 const MAX_GROUP_NS: f32 = 20e6;
 /// Minimum duration of a measurement in nanoseconds, so that reading the clock does not matter.
-const MEASUREMENT: u64 = 10_000;
+const MIN_MEASUREMENT_NS: u64 = 10_000;
 /// If the first measurement takes less than this, in nanoseconds, it is discarded, because the caches are cold.
-const COLD: u64 = 1_000_000;
+const MAX_COLD_NS: u64 = 1_000_000;
 /// Columns: bytes of a request.
-const SIZES: [usize; 8] = [16, 64, 256, 1 << 10, 4 << 10, 16 << 10, 128 << 10, 1 << 20];
+const COLUMN_BYTES: [usize; 8] = [16, 64, 256, 1 << 10, 4 << 10, 16 << 10, 128 << 10, 1 << 20];
 /// Maximum bytes in all requests of a group. Larger groups take long and show nothing new.
 const MAX_GROUP_BYTES: usize = 256 << 10;
 /// Rows up to this number of requests are measured for every device that takes several requests at a time.
@@ -46,7 +48,7 @@ pub(crate) struct Probe {
     /// Index in the framework.
     pub(crate) device: usize,
     /// The device works in the calling thread.
-    pub(crate) direct: bool,
+    pub(crate) synchronous: bool,
     algorithm: Algorithm,
     operation: Operation,
     session: Arc<dyn DeviceSession>,
@@ -55,7 +57,7 @@ pub(crate) struct Probe {
     rows: Vec<usize>,
     /// Rows and columns of the cells in the order of measurement; then the index of the next cell.
     cells: Vec<(usize, usize)>,
-    next: usize,
+    next_cell: usize,
     /// The number of cells measured in this round, and the nanoseconds that they took.
     round: (usize, u64),
     /// The round is over: all cells were measured, or the time is used up. The next round continues where this one ends.
@@ -65,8 +67,12 @@ pub(crate) struct Probe {
 }
 
 /// Returns the maximum bytes of each request in a group.
-fn largest(requests: usize) -> usize {
-    if requests == 1 { SIZES[SIZES.len() - 1] } else { SIZES[SIZES.len() - 1].min(MAX_GROUP_BYTES / requests) }
+fn max_request_bytes(requests: usize) -> usize {
+    if requests == 1 {
+        COLUMN_BYTES[COLUMN_BYTES.len() - 1]
+    } else {
+        COLUMN_BYTES[COLUMN_BYTES.len() - 1].min(MAX_GROUP_BYTES / requests)
+    }
 }
 
 /// The operands of a request.
@@ -95,60 +101,63 @@ fn params(algorithm: Algorithm, operation: Operation) -> SessionParams {
 }
 
 /// The number of every packet: numbers start at 1 (RFC 4303, 3.3.3).
-const NUMBER: [u8; 8] = 1u64.to_be_bytes();
+const PACKET_NUMBER: [u8; 8] = 1u64.to_be_bytes();
 
 impl Probe {
     /// Prepares the measurement of a device. Returns `None` until the device's known-answer test is over.
     pub(crate) fn new(
         context: CalibrationContext<'_>,
-        place: usize,
+        index: usize,
         algorithm: Algorithm,
         operation: Operation,
-        urgency: Urgency,
+        test_wait: TestWait,
     ) -> Result<Option<Self>, NotMeasurable> {
-        let device = &context.devices[place];
+        let device = &context.devices[index];
         let capability = device.capability(algorithm).filter(|capability| capability.operations.contains(&operation));
         let Some(capability) = capability.filter(|_| device.is_ready()) else { return Err(NotMeasurable) };
         let params = params(algorithm, operation);
-        let session = match device.open(&params, urgency) {
+        let session = match device.open(&params, test_wait) {
             Ok(session) => session,
             Err(Refusal::Fault(Fault::Declined(TEST_RUNNING))) => return Ok(None),
             Err(_) => return Err(NotMeasurable),
         };
         let mut rows: Vec<usize> =
-            if capability.lanes == 1 && capability.direct { ONE_BY_ONE.to_vec() } else { REQUESTS.to_vec() };
+            if capability.lanes == 1 && capability.synchronous { ONE_BY_ONE.to_vec() } else { REQUESTS.to_vec() };
         // With more requests than twice the lanes, and than the load that fills any device, times grow in proportion.
-        let max_requests = capability.lanes.saturating_mul(2).max(MIN_LAST_ROW).min(capability.ring.max(1));
+        let max_requests = capability.lanes.saturating_mul(2).max(MIN_LAST_ROW).min(capability.max_in_flight.max(1));
         rows.retain(|requests| *requests <= max_requests);
         let sizes = |requests: usize| {
-            SIZES.iter().filter(|bytes| **bytes <= capability.max_bytes && **bytes <= largest(requests)).count()
+            COLUMN_BYTES
+                .iter()
+                .filter(|bytes| **bytes <= capability.max_bytes && **bytes <= max_request_bytes(requests))
+                .count()
         };
         let info = algorithm.info();
         let (iv, tag) = (info.iv, params.tag_len());
         let iv_length = if iv.allows(12) { 12 } else { iv.max };
-        let buffer = |index: usize| {
-            // Groups that use this buffer have at least `index + 1` requests.
-            let most = largest(index + 1);
+        let buffer = |position: usize| {
+            // Groups that use this buffer have at least `position + 1` requests.
+            let max_bytes = max_request_bytes(position + 1);
             let row = operation.info();
             let output = match row.kind {
-                Kind::Packet => info.data_length(most),
-                _ => info.length(row.output, most, tag),
+                Kind::Packet => info.nearest_data_length(max_bytes),
+                _ => info.length(row.output, max_bytes, tag),
             };
             // Some operations take one length only. All zeros are a valid public key of ML-KEM.
-            let mut input = match info.data_of(operation) {
+            let mut input = match info.fixed_data_length(operation) {
                 Some(bytes) => vec![0; bytes],
-                None => vec![index as u8; info.data_length(most)],
+                None => vec![position as u8; info.nearest_data_length(max_bytes)],
             };
             match operation {
                 // Not every number is a valid public key; the generator is one.
                 Operation::Derive => input = info.generator.to_vec(),
-                Operation::Compress => input = sample_text(most),
+                Operation::Compress => input = sample_text(max_bytes),
                 // A number below any modulus. Invalid padding takes as long as valid padding.
                 Operation::Encipher | Operation::Decipher => input.fill(2),
                 _ => {}
             }
-            let iv = (0..iv_length).map(|at| (at + index) as u8).collect();
-            let tag = info.length(row.tag, most, tag);
+            let iv = (0..iv_length).map(|at| (at + position) as u8).collect();
+            let tag = info.length(row.tag, max_bytes, tag);
             // ECDSA refuses a signature of zeros before computing anything (FIPS 186-5, 6.4.2).
             let byte = u8::from(algorithm == Algorithm::EcdsaP256);
             Buffer { iv, input, output: vec![0; output], tag: vec![byte; tag], written: 0 }
@@ -159,13 +168,13 @@ impl Probe {
             (0..rows.len()).flat_map(|row| (0..samples[row].len()).map(move |column| (row, column))).collect();
         // Single requests of all sizes come first: large requests reveal an engine with a high start-up time, and larger groups can be
         // extrapolated.
-        cells.sort_by_key(|(row, column)| (*row > 0, rows[*row] * (256 + SIZES[*column])));
+        cells.sort_by_key(|(row, column)| (*row > 0, rows[*row] * (256 + COLUMN_BYTES[*column])));
         let buffers = (0..*rows.last().ok_or(NotMeasurable)?).map(buffer).collect();
-        let meter = context.ledgers.meter(context.clock, device.class(), capability.direct);
-        let (device, direct) = (place, capability.direct);
+        let meter = context.ledgers.meter(context.clock, device.class(), capability.synchronous);
+        let (device, synchronous) = (index, capability.synchronous);
         Ok(Some(Self {
             device,
-            direct,
+            synchronous,
             algorithm,
             operation,
             session,
@@ -173,7 +182,7 @@ impl Probe {
             buffers,
             rows,
             cells,
-            next: 0,
+            next_cell: 0,
             round: (0, 0),
             is_over: false,
             samples,
@@ -183,24 +192,24 @@ impl Probe {
     /// Measures the next cell.
     pub(crate) fn step(&mut self, device: &RegisteredDevice, clock: &dyn Clock) -> Result<(), NotMeasurable> {
         let start = self.meter.now(clock);
-        let (row, column) = self.cells[self.next];
-        self.next = (self.next + 1) % self.cells.len();
+        let (row, column) = self.cells[self.next_cell];
+        self.next_cell = (self.next_cell + 1) % self.cells.len();
         // Predict from the time of a single request, if known.
         let single = self.samples[0][column].iter().map(|(wall, _)| *wall).fold(f32::INFINITY, f32::min);
         // Predict a single request from the next smaller size: it must not take longer than a request may wait.
         let smaller = column.checked_sub(1).and_then(|column| self.samples[0][column].last().copied());
-        let scaled = |(wall, _): (f32, f32)| wall * SIZES[column] as f32 / SIZES[column - 1] as f32;
+        let scaled = |(wall, _): (f32, f32)| wall * COLUMN_BYTES[column] as f32 / COLUMN_BYTES[column - 1] as f32;
         let is_long = if row == 0 {
             smaller.is_some_and(|s| scaled(s) > MAX_GROUP_NS / 4.0)
         } else {
             single * self.rows[row] as f32 > MAX_GROUP_NS
         };
         if !is_long {
-            let measured = self.measure(device, clock, self.rows[row], SIZES[column])?;
+            let measured = self.measure(device, clock, self.rows[row], COLUMN_BYTES[column])?;
             self.samples[row][column].push(measured);
         }
         let (cells, spent) = (self.round.0 + 1, self.round.1 + self.meter.since(start, clock));
-        self.is_over = cells == self.cells.len() || spent >= ROUND_NS;
+        self.is_over = cells == self.cells.len() || spent >= MAX_ROUND_NS;
         self.round = if self.is_over { (0, 0) } else { (cells, spent) };
         Ok(())
     }
@@ -213,9 +222,10 @@ impl Probe {
         requests: usize,
         bytes: usize,
     ) -> Result<(f32, f32), NotMeasurable> {
-        let Self { direct, algorithm, operation, session, meter, buffers, .. } = self;
+        let Self { synchronous, algorithm, operation, session, meter, buffers, .. } = self;
         // Some operations take one length only.
-        let bytes = algorithm.info().data_of(*operation).unwrap_or(algorithm.info().data_length(bytes));
+        let bytes =
+            algorithm.info().fixed_data_length(*operation).unwrap_or(algorithm.info().nearest_data_length(bytes));
         let buffers = &mut buffers[..requests];
         let (bytes, scale) = if *operation == Operation::Decompress {
             // Compressed data has another length than the text: scale the time.
@@ -228,13 +238,14 @@ impl Probe {
             (bytes, 1.0)
         };
         if operation.info().kind == Kind::Packet {
-            let payload = algorithm.info().payload_length(bytes, algorithm.info().default_tag()).unwrap_or(0);
+            let payload_len =
+                algorithm.info().payload_length(bytes, algorithm.info().default_tag_length()).unwrap_or(0);
             for buffer in &mut *buffers {
-                buffer.written = payload;
+                buffer.written = payload_len;
             }
         }
         let mut group: Vec<Request<'_>> = buffers.iter_mut().map(|buffer| buffer.request(*operation, bytes)).collect();
-        if requests == 1 && *direct {
+        if requests == 1 && *synchronous {
             let (mut runs, mut is_warm) = (1, false);
             loop {
                 let start = meter.now(clock);
@@ -245,7 +256,7 @@ impl Probe {
                 }
                 let took = meter.since(start, clock);
                 // A clock that stands still or goes back must not make this loop endless.
-                if took >= COLD || is_warm && (took >= MEASUREMENT || runs >= 1000) {
+                if took >= MAX_COLD_NS || is_warm && (took >= MIN_MEASUREMENT_NS || runs >= 1000) {
                     let each = (took as f32 / runs as f32 * scale).max(1.0);
                     return Ok((each, each));
                 }
@@ -257,13 +268,13 @@ impl Probe {
         let mut is_warm = false;
         loop {
             let took = run_group(device, clock, *meter, session, &mut group)?;
-            if is_warm || took.0 >= COLD {
+            if is_warm || took.0 >= MAX_COLD_NS {
                 wall += took.0;
                 busy += took.1;
                 groups += 1;
             }
             is_warm = true;
-            if groups > 0 && (wall >= MEASUREMENT || groups >= 1000) {
+            if groups > 0 && (wall >= MIN_MEASUREMENT_NS || groups >= 1000) {
                 let each = |ns: u64| (ns as f32 / groups as f32 * scale).max(1.0);
                 return Ok((each(wall), each(busy)));
             }
@@ -275,7 +286,7 @@ impl Probe {
         let minimum = |times: &mut dyn Iterator<Item = f32>| times.fold(f32::INFINITY, f32::min);
         let mut cells = Vec::new();
         for (requests, row) in self.rows.iter().zip(&self.samples) {
-            for (bytes, times) in SIZES.iter().zip(row).filter(|(_, times)| !times.is_empty()) {
+            for (bytes, times) in COLUMN_BYTES.iter().zip(row).filter(|(_, times)| !times.is_empty()) {
                 cells.push(CostCell {
                     requests: *requests,
                     bytes: *bytes,
@@ -300,7 +311,7 @@ fn run_group(
 ) -> Result<(u64, u64), NotMeasurable> {
     let (mut wall, mut busy, mut fault) = (0, 0, false);
     for request in group.iter_mut() {
-        request.begin();
+        request.clear_result();
         request.meta.shape = request.entry.operands.shape();
     }
     let inbox = Inbox::new();
@@ -310,36 +321,36 @@ fn run_group(
     batch.run(|mut list| {
         // SAFETY: the caller holds the session, and every request is back before this function returns.
         #[allow(unsafe_code)]
-        list.each(|handle| unsafe { handle.address(&**session, None) });
+        list.each(|handle| unsafe { handle.set_route(&**session, None) });
         let mut done = List::new();
         let (begun, start) = (clock.now(), meter.now(clock));
         let mut before = start;
         let Ok(Some(pair)) = device.take_pair() else { return list };
         let mut pair = Some(pair);
         loop {
-            let (offered, came) = (list.len(), done.len());
+            let (offered, returned) = (list.len(), done.len());
             let Some(open_pair) = &mut pair else { break };
             let mut end = open_pair.submit(&mut list, &mut done);
             if open_pair.in_flight() > 0 {
                 end = end.and_then(|_| open_pair.poll(&mut done).map(|_| true));
             }
-            let over = list.is_empty() && open_pair.in_flight() == 0;
-            let moved = list.len() < offered || done.len() > came;
-            let is_late = end.is_err() || clock.now().saturating_sub(begun) > PATIENCE;
-            if is_late && !over {
+            let is_over = list.is_empty() && open_pair.in_flight() == 0;
+            let has_moved = list.len() < offered || done.len() > returned;
+            let is_late = end.is_err() || clock.now().saturating_sub(begun) > GROUP_TIMEOUT_NS;
+            if is_late && !is_over {
                 // Wait for a job that the driver keeps even now: the buffers belong to this function's caller.
                 open_pair.take_back(&mut done);
                 while open_pair.in_flight() > 0 {
                     let _ = open_pair.poll(&mut done);
                     clock.wait(None);
                 }
-            } else if over && let Some(pair) = pair.take() {
+            } else if is_over && let Some(pair) = pair.take() {
                 device.put_pair(pair);
             }
-            if moved {
+            if has_moved {
                 busy += meter.since(before, clock);
             }
-            if over {
+            if is_over {
                 wall = meter.since(start, clock);
                 break;
             }
@@ -348,8 +359,8 @@ fn run_group(
                 done.append(&mut list);
                 break;
             }
-            if !moved {
-                clock.wait(Some(begun.saturating_add(PATIENCE + 1)));
+            if !has_moved {
+                clock.wait(Some(begun.saturating_add(GROUP_TIMEOUT_NS + 1)));
             }
             before = meter.now(clock);
         }
@@ -364,7 +375,7 @@ impl Buffer {
         let Self { iv, input, output, tag, written } = self;
         let row = operation.info();
         let iv = match row.iv {
-            Length::Number => &NUMBER[..],
+            FieldLength::Number => &PACKET_NUMBER[..],
             // The device draws random bytes itself.
             _ if row.takes_seed() => &[],
             _ => iv,

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::device::RegisteredDevice;
-use crate::stats::MOST_DEVICES;
+use crate::stats::MAX_DEVICES;
 
 /// The list of a framework's devices. A device in the list is never moved or removed.
 pub(crate) struct Registry {
@@ -31,7 +31,7 @@ impl Registry {
     pub(crate) fn new(devices: Vec<RegisteredDevice>) -> Self {
         let len = devices.len();
         let filled = devices.into_iter().map(|device| UnsafeCell::new(MaybeUninit::new(device)));
-        let free = (len..MOST_DEVICES).map(|_| UnsafeCell::new(MaybeUninit::uninit()));
+        let free = (len..MAX_DEVICES).map(|_| UnsafeCell::new(MaybeUninit::uninit()));
         Self { slots: filled.chain(free).collect(), len: AtomicUsize::new(len), growing: Mutex::new(()) }
     }
 
@@ -44,24 +44,24 @@ impl Registry {
     }
 
     /// Waits for the right to add devices.
-    pub(crate) fn grow(&self) -> GrowGuard<'_> {
+    pub(crate) fn lock_growth(&self) -> GrowGuard<'_> {
         GrowGuard { registry: self, _turn: self.growing.lock().unwrap_or_else(PoisonError::into_inner) }
     }
 }
 
 impl GrowGuard<'_> {
     /// Returns the index of the next device, if there is room for one.
-    pub(crate) fn next(&self) -> Option<usize> {
+    pub(crate) fn next_index(&self) -> Option<usize> {
         let len = self.registry.len.load(Ordering::Relaxed);
         (len < self.registry.slots.len()).then_some(len)
     }
 
     /// Adds a device at the next index, if there is room.
     pub(crate) fn add(&mut self, device: RegisteredDevice) {
-        let Some(place) = self.next() else { return };
+        let Some(index) = self.next_index() else { return };
         // SAFETY: no thread reads the slots from `len` on, and only this thread writes them, because it holds the lock.
-        unsafe { (*self.registry.slots[place].get()).write(device) };
-        self.registry.len.store(place + 1, Ordering::Release);
+        unsafe { (*self.registry.slots[index].get()).write(device) };
+        self.registry.len.store(index + 1, Ordering::Release);
     }
 }
 
@@ -94,7 +94,7 @@ mod tests {
                     for (number, device) in devices.iter().enumerate() {
                         assert_eq!(device.name(), number.to_string());
                     }
-                    if devices.len() == MOST_DEVICES {
+                    if devices.len() == MAX_DEVICES {
                         break;
                     }
                     std::thread::yield_now();
@@ -102,17 +102,17 @@ mod tests {
             });
             for _ in 0..2 {
                 scope.spawn(|| {
-                    for _ in 0..MOST_DEVICES {
-                        let mut growing = registry.grow();
-                        if let Some(place) = growing.next() {
-                            growing.add(device(place));
+                    for _ in 0..MAX_DEVICES {
+                        let mut growing = registry.lock_growth();
+                        if let Some(index) = growing.next_index() {
+                            growing.add(device(index));
                         }
                     }
                 });
             }
             reader.join().unwrap();
         });
-        registry.grow().add(device(MOST_DEVICES));
-        assert_eq!(registry.devices().len(), MOST_DEVICES);
+        registry.lock_growth().add(device(MAX_DEVICES));
+        assert_eq!(registry.devices().len(), MAX_DEVICES);
     }
 }

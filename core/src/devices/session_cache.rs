@@ -9,15 +9,15 @@ use crate::driver::DeviceSession;
 /// Open sessions by their id. The least recently used session without requests in flight is evicted to make room.
 pub(crate) struct SessionCache {
     limit: usize,
-    open: Mutex<Open>,
+    open: Mutex<OpenSessions>,
 }
 
 #[derive(Default)]
-struct Open {
-    /// Each session with the value of `uses` at its last use.
+struct OpenSessions {
+    /// Each session with the value of `use_count` at its last use.
     sessions: HashMap<usize, (Arc<dyn DeviceSession>, u64)>,
     /// Number of uses of any session so far.
-    uses: u64,
+    use_count: u64,
 }
 
 impl SessionCache {
@@ -34,10 +34,10 @@ impl SessionCache {
         open: impl FnOnce() -> Result<Arc<dyn DeviceSession>, Refusal>,
     ) -> Result<Arc<dyn DeviceSession>, Refusal> {
         let mut all = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        all.uses += 1;
-        let uses = all.uses;
+        all.use_count += 1;
+        let use_count = all.use_count;
         if let Some((session, last_use)) = all.sessions.get_mut(&id) {
-            *last_use = uses;
+            *last_use = use_count;
             return Ok(session.clone());
         }
         if all.sessions.len() >= self.limit {
@@ -47,12 +47,12 @@ impl SessionCache {
             all.sessions.remove(&oldest.ok_or(Fault::Declined("all of its sessions are in use"))?);
         }
         let session = open()?;
-        all.sessions.insert(id, (session.clone(), uses));
+        all.sessions.insert(id, (session.clone(), use_count));
         Ok(session)
     }
 
     /// Returns `true` if the session is open.
-    pub(crate) fn has(&self, id: usize) -> bool {
+    pub(crate) fn is_open(&self, id: usize) -> bool {
         self.open.lock().unwrap_or_else(PoisonError::into_inner).sessions.contains_key(&id)
     }
 

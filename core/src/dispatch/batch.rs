@@ -13,7 +13,7 @@ use super::session::SessionCore;
 use crate::algorithm::{Error, Fault, Misuse, Operation, Outcome, Result};
 use crate::devices::Sender;
 use crate::driver::Operands;
-use crate::request::{BorrowedBatch, Bound, Inbox, List, Request};
+use crate::request::{BorrowedBatch, Inbox, List, Request, StreamBinding};
 use crate::stats::Site;
 
 /// Rare properties of a batch. Kept in memory rather than registers, so that common batches do not pay for them.
@@ -44,13 +44,14 @@ impl SessionCore {
     #[inline]
     pub(crate) fn process(&self, requests: &mut [Request<'_>]) -> Result<()> {
         let mut timer = self.counters().timer(requests.len());
-        let here = timer.here();
+        let counters = timer.counters();
         let inbox = Inbox::new();
         let mut dispatcher = Dispatcher::new(&inbox, Sender::default());
         let (mut group, mut flags) = (Group::new(false, requests.len()), RareFlags::default());
         let examine = |_, request: &mut Request<'_>| {
             if let Some(outcome) = self.examine(request)? {
-                here.outcome(Site::nowhere(request.meta.algorithm, request.meta.shape.operation), outcome);
+                counters
+                    .count_outcome(Site::without_device(request.meta.algorithm, request.meta.shape.operation), outcome);
                 request.entry.outcome = Some(outcome);
                 flags.set_ended();
             } else if !group.try_add(self, request) {
@@ -82,9 +83,9 @@ impl SessionCore {
         Ok(())
     }
 
-    /// Runs requests of any sessions of this framework. `owner` returns the session of the request at an index. An error stays with its
-    /// request.
-    pub(crate) fn process_each<'s>(&self, owner: impl Fn(usize) -> &'s SessionCore, requests: &mut [Request<'_>]) {
+    /// Runs requests of any sessions of this framework. `session_of` returns the session of the request at an index. An error stays with
+    /// its request.
+    pub(crate) fn process_each<'s>(&self, session_of: impl Fn(usize) -> &'s SessionCore, requests: &mut [Request<'_>]) {
         /// Requests of one algorithm and operation, which share routes.
         struct RequestClass<'s> {
             lead: &'s SessionCore,
@@ -93,25 +94,28 @@ impl SessionCore {
             mixed: bool,
         }
         let mut timer = self.counters().timer(requests.len());
-        let here = timer.here();
+        let counters = timer.counters();
         let inbox = Inbox::new();
         let mut dispatcher = Dispatcher::new(&inbox, Sender::default());
         let (mut classes, mut ended) = (SmallVec::<[RequestClass<'s>; 4]>::new(), false);
-        let examine = |place, request: &mut Request<'_>| {
-            let owner = owner(place);
-            match owner.examine(request) {
+        let examine = |index, request: &mut Request<'_>| {
+            let session = session_of(index);
+            match session.examine(request) {
                 Ok(None) => {
                     let (algorithm, operation) = (request.meta.algorithm, request.meta.shape.operation);
                     let is_of_class = |class: &&mut RequestClass<'s>| {
                         class.operation == operation && class.lead.params.algorithm() == algorithm
                     };
                     match classes.iter_mut().find(is_of_class) {
-                        Some(class) => class.mixed |= !std::ptr::eq(class.lead, owner),
-                        None => classes.push(RequestClass { lead: owner, operation, mixed: false }),
+                        Some(class) => class.mixed |= !std::ptr::eq(class.lead, session),
+                        None => classes.push(RequestClass { lead: session, operation, mixed: false }),
                     }
                 }
                 Ok(Some(outcome)) => {
-                    here.outcome(Site::nowhere(request.meta.algorithm, request.meta.shape.operation), outcome);
+                    counters.count_outcome(
+                        Site::without_device(request.meta.algorithm, request.meta.shape.operation),
+                        outcome,
+                    );
                     request.entry.outcome = Some(outcome);
                     ended = true;
                 }
@@ -120,7 +124,7 @@ impl SessionCore {
                     ended = true;
                 }
             }
-            Ok::<_, Infallible>(Some(NonNull::from(owner).cast()))
+            Ok::<_, Infallible>(Some(NonNull::from(session).cast()))
         };
         // SAFETY: the caller borrows the sessions for longer than the batch.
         let Ok(mut batch) = unsafe { BorrowedBatch::new(requests, &inbox, examine) };
@@ -146,14 +150,14 @@ impl SessionCore {
     /// Checks a request before it runs. Returns its outcome if it has one without a device.
     #[inline]
     fn examine(&self, request: &mut Request<'_>) -> Result<Option<Outcome>> {
-        request.begin();
+        request.clear_result();
         let algorithm = self.params.algorithm();
         request.meta.algorithm = algorithm;
         let (shape, outcome) = self.limits.check(&request.entry.operands)?;
         request.meta.shape = shape;
-        if let Some(bound) = &request.bound {
-            check_bound(shape.operation, bound, self)?;
-            if *bound.broken {
+        if let Some(stream) = &request.stream {
+            check_stream(shape.operation, stream, self)?;
+            if *stream.has_lost_chunk {
                 return Err(Error::Device { algorithm, last: Fault::Lost });
             }
         } else if matches!(request.entry.operands, Operands::Update { .. } | Operands::Finish { .. }) {
@@ -164,8 +168,12 @@ impl SessionCore {
 }
 
 /// Checks that a stream belongs to the session: the stream's state cannot leave the session's device.
-fn check_bound(operation: Operation, bound: &Bound<'_>, session: &SessionCore) -> std::result::Result<(), Misuse> {
-    if bound.session == session.id() {
+fn check_stream(
+    operation: Operation,
+    stream: &StreamBinding<'_>,
+    session: &SessionCore,
+) -> std::result::Result<(), Misuse> {
+    if stream.session == session.id() {
         return Ok(());
     }
     Err(Misuse::Stream { algorithm: session.params.algorithm(), operation })

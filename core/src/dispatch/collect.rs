@@ -4,16 +4,16 @@ use std::ops::Deref;
 use std::task::Waker;
 use std::time::Duration;
 
-use super::direct::{run_here, settle};
+use super::direct::{finalize_result, run_on_this_thread};
 use super::dispatcher::{Dispatcher, release_pair};
 use super::framework::Gantry;
-use super::group::address_by_owner;
+use super::group::set_route_of_own_session;
 use crate::algorithm::Shape;
 use crate::devices::ActivePair;
 use crate::request::{Handle, Inbox, List, Request};
 use crate::route::Question;
 use crate::stats::{Event, Site};
-use crate::sync::{sleep, this_thread};
+use crate::sync::{sleep, this_thread_waker};
 
 /// Nanoseconds for which a thread spins for a device that can notify: about the cost of falling asleep and being woken.
 const SPIN_NS: u64 = 50_000;
@@ -50,7 +50,7 @@ impl<H: Deref<Target = Inbox>> Dispatcher<H> {
     /// Releases idle queue pairs if they are scarce or all our requests are back. Otherwise a thread that stops calling could keep every
     /// other thread off the device.
     fn release_idle_pairs(&mut self, gantry: &Gantry, all_back: bool) {
-        self.release_pairs(gantry, |active| all_back || gantry.devices()[active.device].is_scarce());
+        self.release_pairs(gantry, |active| all_back || gantry.devices()[active.device].has_few_pairs());
     }
 
     /// Releases the idle queue pairs that `which` selects.
@@ -81,7 +81,7 @@ impl<H: Deref<Target = Inbox>> Dispatcher<H> {
         // Sleeping delays the next poll, so spin for a moment first.
         let since = self.pairs.iter().filter_map(ActivePair::oldest_since).max();
         let has_spun = since.is_some_and(|since| clock.now().saturating_sub(since) > SPIN_NS);
-        if has_spun && self.inbox.sleep(this_thread()) && self.arm(&this_thread()) {
+        if has_spun && self.inbox.register_waker(this_thread_waker()) && self.arm(&this_thread_waker()) {
             let left = until.map_or(u64::MAX, |until| until.saturating_sub(clock.now()));
             sleep(Duration::from_nanos(left));
         }
@@ -168,7 +168,7 @@ impl<H: Deref<Target = Inbox>> Dispatcher<H> {
             }
             self.has_errors = true;
             for mut handle in own {
-                if handle.is_done() || settle(&mut handle) {
+                if handle.is_done() || finalize_result(&mut handle) {
                     done.push(handle);
                 } else {
                     self.retry(handle, &mut returned, done);
@@ -181,27 +181,28 @@ impl<H: Deref<Target = Inbox>> Dispatcher<H> {
     /// Retries a failed request on another device: in this thread, or on a queue pair, from which it comes back like others.
     #[cold]
     fn retry(&mut self, mut handle: Handle, returned: &mut List, done: &mut List) {
-        let owner = handle.owner();
+        let session = handle.session();
         let Shape { operation, bytes, .. } = handle.meta.shape;
-        let tried = handle.meta.tried;
-        let route = owner.ask(&Question::one(handle.meta.shape, tried));
+        let tried_devices = handle.meta.tried_devices;
+        let route = session.ask(&Question::one(handle.meta.shape, tried_devices));
         let ring = route.and_then(|route| {
-            let place = owner.place(route.device)?;
-            let ring = tried >> route.device & 1 == 0 && !owner.candidates[place].capability.direct;
-            ring.then_some((route, place))
+            let index = session.candidate_index(route.device)?;
+            let ring = tried_devices >> route.device & 1 == 0 && !session.candidates[index].capability.synchronous;
+            ring.then_some((route, index))
         });
-        let gantry = owner.gantry.clone();
-        let Some((route, place)) = ring.filter(|(route, place)| address_by_owner(&mut handle, *place, *route)) else {
-            run_here(&mut handle);
+        let gantry = session.gantry.clone();
+        let Some((route, index)) = ring.filter(|(route, index)| set_route_of_own_session(&mut handle, *index, *route))
+        else {
+            run_on_this_thread(&mut handle);
             return done.push(handle);
         };
         let site = Site::new(route.device, handle.meta.algorithm, operation);
         let mut timer = gantry.counters().timer(1);
-        timer.sent(site, route.reason, 1, bytes);
-        timer.here().event(site, Event::Retried, 1);
-        let (owner, request) = handle.parts();
-        owner.keep_shadow_if_due(place, request);
-        handle.meta.tried |= 1 << route.device;
+        timer.count_sent(site, route.reason, 1, bytes);
+        timer.counters().count_event(site, Event::Retried, 1);
+        let (session, request) = handle.parts();
+        session.keep_shadow_if_due(index, request);
+        handle.meta.tried_devices |= 1 << route.device;
         handle.meta.since = gantry.clock().now().max(1);
         self.submit(&gantry, route.device, site, List::from_iter([handle]), false, returned);
     }
@@ -225,7 +226,7 @@ impl<H: Deref<Target = Inbox>> Dispatcher<H> {
     /// Runs each request alone.
     pub(crate) fn run_one_by_one(&mut self, mut list: List, done: &mut List) {
         self.has_errors = true;
-        list.each(run_here);
+        list.each(run_on_this_thread);
         self.deliver_foreign(&mut list);
         done.append(&mut list);
     }

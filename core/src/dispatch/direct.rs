@@ -2,7 +2,7 @@
 
 use super::session::SessionCore;
 use crate::algorithm::{Error, Fault, Outcome, Refusal, Result, Shape};
-use crate::devices::{TEST_RUNNING, Urgency};
+use crate::devices::{TEST_RUNNING, TestWait};
 use crate::driver::{Operands, call_guarded};
 use crate::request::{ColdData, Handle, List};
 use crate::route::{Question, Route};
@@ -30,28 +30,29 @@ pub(crate) enum AttemptError {
 /// The attempts to run a request so far.
 pub(crate) struct Attempts {
     /// Bit mask of the devices that did not run the request.
-    pub(crate) tried: u64,
-    pub(crate) last: Option<Fault>,
+    pub(crate) tried_devices: u64,
+    pub(crate) last_fault: Option<Fault>,
     /// The reasons that devices gave for declining this request.
-    pub(crate) declined: Vec<String>,
+    pub(crate) decline_reasons: Vec<String>,
     /// Bit mask of devices whose known-answer test was running.
-    testing: u64,
-    urgency: Urgency,
+    devices_under_test: u64,
+    test_wait: TestWait,
     /// No device is left, or the request cannot be retried.
     is_end: bool,
 }
 
 impl Attempts {
-    pub(crate) fn new(tried: u64) -> Self {
-        let (declined, urgency) = (Vec::new(), Urgency::Brief);
-        Self { tried, last: None, declined, testing: 0, urgency, is_end: false }
+    pub(crate) fn new(tried_devices: u64) -> Self {
+        let (decline_reasons, test_wait) = (Vec::new(), TestWait::Brief);
+        Self { tried_devices, last_fault: None, decline_reasons, devices_under_test: 0, test_wait, is_end: false }
     }
 
     fn record(&mut self, error: AttemptError) {
         let device = match error {
-            AttemptError::NoDevice if self.testing != 0 => {
+            AttemptError::NoDevice if self.devices_under_test != 0 => {
                 // No other device is left: wait for the devices whose test was running.
-                (self.tried, self.testing, self.urgency) = (self.tried & !self.testing, 0, Urgency::Patient);
+                (self.tried_devices, self.devices_under_test, self.test_wait) =
+                    (self.tried_devices & !self.devices_under_test, 0, TestWait::Full);
                 return;
             }
             AttemptError::NoDevice => {
@@ -61,24 +62,24 @@ impl Attempts {
             AttemptError::NotOpened { device, why } => {
                 match why {
                     Refusal::Fault(Fault::Declined(why)) if why == TEST_RUNNING => {
-                        self.testing |= 1 << device;
-                        self.urgency = Urgency::Never;
+                        self.devices_under_test |= 1 << device;
+                        self.test_wait = TestWait::None;
                     }
-                    Refusal::Fault(fault) => self.last = Some(fault),
+                    Refusal::Fault(fault) => self.last_fault = Some(fault),
                     Refusal::Unsupported(_) => {}
                 }
                 device
             }
             AttemptError::Declined { device, why } => {
-                self.declined.push(why);
+                self.decline_reasons.push(why);
                 device
             }
             AttemptError::Failed { device, fault, is_corrupted } => {
-                (self.last, self.is_end) = (Some(fault), is_corrupted);
+                (self.last_fault, self.is_end) = (Some(fault), is_corrupted);
                 device
             }
         };
-        self.tried |= 1 << device;
+        self.tried_devices |= 1 << device;
     }
 }
 
@@ -94,13 +95,13 @@ impl SessionCore {
         self.attempt(operands, shape, timer, None, |_| {}).or_else(|error| {
             let mut attempts = Attempts::new(0);
             attempts.record(error);
-            self.run_after(attempts, operands, shape, timer, &mut None)
+            self.run_after_attempts(attempts, operands, shape, timer, &mut None)
         })
     }
 
     /// Runs a request after the attempts in `attempts`. `ran` gets the route of the last attempt.
     #[cold]
-    pub(crate) fn run_after(
+    pub(crate) fn run_after_attempts(
         &self,
         mut attempts: Attempts,
         operands: &mut Operands<'_>,
@@ -114,7 +115,7 @@ impl SessionCore {
                 Err(error) => attempts.record(error),
             }
         }
-        Err(self.unserved_error(shape.operation, attempts.last, attempts.declined))
+        Err(self.unserved_error(shape.operation, attempts.last_fault, attempts.decline_reasons))
     }
 
     /// Runs one request on the best device that `before` does not list as tried.
@@ -127,18 +128,19 @@ impl SessionCore {
         before: Option<&Attempts>,
         ran: impl FnOnce(Route),
     ) -> std::result::Result<Outcome, AttemptError> {
-        let (tried, urgency) = before.map_or((0, Urgency::Brief), |before| (before.tried, before.urgency));
-        let Some(route) = self.ask(&Question::one(shape, tried)) else { return Err(AttemptError::NoDevice) };
+        let (tried_devices, test_wait) =
+            before.map_or((0, TestWait::Brief), |before| (before.tried_devices, before.test_wait));
+        let Some(route) = self.ask(&Question::one(shape, tried_devices)) else { return Err(AttemptError::NoDevice) };
         let device = route.device;
         // A policy may name a device that it was not offered.
-        let Some(place) = self.place(device).filter(|_| tried >> device & 1 == 0) else {
+        let Some(index) = self.candidate_index(device).filter(|_| tried_devices >> device & 1 == 0) else {
             return Err(AttemptError::NoDevice);
         };
         ran(route);
         let opened;
-        let session = match self.opened_session(place) {
+        let session = match self.device_session_if_open(index) {
             Some(session) => session,
-            None => match self.opened(place, urgency.for_route(route)) {
+            None => match self.device_session(index, test_wait.for_route(route)) {
                 Ok(session) => {
                     opened = session;
                     &*opened
@@ -147,14 +149,14 @@ impl SessionCore {
             },
         };
         let site = self.site(device, shape.operation);
-        timer.sent(site, route.reason, 1, shape.bytes);
-        if before.is_some_and(|before| before.last.is_some()) {
-            timer.here().event(site, Event::Retried, 1);
+        timer.count_sent(site, route.reason, 1, shape.bytes);
+        if before.is_some_and(|before| before.last_fault.is_some()) {
+            timer.counters().count_event(site, Event::Retried, 1);
         }
-        let shadow = self.shadow(place, operands);
-        let started = route.measure.then(|| self.gantry.start(&self.candidates[place]));
+        let shadow = self.shadow_copy(index, operands);
+        let started = route.measure.then(|| self.gantry.measurement_start(&self.candidates[index]));
         let failed = |fault| self.failed(device, site, shape, fault);
-        let result = if self.candidates[place].capability.direct {
+        let result = if self.candidates[index].capability.synchronous {
             call_guarded(|| session.run(operands.reborrow())).map_err(failed)
         } else {
             self.run_on_ring(device, operands.reborrow()).map_err(failed)
@@ -163,11 +165,11 @@ impl SessionCore {
         if let Some(started) = started.filter(|_| result.is_ok()) {
             self.gantry.learn((self.params.algorithm(), shape.operation), route, 1, shape.bytes, started);
         }
-        timer.back(site, 1);
+        timer.count_returned(site, 1);
         match result {
             Ok(Outcome::Done) if shadow.is_none() => Ok(Outcome::Done),
             Ok(outcome) => {
-                timer.here().outcome(site, outcome);
+                timer.counters().count_outcome(site, outcome);
                 Ok(self.verified_outcome(shadow, site, operands, outcome, device))
             }
             failed => failed,
@@ -177,7 +179,7 @@ impl SessionCore {
     /// Counts the fault of a request, and quarantines the device unless the device declined the request.
     #[cold]
     fn failed(&self, device: usize, site: Site, shape: Shape, fault: Fault) -> AttemptError {
-        self.counters().here().fault(site, &fault);
+        self.counters().this_thread().count_fault(site, &fault);
         if let Fault::Declined(why) = fault {
             return AttemptError::Declined { device, why: format!("{}: {why}", self.gantry.devices()[device].name()) };
         }
@@ -187,11 +189,11 @@ impl SessionCore {
 }
 
 /// Returns the earlier attempts to run a request of a batch. This thread makes the next attempts.
-pub(crate) fn earlier_attempts(tried: u64, error: Option<Error>) -> Attempts {
-    let mut attempts = Attempts::new(tried);
+pub(crate) fn earlier_attempts(tried_devices: u64, error: Option<Error>) -> Attempts {
+    let mut attempts = Attempts::new(tried_devices);
     match error {
-        Some(Error::Device { last, .. }) => attempts.last = Some(last),
-        Some(Error::Unserved { reasons, .. }) => attempts.declined = reasons,
+        Some(Error::Device { last, .. }) => attempts.last_fault = Some(last),
+        Some(Error::Unserved { reasons, .. }) => attempts.decline_reasons = reasons,
         _ => {}
     }
     attempts
@@ -200,7 +202,7 @@ pub(crate) fn earlier_attempts(tried: u64, error: Option<Error>) -> Attempts {
 /// Ends the requests that have no result after a panic of the driver. The first of them gets the fault `Panicked`. The driver has not seen
 /// the requests after it.
 #[cold]
-pub(crate) fn blame(route: Route, part: &mut List) {
+pub(crate) fn mark_panicked(route: Route, part: &mut List) {
     let mut fault = Fault::Panicked;
     part.each(|handle| {
         if handle.entry.outcome.is_none() && handle.fault().is_none() {
@@ -212,19 +214,19 @@ pub(crate) fn blame(route: Route, part: &mut List) {
 
 /// Counts a result other than `Done`. Returns `false` if the device failed and the request must run elsewhere.
 #[cold]
-pub(crate) fn settle(handle: &mut Handle) -> bool {
+pub(crate) fn finalize_result(handle: &mut Handle) -> bool {
     let (shape, operation) = (handle.meta.shape, handle.meta.shape.operation);
-    let mut tried = handle.meta.tried;
-    let (owner, request) = handle.parts();
+    let mut tried_devices = handle.meta.tried_devices;
+    let (session, request) = handle.parts();
     let Some(route) = request.route else { return true };
-    let (site, here) = (owner.site(route.device, operation), owner.counters().here());
+    let (site, counters) = (session.site(route.device, operation), session.counters().this_thread());
     let ColdData { error: before, shadow, .. } = request.cold.take().map(|cold| *cold).unwrap_or_default();
     let fault = match (request.entry.outcome, request.entry.fault.take().map(|fault| *fault)) {
         // After an outcome, the error of an earlier device does not matter.
         (Some(outcome), _) => {
-            let outcome = owner.verified_outcome(shadow, site, &mut request.entry.operands, outcome, route.device);
+            let outcome = session.verified_outcome(shadow, site, &mut request.entry.operands, outcome, route.device);
             request.entry.outcome = Some(outcome);
-            here.outcome(site, outcome);
+            counters.count_outcome(site, outcome);
             return true;
         }
         (None, Some(fault)) => fault,
@@ -233,20 +235,20 @@ pub(crate) fn settle(handle: &mut Handle) -> bool {
             return true;
         }
     };
-    here.fault(site, &fault);
+    counters.count_fault(site, &fault);
     let is_corrupted = fault.corrupts_data(shape);
-    let algorithm = owner.params.algorithm();
+    let algorithm = session.params.algorithm();
     let error = match fault {
         Fault::Declined(why) => {
-            let why = format!("{}: {why}", owner.gantry.devices()[route.device].name());
+            let why = format!("{}: {why}", session.gantry.devices()[route.device].name());
             Error::Unserved { algorithm, operation, reasons: vec![why] }
         }
         last => {
-            owner.quarantine(route.device, site);
+            session.quarantine(route.device, site);
             Error::Device { algorithm, last }
         }
     };
-    tried |= 1 << route.device;
+    tried_devices |= 1 << route.device;
     request.cold_mut().error = Some(match (before, error) {
         (Some(Error::Unserved { mut reasons, .. }), Error::Unserved { reasons: more, .. }) => {
             reasons.extend(more);
@@ -255,30 +257,30 @@ pub(crate) fn settle(handle: &mut Handle) -> bool {
         (Some(failed @ Error::Device { .. }), Error::Unserved { .. }) => failed,
         (_, error) => error,
     });
-    if let Some(bound) = &mut request.bound {
+    if let Some(stream) = &mut request.stream {
         // A chunk is missing: the stream would now give the digest of another message.
-        *bound.broken = true;
+        *stream.has_lost_chunk = true;
         return true;
     }
     if is_corrupted {
         return true;
     }
-    handle.meta.tried = tried;
+    handle.meta.tried_devices = tried_devices;
     false
 }
 
 /// Runs a request in this thread, trying one device after the other, except the devices that have already tried it.
-pub(crate) fn run_here(handle: &mut Handle) {
-    let (tried, shape) = (handle.meta.tried, handle.meta.shape);
+pub(crate) fn run_on_this_thread(handle: &mut Handle) {
+    let (tried_devices, shape) = (handle.meta.tried_devices, handle.meta.shape);
     let copied = handle.copy_segments();
-    let (owner, request) = handle.parts();
-    let attempts = earlier_attempts(tried, request.take_error());
-    let mut timer = owner.counters().timer(1);
-    match owner.run_after(attempts, &mut request.entry.operands, shape, &mut timer, &mut request.route) {
+    let (session, request) = handle.parts();
+    let attempts = earlier_attempts(tried_devices, request.take_error());
+    let mut timer = session.counters().timer(1);
+    match session.run_after_attempts(attempts, &mut request.entry.operands, shape, &mut timer, &mut request.route) {
         Ok(outcome) => request.entry.outcome = Some(outcome),
         Err(error) => request.cold_mut().error = Some(error),
     }
     if let Some(route) = request.route.filter(|_| copied > 0) {
-        owner.gantry.count_copied(route.device, owner.params.algorithm(), shape.operation, copied);
+        session.gantry.count_copied(route.device, session.params.algorithm(), shape.operation, copied);
     }
 }

@@ -15,12 +15,12 @@ use std::ptr::NonNull;
 
 use smallvec::SmallVec;
 
-use super::direct::blame;
+use super::direct::mark_panicked;
 use super::framework::Gantry;
-use super::group::{Group, address, address_by_owner};
+use super::group::{Group, set_route, set_route_of_own_session};
 use super::session::{OpenSession, SessionCore};
 use crate::algorithm::{Fault, Operation, Outcome};
-use crate::devices::{ActivePair, Coalescer, RegisteredDevice, Sender, Urgency};
+use crate::devices::{ActivePair, Coalescer, RegisteredDevice, Sender, TestWait};
 use crate::driver::{Operands, catch_panic};
 use crate::request::{BorrowedBatch, Inbox, List, Request};
 use crate::route::{Question, Reason, Route, Sizes};
@@ -39,13 +39,13 @@ pub(crate) struct Dispatcher<H> {
     pub(crate) has_errors: bool,
     sender: Sender,
     /// Virtual time of our next request in the backlogs of devices whose queue pairs are shared.
-    turn: u64,
+    next_start: u64,
 }
 
 /// Requests that go to one device together.
 struct Part<'s> {
     /// Index of the device among the candidates of the leading session.
-    place: usize,
+    candidate_index: usize,
     route: Route,
     /// Bytes of all requests.
     bytes: usize,
@@ -56,7 +56,7 @@ struct Part<'s> {
 
 impl<H: Deref<Target = Inbox>> Dispatcher<H> {
     pub(crate) fn new(inbox: H, sender: Sender) -> Self {
-        Self { inbox, pairs: SmallVec::new(), in_flight: 0, has_errors: false, sender, turn: 0 }
+        Self { inbox, pairs: SmallVec::new(), in_flight: 0, has_errors: false, sender, next_start: 0 }
     }
 
     /// Returns the number of our requests in a device, a backlog or a coalescer.
@@ -116,7 +116,7 @@ impl<H: Deref<Target = Inbox>> Dispatcher<H> {
             let mut group = Group::new(mixed, requests.len());
             let count = requests.iter().take_while(|request| group.try_add(lead, request)).count();
             group.list = requests.take_front(count);
-            if group.bound.is_some() {
+            if group.stream_route.is_some() {
                 // Streams of several devices may alternate.
                 let mut others = requests.extract(|request| group.try_add(lead, request));
                 group.list.append(&mut others);
@@ -128,53 +128,54 @@ impl<H: Deref<Target = Inbox>> Dispatcher<H> {
     /// Sends a group. Requests that no queue pair keeps are in `done` when this returns. `lead` is a session of the group.
     pub(crate) fn send(&mut self, lead: &SessionCore, mut group: Group, timer: &mut StageTimer<'_>, done: &mut List) {
         let Some(operation) = group.operation else { return };
-        let (mut tried, mut urgency) = (0, Urgency::Brief);
+        let (mut tried_devices, mut test_wait) = (0, TestWait::Brief);
         // Parts for devices that work in this thread. They run after the other parts were submitted to queue pairs.
         let mut later = [const { None }; 4];
         let (mut returned, mut all_done) = (List::new(), true);
         while !group.list.is_empty() {
             let requests = group.list.len();
-            let route = group.bound.map(|route| Route { requests, ..route });
+            let route = group.stream_route.map(|route| Route { requests, ..route });
             let route = route.or_else(|| {
                 let (sizes, bytes, needs) = (Sizes::Many(&group.list), group.bytes, group.needs);
-                lead.ask(&Question { operation, requests, bytes, sizes, needs, tried })
+                lead.ask(&Question { operation, requests, bytes, sizes, needs, tried_devices })
             });
-            let Some((route, place)) = route.and_then(|route| Some((route, lead.place(route.device)?))) else {
+            let Some((route, index)) = route.and_then(|route| Some((route, lead.candidate_index(route.device)?)))
+            else {
                 // No device takes the whole group. One may take each request alone.
                 self.run_one_by_one(std::mem::take(&mut group.list), done);
                 break;
             };
             let mut part = group.list.take_front(route.requests.max(1));
             // Requests for an inline device run without a queue pair, which would do the same with more overhead.
-            let simple = !group.mixed
-                && lead.candidates[place].capability.direct
+            let runs_without_pair = !group.mixed
+                && lead.candidates[index].capability.synchronous
                 && lead.gantry.devices()[route.device].is_inline();
-            let session = simple.then(|| lead.opened(place, urgency.for_route(route)));
+            let session = runs_without_pair.then(|| lead.device_session(index, test_wait.for_route(route)));
             let mut declined = match session {
-                None => Self::address(lead, place, route, urgency.for_route(route), group.mixed, &mut part),
+                None => Self::set_routes(lead, index, route, test_wait.for_route(route), group.mixed, &mut part),
                 Some(Ok(_)) => List::new(),
                 Some(Err(_)) => std::mem::take(&mut part),
             };
             let session = session.and_then(Result::ok);
             if !declined.is_empty() {
-                if part.is_empty() && group.bound.is_none() {
-                    tried |= 1 << route.device;
-                    urgency = Urgency::Never; // testing one device is enough
+                if part.is_empty() && group.stream_route.is_none() {
+                    tried_devices |= 1 << route.device;
+                    test_wait = TestWait::None; // testing one device is enough
                     declined.append(&mut group.list);
                     group.list = declined;
                     continue;
                 }
                 self.run_one_by_one(declined, done); // the device does not open all of these sessions
             }
-            let candidate = &lead.candidates[place];
+            let candidate = &lead.candidates[index];
             let bytes = if group.list.is_empty() {
                 group.bytes
             } else {
                 part.iter().map(|request| request.meta.shape.bytes).sum()
             };
             group.bytes = group.bytes.saturating_sub(bytes);
-            let part = Part { place, route, bytes, list: part, session };
-            if candidate.capability.direct
+            let part = Part { candidate_index: index, route, bytes, list: part, session };
+            if candidate.capability.synchronous
                 && !group.list.is_empty()
                 && let Some(slot) = later.iter_mut().find(|slot| slot.is_none())
             {
@@ -187,7 +188,7 @@ impl<H: Deref<Target = Inbox>> Dispatcher<H> {
             let Some(part) = slot.take() else { break };
             all_done &= self.run_part(lead, operation, part, group.mixed, timer, &mut returned);
         }
-        self.doorbells();
+        self.ring_doorbells();
         if all_done {
             return self.keep_own(group.mixed, returned, done);
         }
@@ -196,7 +197,7 @@ impl<H: Deref<Target = Inbox>> Dispatcher<H> {
 
     /// Notifies devices of new requests.
     #[inline]
-    fn doorbells(&mut self) {
+    fn ring_doorbells(&mut self) {
         for active in &mut self.pairs {
             active.pair.doorbell();
         }
@@ -213,55 +214,55 @@ impl<H: Deref<Target = Inbox>> Dispatcher<H> {
         timer: &mut StageTimer<'_>,
         returned: &mut List,
     ) -> bool {
-        let Part { place, route, bytes, mut list, session } = part;
+        let Part { candidate_index: index, route, bytes, mut list, session } = part;
         let Route { device, reason, measure, .. } = route;
         let (requests, before) = (list.len(), returned.len());
         let site = lead.site(device, operation);
-        if lead.gantry.verifies() != 0 {
+        if lead.gantry.verify_one_in() != 0 {
             list.each(|handle| {
                 if session.is_some() {
-                    handle.copy_for(device);
+                    handle.copy_segments_for(device);
                 }
-                lead.keep_shadow_if_due(place, handle);
+                lead.keep_shadow_if_due(index, handle);
             });
         }
-        timer.sent(site, reason, requests, bytes);
+        timer.count_sent(site, reason, requests, bytes);
         if mixed && requests > 1 {
-            timer.here().event(site, Event::Coalesced, requests);
-            timer.here().event(site, Event::Coalescing, 1);
+            timer.counters().count_event(site, Event::Coalesced, requests);
+            timer.counters().count_event(site, Event::CoalescedBatch, 1);
         }
-        if !lead.candidates[place].capability.direct {
+        if !lead.candidates[index].capability.synchronous {
             let now = lead.gantry.clock().now();
             list.each(|handle| handle.meta.since = now.max(1));
         }
-        let started = measure.then(|| lead.gantry.start(&lead.candidates[place]));
+        let started = measure.then(|| lead.gantry.measurement_start(&lead.candidates[index]));
         let all_done = match session {
             Some(session) => self.run_each(&session, route, list, returned),
             None => self.submit(&lead.gantry, device, site, list, mixed, returned),
         };
         if let Some(started) = started {
-            let work = (lead.params.algorithm(), operation);
+            let target = (lead.params.algorithm(), operation);
             if returned.len() - before == requests {
-                lead.gantry.learn(work, route, requests, bytes / requests, started);
+                lead.gantry.learn(target, route, requests, bytes / requests, started);
             } else if let Some(active) = self.pairs.iter_mut().find(|active| active.device == device)
-                && !lead.candidates[place].capability.direct
+                && !lead.candidates[index].capability.synchronous
             {
                 let submit_ns = lead.gantry.clock().now().saturating_sub(started);
-                active.begin_measurement(route, work, (requests, bytes / requests), (started, submit_ns));
+                active.begin_measurement(route, target, (requests, bytes / requests), (started, submit_ns));
             }
         }
-        timer.back(site, returned.len() - before);
+        timer.count_returned(site, returned.len() - before);
         all_done
     }
 
     /// Runs requests on this device only. If the device fails a request, the fault stays in the request.
     fn try_on(&mut self, lead: &SessionCore, device: usize, operation: Operation, mut list: List, done: &mut List) {
         let mut returned = List::new();
-        if let Some(place) = lead.place(device) {
+        if let Some(index) = lead.candidate_index(device) {
             let route = Route { device, requests: list.len(), reason: Reason::Pinned, measure: false };
-            let mut declined = Self::address(lead, place, route, Urgency::Patient, false, &mut list);
+            let mut declined = Self::set_routes(lead, index, route, TestWait::Full, false, &mut list);
             done.append(&mut declined);
-            if !lead.candidates[place].capability.direct {
+            if !lead.candidates[index].capability.synchronous {
                 let now = lead.gantry.clock().now();
                 list.each(|handle| handle.meta.since = now.max(1)); // it may have to wait for a queue pair
             }
@@ -281,15 +282,22 @@ impl<H: Deref<Target = Inbox>> Dispatcher<H> {
 
     /// Sets the device session and route of every request. Removes and returns the requests whose session the device declines.
     #[inline]
-    fn address(lead: &SessionCore, place: usize, route: Route, urgency: Urgency, mixed: bool, part: &mut List) -> List {
+    fn set_routes(
+        lead: &SessionCore,
+        index: usize,
+        route: Route,
+        test_wait: TestWait,
+        mixed: bool,
+        part: &mut List,
+    ) -> List {
         if !mixed {
-            let Ok(session) = lead.opened(place, urgency) else { return std::mem::take(part) };
-            part.each(|handle| address(handle, &session, route));
+            let Ok(session) = lead.device_session(index, test_wait) else { return std::mem::take(part) };
+            part.each(|handle| set_route(handle, &session, route));
             return List::new();
         }
         let mut declined = List::new();
         for mut handle in std::mem::take(part) {
-            if address_by_owner(&mut handle, place, route) {
+            if set_route_of_own_session(&mut handle, index, route) {
                 part.push(handle);
             } else {
                 declined.push(handle);
@@ -306,7 +314,7 @@ impl<H: Deref<Target = Inbox>> Dispatcher<H> {
         let ran = catch_panic(|| {
             part.each(|handle| {
                 handle.route = Some(route);
-                handle.copy_for(route.device);
+                handle.copy_segments_for(route.device);
                 let result = handle.entry.operands.reborrow().run_by(&**session);
                 handle.entry.finish(result);
                 all_done &= handle.is_done();
@@ -314,7 +322,7 @@ impl<H: Deref<Target = Inbox>> Dispatcher<H> {
         });
         if ran.is_err() {
             all_done = false;
-            blame(route, &mut part);
+            mark_panicked(route, &mut part);
         }
         returned.append(&mut part);
         all_done
@@ -336,7 +344,7 @@ impl<H: Deref<Target = Inbox>> Dispatcher<H> {
             if mixed { part.iter().filter(|request| request.comes_back_to(&self.inbox)).count() } else { part.len() };
         // A request of another thread that stays in a device after this call must not be on a queue pair of ours.
         let is_ring = part.iter().any(|request| request.meta.since > 0);
-        if is_ring && registered.is_scarce() {
+        if is_ring && registered.has_few_pairs() {
             return self.share(gantry, registered, device, site, part, returned);
         }
         self.in_flight += own;
@@ -366,8 +374,8 @@ impl<H: Deref<Target = Inbox>> Dispatcher<H> {
             return all_done;
         }
         if !part.is_empty() {
-            gantry.counters().here().event(site, Event::Full, part.len());
-            registered.health().backlog.push(&mut part, self.sender, &mut active.turn);
+            gantry.counters().this_thread().count_event(site, Event::Full, part.len());
+            registered.health().backlog.push(&mut part, self.sender, &mut active.next_start);
             self.pairs.push(active);
             // The device may have got room before these requests were in the backlog. Without this check, perhaps no thread would notice.
             gantry.serve(device, false, returned);
@@ -388,10 +396,10 @@ impl<H: Deref<Target = Inbox>> Dispatcher<H> {
         returned: &mut List,
     ) -> bool {
         if !registered.health().backlog.is_empty() {
-            gantry.counters().here().event(site, Event::Full, part.len());
+            gantry.counters().this_thread().count_event(site, Event::Full, part.len());
         }
         self.in_flight += part.iter().filter(|request| request.comes_back_to(&self.inbox)).count();
-        registered.health().backlog.push(&mut part, self.sender, &mut self.turn);
+        registered.health().backlog.push(&mut part, self.sender, &mut self.next_start);
         gantry.serve(device, false, returned);
         // Requests of other threads may have come back, too.
         self.deliver_foreign(returned);
@@ -413,10 +421,10 @@ impl SessionCore {
         let mut request = Request::new(operands, None);
         request.meta.shape = shape;
         request.meta.algorithm = self.params.algorithm();
-        let owner = Some(NonNull::from(self).cast());
+        let session = Some(NonNull::from(self).cast());
         // SAFETY: the session is borrowed for longer than the batch.
         let Ok(batch) = unsafe {
-            BorrowedBatch::new(std::slice::from_mut(&mut request), &inbox, |_, _| Ok::<_, Infallible>(owner))
+            BorrowedBatch::new(std::slice::from_mut(&mut request), &inbox, |_, _| Ok::<_, Infallible>(session))
         };
         batch.run(|list| {
             let mut done = List::new();

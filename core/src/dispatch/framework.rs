@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 use crate::algorithm::{Algorithm, Operation};
 use crate::clock::Clock;
 use crate::devices::{
-    CalibrationContext, Calibrations, Candidates, Common, Learner, RegisteredDevice, Registry, cost_records,
+    CalibrationContext, Calibrations, Candidates, CommonState, Learner, RegisteredDevice, Registry, cost_records,
     import_record,
 };
 use crate::driver::{DeviceInfo, Driver, Found};
@@ -92,7 +92,7 @@ impl Gantry {
     pub(crate) fn count_work(&self, own: &str, algorithm: Algorithm, operation: Operation, ns: u32) -> bool {
         let ledgers = &self.inner.ledgers;
         let ledger = ledgers.ledger(algorithm, operation);
-        if ledgers.is_due(ns) {
+        if ledgers.count_work(ns) {
             if ledger.loading_pays(ns) {
                 self.load_costs();
             }
@@ -107,7 +107,8 @@ impl Gantry {
             let mut side = devices.iter().filter(|device| (device.name() == own) == is_own);
             side.any(|device| device.costs(algorithm, operation).is_some_and(Costs::is_known))
         };
-        ledger.is_settled_for(devices.len()) || (!ledger.calibration_pays() && is_known(true) && is_known(false))
+        ledger.is_calibration_over_for(devices.len())
+            || (!ledger.calibration_pays() && is_known(true) && is_known(false))
     }
 
     /// Returns the known costs of the devices, as plain data.
@@ -154,7 +155,7 @@ impl Gantry {
     }
 
     #[inline]
-    pub(crate) fn common(&self) -> &Common {
+    pub(crate) fn common(&self) -> &CommonState {
         &self.inner.devices.common
     }
 
@@ -166,8 +167,8 @@ impl Gantry {
 
     /// Returns `n` if one in `n` requests is verified; 0 if none is.
     #[inline]
-    pub(crate) fn verifies(&self) -> u32 {
-        self.common().verify
+    pub(crate) fn verify_one_in(&self) -> u32 {
+        self.common().verify_one_in
     }
 
     fn calibration_context(&self) -> CalibrationContext<'_> {
@@ -178,7 +179,7 @@ impl Gantry {
     #[inline]
     pub(crate) fn retry_quarantined(&self) {
         if self.common().quarantined() != 0 {
-            self.devices().iter().for_each(RegisteredDevice::retry);
+            self.devices().iter().for_each(RegisteredDevice::advance_probation);
         }
     }
 
@@ -192,11 +193,11 @@ impl Gantry {
         declined: u64,
         hypothetical: bool,
     ) -> Option<Route> {
-        self.policy().route(&self.question(algorithm, candidates, question, declined, hypothetical))
+        self.policy().route(&self.policy_question(algorithm, candidates, question, declined, hypothetical))
     }
 
     #[inline]
-    pub(crate) fn question<'a>(
+    pub(crate) fn policy_question<'a>(
         &'a self,
         algorithm: Algorithm,
         candidates: &'a [Candidate],
@@ -204,23 +205,23 @@ impl Gantry {
         declined: u64,
         hypothetical: bool,
     ) -> Ask<'a> {
-        let excluded = question.tried | declined | self.common().quarantined();
+        let excluded = question.tried_devices | declined | self.common().quarantined();
         let ledgers = &self.inner.ledgers;
         Ask { algorithm, question, candidates, excluded, hypothetical, ledgers, calibrator: self }
     }
 
     /// Returns the start time of requests that are to be measured, by the clock of their device.
     #[cold]
-    pub(crate) fn start(&self, candidate: &Candidate) -> u64 {
+    pub(crate) fn measurement_start(&self, candidate: &Candidate) -> u64 {
         let clock = &**self.clock();
-        self.inner.ledgers.meter(clock, candidate.info.class, candidate.capability.direct).now(clock)
+        self.inner.ledgers.meter(clock, candidate.info.class, candidate.capability.synchronous).now(clock)
     }
 
     /// Records the duration of requests that ran in the calling thread.
     #[cold]
     pub(crate) fn learn(
         &self,
-        work: (Algorithm, Operation),
+        target: (Algorithm, Operation),
         route: Route,
         requests: usize,
         bytes: usize,
@@ -229,17 +230,17 @@ impl Gantry {
         let measured = Measurement {
             ledgers: &self.inner.ledgers,
             clock: &**self.clock(),
-            algorithm: work.0,
-            operation: work.1,
+            algorithm: target.0,
+            operation: target.1,
             device: route.device,
             reason: route.reason,
             requests,
             bytes,
             started,
-            ahead: 0,
+            requests_ahead: 0,
             cpu_ns: None,
         };
-        learn(&self.candidates(work.0), &measured);
+        learn(&self.candidates(target.0), &measured);
     }
 
     /// Returns the learner for queue pairs, which measure their requests later.
@@ -287,16 +288,16 @@ impl fmt::Debug for Gantry {
 /// The state shared by frameworks with different policies over the same devices.
 pub(crate) struct Devices {
     registry: Registry,
-    pub(crate) common: Arc<Common>,
+    pub(crate) common: Arc<CommonState>,
     pub(crate) candidates: Candidates,
     pub(crate) calibrations: Calibrations,
 }
 
 impl Devices {
-    pub(crate) fn new(devices: Vec<RegisteredDevice>, common: Common, calibrations: Calibrations) -> Self {
+    pub(crate) fn new(devices: Vec<RegisteredDevice>, common: CommonState, calibrations: Calibrations) -> Self {
         let common = Arc::new(common);
-        for (place, device) in devices.iter().enumerate() {
-            device.set_place(place, &common);
+        for (index, device) in devices.iter().enumerate() {
+            device.set_environment(index, &common);
         }
         Self { registry: Registry::new(devices), common, candidates: Candidates::default(), calibrations }
     }
@@ -310,14 +311,14 @@ impl Devices {
     pub(crate) fn candidates(&self, algorithm: Algorithm) -> Arc<[Candidate]> {
         self.candidates.get_or_make(algorithm, || {
             let devices = self.list().iter().enumerate();
-            devices.filter_map(|(place, device)| device.candidate(place, algorithm)).collect()
+            devices.filter_map(|(index, device)| device.candidate(index, algorithm)).collect()
         })
     }
 
     /// Adds the devices that a driver finds now and that are not in use. Returns their names.
     pub(crate) fn discover(&self, driver: &dyn Driver, exclude: impl Fn(&DeviceInfo) -> Option<String>) -> Vec<String> {
         let mut added = Vec::new();
-        let mut growing = self.registry.grow();
+        let mut growing = self.registry.lock_growth();
         for found in driver.discover() {
             let Found::Device(device) = found else { continue };
             let info = device.info();
@@ -326,18 +327,18 @@ impl Devices {
             if namesake.is_some_and(RegisteredDevice::is_ready) || exclude(info).is_some() {
                 continue;
             }
-            let Some(place) = growing.next() else { break };
+            let Some(index) = growing.next_index() else { break };
             if let Some(replaced) = namesake {
                 replaced.retire();
             }
             let device = RegisteredDevice::new(device);
-            device.set_place(place, &self.common);
+            device.set_environment(index, &self.common);
             self.common.stats.add_device(name.clone(), class);
             growing.add(device);
             added.push(name);
         }
         if !added.is_empty() {
-            self.candidates.forget();
+            self.candidates.clear();
         }
         added
     }

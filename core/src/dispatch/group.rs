@@ -1,4 +1,4 @@
-//! Groups: requests that can share a route, and their addressing.
+//! Groups: requests that can share a route, and their routes.
 
 #![allow(unsafe_code)]
 
@@ -6,7 +6,7 @@ use std::ptr::NonNull;
 
 use super::session::{OpenSession, SessionCore};
 use crate::algorithm::{Operation, Shape};
-use crate::devices::Urgency;
+use crate::devices::TestWait;
 use crate::request::{Handle, List, Request};
 use crate::route::{Needs, Question, Route};
 
@@ -20,20 +20,20 @@ pub(crate) struct Group {
     /// Bytes of all requests.
     pub(crate) bytes: usize,
     /// The route of the group's streams, to the device that has their state. `None` if the group has no streams.
-    pub(crate) bound: Option<Route>,
+    pub(crate) stream_route: Option<Route>,
     /// The requests belong to several sessions or threads.
     pub(crate) mixed: bool,
     /// Maximum number of requests in the group.
-    most: usize,
+    max_requests: usize,
     /// `true` if whole messages run on the device of the streams. `None` until a whole message and a stream are to share the group.
-    messages_join: Option<bool>,
+    whole_messages_join: Option<bool>,
 }
 
 impl Group {
-    /// Creates an empty group for at most `most` requests.
+    /// Creates an empty group for at most `max_requests` requests.
     #[inline]
-    pub(crate) fn new(mixed: bool, most: usize) -> Self {
-        Self { mixed, most, ..Self::default() }
+    pub(crate) fn new(mixed: bool, max_requests: usize) -> Self {
+        Self { mixed, max_requests, ..Self::default() }
     }
 
     /// If the request fits into the group, adds the request's needs to the group's needs and returns `true`. `session` is a session of the
@@ -42,7 +42,7 @@ impl Group {
     pub(crate) fn try_add(&mut self, session: &SessionCore, request: &Request<'_>) -> bool {
         let shape = request.meta.shape;
         // The common case is another whole message.
-        let whole = self.bound.is_none() && request.bound.is_none();
+        let whole = self.stream_route.is_none() && request.stream.is_none();
         let fits = whole && self.operation == Some(shape.operation) || self.can_join(session, request);
         if fits {
             self.add_shape(shape);
@@ -61,24 +61,24 @@ impl Group {
             self.operation = previous;
             return false;
         }
-        let own_route = request.bound.as_ref().map(|bound| bound.route);
-        if let Some(route) = self.bound.or(own_route) {
-            let mixed = self.bound.is_none() && previous.is_some() || own_route.is_none();
+        let own_route = request.stream.as_ref().map(|stream| stream.route);
+        if let Some(route) = self.stream_route.or(own_route) {
+            let mixed = self.stream_route.is_none() && previous.is_some() || own_route.is_none();
             let is_elsewhere = own_route.is_some_and(|own| own.device != route.device);
             let serves = || session.serves(route.device, self.needs.max_bytes.max(bytes));
-            if is_elsewhere || mixed && !(serves() && self.messages_join(session, route, shape)) {
+            if is_elsewhere || mixed && !(serves() && self.whole_messages_join(session, route, shape)) {
                 return false;
             }
-            self.bound = Some(route);
+            self.stream_route = Some(route);
         }
         true
     }
 
-    /// Returns `true` if the policy would send `most` whole messages to the device of the streams, so that the messages can run in the same
-    /// group as the streams.
-    fn messages_join(&mut self, session: &SessionCore, streams: Route, shape: Shape) -> bool {
-        let (requests, bytes) = (self.most, shape.bytes.saturating_mul(self.most));
-        *self.messages_join.get_or_insert_with(|| {
+    /// Returns `true` if the policy would send `max_requests` whole messages to the device of the streams, so that the messages can run in
+    /// the same group as the streams.
+    fn whole_messages_join(&mut self, session: &SessionCore, streams: Route, shape: Shape) -> bool {
+        let (requests, bytes) = (self.max_requests, shape.bytes.saturating_mul(self.max_requests));
+        *self.whole_messages_join.get_or_insert_with(|| {
             let best = session.ask_hypothetically(&Question { requests, bytes, ..Question::one(shape, 0) });
             best.is_none_or(|best| best.device == streams.device)
         })
@@ -94,27 +94,27 @@ impl Group {
     }
 }
 
-/// Sets a request's route and its session on the route's device. The request's owner or the leading session of the group has opened this
+/// Sets a request's route and its session on the route's device. The request's session or the leading session of the group has opened this
 /// session.
 #[inline]
-pub(crate) fn address(handle: &mut Handle, session: &OpenSession<'_>, route: Route) {
-    handle.copy_unless_taken(route.device);
-    // SAFETY: a session kept by its owner lives as long as the owner, which outlives the request. The request's cold data keeps a cached
-    // session alive, below.
-    unsafe { handle.address(&**session, Some(route)) };
+pub(crate) fn set_route(handle: &mut Handle, session: &OpenSession<'_>, route: Route) {
+    handle.copy_segments_unless_taken(route.device);
+    // SAFETY: a device session kept by its session lives as long as that session, which outlives the request. The request's cold data keeps
+    // a cached session alive, below.
+    unsafe { handle.set_route(&**session, Some(route)) };
     if let OpenSession::Cached(session) = session {
         handle.cold_mut().session = Some(session.clone());
     }
 }
 
-/// Sets a request's route, and the session that its owner has on the route's device. Returns `false` if the device does not open the
-/// session.
-pub(crate) fn address_by_owner(handle: &mut Handle, place: usize, route: Route) -> bool {
-    let owner = NonNull::from(handle.owner());
-    // SAFETY: the owner lives until the request is back, is only ever shared, and is not part of the request.
-    match unsafe { owner.as_ref() }.opened(place, Urgency::Brief.for_route(route)) {
+/// Sets a request's route, and the device session that its session has on the route's device. Returns `false` if the device does not open
+/// the session.
+pub(crate) fn set_route_of_own_session(handle: &mut Handle, index: usize, route: Route) -> bool {
+    let session = NonNull::from(handle.session());
+    // SAFETY: the session lives until the request is back, is only ever shared, and is not part of the request.
+    match unsafe { session.as_ref() }.device_session(index, TestWait::Brief.for_route(route)) {
         Ok(session) => {
-            address(handle, &session, route);
+            set_route(handle, &session, route);
             true
         }
         Err(_) => false,

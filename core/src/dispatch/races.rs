@@ -28,7 +28,7 @@ pub(crate) fn request(session: &Session, inbox: &Inbox, slot: u32) -> List {
     // SAFETY: the request has no other reference and is never freed; the tests keep session and inbox for as long as it is used.
     let mut handle = unsafe { Handle::new(NonNull::from(request)) };
     // SAFETY: as above.
-    unsafe { handle.set_owner(&session.core, inbox) };
+    unsafe { handle.set_session(&session.core, inbox) };
     List::from_iter([handle])
 }
 

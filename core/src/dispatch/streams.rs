@@ -2,7 +2,7 @@
 
 use super::session::SessionCore;
 use crate::algorithm::{Error, Fault, Operation, Outcome, Refusal, Result, Unsupported};
-use crate::devices::{TEST_RUNNING, Urgency};
+use crate::devices::{TEST_RUNNING, TestWait};
 use crate::driver::{DeviceSession, call_guarded};
 use crate::route::{Needs, Question, Reason, Route, Sizes};
 
@@ -16,21 +16,24 @@ impl SessionCore {
     ) -> Result<(S, Route)> {
         let needs = Needs { in_place: false, streaming: true, max_bytes: 0 };
         let requests = side_by_side.max(1);
-        let (mut tried, mut testing, mut urgency, mut last) = (0_u64, 0_u64, Urgency::Brief, None);
+        let (mut tried_devices, mut devices_under_test, mut test_wait, mut last) =
+            (0_u64, 0_u64, TestWait::Brief, None);
         loop {
             let sizes = Sizes::One(0);
-            let question = Question { operation, requests, bytes: 0, sizes, needs, tried };
-            let route = self.ask(&question).filter(|route| tried >> route.device & 1 == 0);
-            let Some((route, place)) = route.and_then(|route| Some((route, self.place(route.device)?))) else {
-                if testing == 0 {
+            let question = Question { operation, requests, bytes: 0, sizes, needs, tried_devices };
+            let route = self.ask(&question).filter(|route| tried_devices >> route.device & 1 == 0);
+            let Some((route, index)) = route.and_then(|route| Some((route, self.candidate_index(route.device)?)))
+            else {
+                if devices_under_test == 0 {
                     break;
                 }
                 // No other device is left: wait for the devices whose test was running.
-                (tried, testing, urgency) = (tried & !testing, 0, Urgency::Patient);
+                (tried_devices, devices_under_test, test_wait) =
+                    (tried_devices & !devices_under_test, 0, TestWait::Full);
                 continue;
             };
-            tried |= 1 << route.device;
-            match self.opened(place, urgency.for_route(route)) {
+            tried_devices |= 1 << route.device;
+            match self.device_session(index, test_wait.for_route(route)) {
                 Ok(session) => match call_guarded(|| open(&*session).map_err(Refusal::from)) {
                     Ok(state) => return Ok((state, Route { reason: Reason::Stream, ..route })),
                     Err(Refusal::Fault(fault)) => {
@@ -39,7 +42,9 @@ impl SessionCore {
                     }
                     Err(Refusal::Unsupported(_)) => {}
                 },
-                Err(Refusal::Fault(Fault::Declined(why))) if why == TEST_RUNNING => testing |= 1 << route.device,
+                Err(Refusal::Fault(Fault::Declined(why))) if why == TEST_RUNNING => {
+                    devices_under_test |= 1 << route.device;
+                }
                 Err(Refusal::Fault(fault)) => last = Some(fault),
                 Err(Refusal::Unsupported(_)) => {}
             }
@@ -57,10 +62,10 @@ impl SessionCore {
     ) -> Result<Outcome> {
         let mut timer = self.counters().timer(1);
         let site = self.site(route.device, operation);
-        timer.sent(site, route.reason, 1, bytes);
+        timer.count_sent(site, route.reason, 1, bytes);
         let result = call_guarded(step);
-        timer.back(site, 1);
-        timer.here().result(site, &result);
+        timer.count_returned(site, 1);
+        timer.counters().count_result(site, &result);
         result.map_err(|last| {
             // A device may decline a step: the message ends, but the device is not quarantined.
             if !matches!(last, Fault::Declined(_)) {

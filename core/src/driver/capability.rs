@@ -13,7 +13,7 @@ pub struct Capability {
     /// The number of requests processed side by side in hardly more time than one request; 1 for plain software.
     pub lanes: usize,
     /// Maximum requests in flight; `usize::MAX` if only memory limits them.
-    pub ring: usize,
+    pub max_in_flight: usize,
     /// Maximum bytes of data in one request.
     pub max_bytes: usize,
     /// The break-even: requests in flight from which the device beats plain software. `usize::MAX` if plain software is
@@ -21,7 +21,7 @@ pub struct Capability {
     pub break_even: usize,
     /// The device works in the calling thread: [`DeviceSession::run`](super::DeviceSession::run) is supported, and a queue
     /// pair has completed its requests when `submit` returns.
-    pub direct: bool,
+    pub synchronous: bool,
     /// Requests may have input and output in the same buffer.
     pub in_place: bool,
     /// The stream method for the algorithm's kind works: [`DeviceSession::digest_stream`](super::DeviceSession::digest_stream),
@@ -40,10 +40,10 @@ impl Capability {
             algorithm,
             operations: algorithm.kind().operations(),
             lanes: 1,
-            ring: usize::MAX,
+            max_in_flight: usize::MAX,
             max_bytes: usize::MAX,
             break_even: 1,
-            direct: true,
+            synchronous: true,
             in_place: !matches!(algorithm.kind(), Kind::Compression | Kind::Encipherment),
             streaming: false,
             deterministic: false,

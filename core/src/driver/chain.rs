@@ -4,13 +4,13 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::entry::{Place, flight_of, is_returned, next, previous, set_flight, set_next, set_previous};
+use super::entry::{EntryPtr, in_flight_id, is_returned, next, previous, set_in_flight_id, set_next, set_previous};
 
 /// An intrusive list of entries. Every entry in a chain is alive and has no other owner: the caller of [`push`](Self::push)
 /// guarantees it.
 pub(crate) struct Chain {
-    head: Option<Place>,
-    tail: Option<Place>,
+    head: Option<EntryPtr>,
+    tail: Option<EntryPtr>,
     len: usize,
 }
 
@@ -25,7 +25,7 @@ impl Chain {
     }
 
     #[inline]
-    pub(crate) fn first(&self) -> Option<Place> {
+    pub(crate) fn first(&self) -> Option<EntryPtr> {
         self.head
     }
 
@@ -35,26 +35,26 @@ impl Chain {
     ///
     /// The entry must stay alive, without another owner, until it has left the chain (rules 1 and 2 of `entry.rs`).
     #[inline]
-    pub(crate) unsafe fn push(&mut self, place: Place) {
-        set_next(place, None);
+    pub(crate) unsafe fn push(&mut self, entry: EntryPtr) {
+        set_next(entry, None);
         match self.tail {
-            Some(tail) => set_next(tail, Some(place)),
-            None => self.head = Some(place),
+            Some(tail) => set_next(tail, Some(entry)),
+            None => self.head = Some(entry),
         }
-        self.tail = Some(place);
+        self.tail = Some(entry);
         self.len += 1;
     }
 
     /// Removes the first entry. Its link still points to the entry that followed it.
     #[inline]
-    pub(crate) fn pop(&mut self) -> Option<Place> {
-        let place = self.head?;
-        self.head = next(place);
+    pub(crate) fn pop(&mut self) -> Option<EntryPtr> {
+        let entry = self.head?;
+        self.head = next(entry);
         if self.head.is_none() {
             self.tail = None;
         }
         self.len -= 1;
-        Some(place)
+        Some(entry)
     }
 
     /// Moves all entries of `other` to the tail.
@@ -92,14 +92,14 @@ impl Chain {
     ///
     /// The `len` entries from `first` to `last` must be linked, and must fulfil the conditions of [`push`](Self::push).
     #[inline]
-    pub(crate) unsafe fn from_linked(first: Place, last: Option<Place>, len: usize) -> Self {
+    pub(crate) unsafe fn from_linked(first: EntryPtr, last: Option<EntryPtr>, len: usize) -> Self {
         let Some(last) = last else { return Chain::new() };
         set_next(last, None);
         Self { head: Some(first), tail: Some(last), len }
     }
 
     /// Returns the first and the last entry, for a list that several threads share.
-    pub(crate) fn into_ends(self) -> Option<(Place, Place)> {
+    pub(crate) fn into_ends(self) -> Option<(EntryPtr, EntryPtr)> {
         Some((self.head?, self.tail?))
     }
 
@@ -109,11 +109,11 @@ impl Chain {
     /// # Safety
     ///
     /// The caller must own all of these chains.
-    pub(crate) unsafe fn from_first(first: Option<Place>) -> Self {
+    pub(crate) unsafe fn from_first(first: Option<EntryPtr>) -> Self {
         let mut chain = Chain::new();
-        let mut place = first;
-        while let Some(current) = place {
-            place = next(current);
+        let mut entry = first;
+        while let Some(current) = entry {
+            entry = next(current);
             // SAFETY: the chains were made by `push`, and the caller has passed them to this function.
             unsafe { chain.push(current) };
         }
@@ -121,8 +121,8 @@ impl Chain {
     }
 
     #[inline]
-    pub(crate) fn places(&self) -> impl Iterator<Item = Place> + use<> {
-        std::iter::successors(self.head, |place| next(*place))
+    pub(crate) fn entries(&self) -> impl Iterator<Item = EntryPtr> + use<> {
+        std::iter::successors(self.head, |entry| next(*entry))
     }
 }
 
@@ -134,22 +134,22 @@ impl Default for Chain {
 
 /// Links an entry to the next entry of its chain.
 #[inline]
-pub(crate) fn link(place: Place, following: Option<Place>) {
-    set_next(place, following);
+pub(crate) fn link(entry: EntryPtr, following: Option<EntryPtr>) {
+    set_next(entry, following);
 }
 
 /// Requests that are in a device, in the order in which it took them. Doubly linked, so that removing any request takes
 /// constant time.
-pub(crate) struct Flight {
+pub(crate) struct InFlight {
     chain: Chain,
     /// The id, unique in the process and never 0.
     id: usize,
 }
 
-impl Flight {
+impl InFlight {
     pub(crate) fn new() -> Self {
-        static FLIGHTS: AtomicUsize = AtomicUsize::new(1);
-        Self { chain: Chain::new(), id: FLIGHTS.fetch_add(1, Ordering::Relaxed) }
+        static NEXT_ID: AtomicUsize = AtomicUsize::new(1);
+        Self { chain: Chain::new(), id: NEXT_ID.fetch_add(1, Ordering::Relaxed) }
     }
 
     #[inline]
@@ -167,30 +167,30 @@ impl Flight {
     }
 
     /// Returns the request that has been in the device for the longest time.
-    pub(crate) fn oldest(&self) -> Option<Place> {
+    pub(crate) fn oldest(&self) -> Option<EntryPtr> {
         self.chain.head
     }
 
-    pub(crate) fn places(&self) -> impl Iterator<Item = Place> + use<> {
-        self.chain.places()
+    pub(crate) fn entries(&self) -> impl Iterator<Item = EntryPtr> + use<> {
+        self.chain.entries()
     }
 
     /// Adds an entry that a device keeps.
     ///
     /// # Safety
     ///
-    /// The entry must stay alive until it has left the flight (rule 2 of `entry.rs`), and must be in no other chain.
-    pub(crate) unsafe fn push(&mut self, place: Place) {
-        set_previous(place, self.chain.tail);
-        set_flight(place, self.id);
+    /// The entry must stay alive until it has left the list (rule 2 of `entry.rs`), and must be in no other chain.
+    pub(crate) unsafe fn push(&mut self, entry: EntryPtr) {
+        set_previous(entry, self.chain.tail);
+        set_in_flight_id(entry, self.id);
         // SAFETY: the caller guarantees the conditions of `push`; the device has the entry, and accesses none of its links.
-        unsafe { self.chain.push(place) };
+        unsafe { self.chain.push(entry) };
     }
 
-    /// Removes an entry that is in this flight, from any position.
-    pub(super) fn remove(&mut self, place: Place) {
-        debug_assert_eq!(flight_of(place), self.id);
-        let (preceding, following) = (previous(place), next(place));
+    /// Removes an entry that is in this list, from any position.
+    pub(super) fn remove(&mut self, entry: EntryPtr) {
+        debug_assert_eq!(in_flight_id(entry), self.id);
+        let (preceding, following) = (previous(entry), next(entry));
         match preceding {
             Some(preceding) => set_next(preceding, following),
             None => self.chain.head = following,
@@ -200,23 +200,23 @@ impl Flight {
             None => self.chain.tail = preceding,
         }
         self.chain.len -= 1;
-        set_flight(place, 0);
+        set_in_flight_id(entry, 0);
     }
 
-    /// Moves requests to `done` that were not completed through this flight's queue pair: their jobs were dropped, or completed
-    /// through another queue pair. Checks every entry of the flight. Returns the number of moved requests.
-    pub(crate) fn sweep(&mut self, done: &mut Chain) -> usize {
-        let mut found = 0;
-        let mut place = self.chain.head;
-        while let Some(current) = place {
-            place = next(current);
+    /// Moves requests to `done` that were not completed through this list's queue pair: their jobs were dropped, or completed
+    /// through another queue pair. Checks every entry of the list. Returns the number of moved requests.
+    pub(crate) fn take_returned(&mut self, done: &mut Chain) -> usize {
+        let mut taken = 0;
+        let mut entry = self.chain.head;
+        while let Some(current) = entry {
+            entry = next(current);
             if is_returned(current) {
                 self.remove(current);
-                // SAFETY: the device has returned the entry, and it has left the flight.
+                // SAFETY: the device has returned the entry, and it has left the list.
                 unsafe { done.push(current) };
-                found += 1;
+                taken += 1;
             }
         }
-        found
+        taken
     }
 }

@@ -24,7 +24,7 @@ use super::stream::{AeadStream, CipherStream, DigestStream};
 use crate::algorithm::{Fault, Operation, Outcome, Unsupported};
 
 /// The address of a request's entry. Code that turns this raw pointer into a reference must justify it.
-pub(crate) type Place = NonNull<Entry<'static>>;
+pub(crate) type EntryPtr = NonNull<Entry<'static>>;
 
 /// A request as a device sees it: the first field of [`Request`](crate::Request), whose other fields belong to core.
 pub(crate) struct Entry<'a> {
@@ -46,11 +46,11 @@ const IN_DEVICE: u8 = 1;
 
 /// Core's fields about the location of a request. A device never accesses them.
 pub(crate) struct Links {
-    next: Option<Place>,
-    previous: Option<Place>,
-    /// The id of the [`Flight`] that contains the request; 0 for none. Atomic, because the job may be completed through another
+    next: Option<EntryPtr>,
+    previous: Option<EntryPtr>,
+    /// The id of the [`InFlight`] that contains the request; 0 for none. Atomic, because the job may be completed through another
     /// queue pair of the device while the queue pair that took it is still storing the field.
-    flight: AtomicUsize,
+    in_flight_id: AtomicUsize,
     /// The session that will run the request. The device that gets the request next has opened it.
     session: Option<NonNull<dyn DeviceSession>>,
 }
@@ -62,7 +62,7 @@ unsafe impl Sync for Links {}
 
 impl<'a> Entry<'a> {
     pub(crate) fn new(operands: Operands<'a>) -> Self {
-        let links = Links { next: None, previous: None, flight: AtomicUsize::new(0), session: None };
+        let links = Links { next: None, previous: None, in_flight_id: AtomicUsize::new(0), session: None };
         Self { operands, scattered: None, outcome: None, fault: None, state: AtomicU8::new(IDLE), links }
     }
 
@@ -73,7 +73,7 @@ impl<'a> Entry<'a> {
 
     /// Clears the result.
     #[inline]
-    pub(crate) fn begin(&mut self) {
+    pub(crate) fn clear_result(&mut self) {
         self.outcome = None;
         if self.fault.is_some() {
             self.fault = None;
@@ -95,8 +95,8 @@ impl<'a> Entry<'a> {
 }
 
 #[cold]
-fn set_fault(place: &mut Option<Box<Fault>>, fault: Option<Fault>) {
-    *place = fault.map(Box::new);
+fn set_fault(slot: &mut Option<Box<Fault>>, fault: Option<Fault>) {
+    *slot = fault.map(Box::new);
 }
 
 impl Links {
@@ -119,60 +119,60 @@ impl Links {
 ///
 /// # Safety
 ///
-/// Rules 1 and 2 must hold for `place`. The session must have been set and must outlive the returned reference.
+/// Rules 1 and 2 must hold for `entry`. The session must have been set and must outlive the returned reference.
 #[inline]
-pub(super) unsafe fn session<'s>(place: Place) -> &'s dyn DeviceSession {
-    // SAFETY: the caller guarantees that `place` is valid; `links` belong to core and do not change while a device has the
+pub(super) unsafe fn session<'s>(entry: EntryPtr) -> &'s dyn DeviceSession {
+    // SAFETY: the caller guarantees that `entry` is valid; `links` belong to core and do not change while a device has the
     // request.
-    let session = unsafe { (&raw const (*place.as_ptr()).links.session).read() };
+    let session = unsafe { (&raw const (*entry.as_ptr()).links.session).read() };
     // SAFETY: the caller guarantees that the session lives.
     unsafe { session.expect("core sets the session before it offers a request").as_ref() }
 }
 
 #[inline]
-pub(super) fn next(place: Place) -> Option<Place> {
+pub(super) fn next(entry: EntryPtr) -> Option<EntryPtr> {
     // SAFETY: rule 2 keeps the entry alive. Links are core's own fields: a device never accesses them, so reading them is
     // sound while a job has the rest (rule 1).
-    unsafe { (&raw const (*place.as_ptr()).links.next).read() }
+    unsafe { (&raw const (*entry.as_ptr()).links.next).read() }
 }
 
 #[inline]
-pub(super) fn set_next(place: Place, next: Option<Place>) {
+pub(super) fn set_next(entry: EntryPtr, next: Option<EntryPtr>) {
     // SAFETY: as `next`, and only the thread that owns the list writes its links.
-    unsafe { (&raw mut (*place.as_ptr()).links.next).write(next) }
+    unsafe { (&raw mut (*entry.as_ptr()).links.next).write(next) }
 }
 
 #[inline]
-pub(super) fn previous(place: Place) -> Option<Place> {
+pub(super) fn previous(entry: EntryPtr) -> Option<EntryPtr> {
     // SAFETY: as `next`.
-    unsafe { (&raw const (*place.as_ptr()).links.previous).read() }
+    unsafe { (&raw const (*entry.as_ptr()).links.previous).read() }
 }
 
 #[inline]
-pub(super) fn set_previous(place: Place, previous: Option<Place>) {
+pub(super) fn set_previous(entry: EntryPtr, previous: Option<EntryPtr>) {
     // SAFETY: as `set_next`.
-    unsafe { (&raw mut (*place.as_ptr()).links.previous).write(previous) }
+    unsafe { (&raw mut (*entry.as_ptr()).links.previous).write(previous) }
 }
 
-/// Returns the id of the flight that contains the entry; 0 for none.
+/// Returns the id of the [`InFlight`] list that contains the entry; 0 for none.
 #[inline]
-pub(super) fn flight_of(place: Place) -> usize {
+pub(super) fn in_flight_id(entry: EntryPtr) -> usize {
     // SAFETY: as `next`.
-    unsafe { (*place.as_ptr()).links.flight.load(Ordering::Relaxed) }
+    unsafe { (*entry.as_ptr()).links.in_flight_id.load(Ordering::Relaxed) }
 }
 
 #[inline]
-pub(super) fn set_flight(place: Place, flight: usize) {
+pub(super) fn set_in_flight_id(entry: EntryPtr, id: usize) {
     // SAFETY: as `next`; the field is atomic.
-    unsafe { (*place.as_ptr()).links.flight.store(flight, Ordering::Relaxed) }
+    unsafe { (*entry.as_ptr()).links.in_flight_id.store(id, Ordering::Relaxed) }
 }
 
 /// Sets the result of a request, and replaces an earlier result. The device must have the entry.
 #[inline]
-pub(super) fn finish(place: Place, result: Result<Outcome, Fault>) {
+pub(super) fn finish(entry: EntryPtr, result: Result<Outcome, Fault>) {
     // SAFETY: the device has these two fields (rule 1), and they are alive (rule 2). There is no reference to the whole
     // entry, because core may be accessing the links.
-    let (outcome, fault) = unsafe { (&mut (*place.as_ptr()).outcome, &mut (*place.as_ptr()).fault) };
+    let (outcome, fault) = unsafe { (&mut (*entry.as_ptr()).outcome, &mut (*entry.as_ptr()).fault) };
     match result {
         Ok(new_outcome) => {
             *outcome = Some(new_outcome);
@@ -189,29 +189,29 @@ pub(super) fn finish(place: Place, result: Result<Outcome, Fault>) {
 
 /// Returns true if a request has a result. The device must have the entry.
 #[inline]
-pub(super) fn has_result(place: Place) -> bool {
+pub(super) fn has_result(entry: EntryPtr) -> bool {
     // SAFETY: as `finish`.
-    unsafe { (*place.as_ptr()).outcome.is_some() || (*place.as_ptr()).fault.is_some() }
+    unsafe { (*entry.as_ptr()).outcome.is_some() || (*entry.as_ptr()).fault.is_some() }
 }
 
 /// Returns true if a device has returned an entry.
 #[inline]
-pub(crate) fn is_returned(place: Place) -> bool {
+pub(crate) fn is_returned(entry: EntryPtr) -> bool {
     // SAFETY: the mark lives as long as the entry (rule 2), and all accesses to the mark use shared references to it alone.
-    unsafe { (*place.as_ptr()).state.load(Ordering::Acquire) == IDLE }
+    unsafe { (*entry.as_ptr()).state.load(Ordering::Acquire) == IDLE }
 }
 
 /// Marks an entry as owned by a device, or by core.
 #[inline]
-pub(super) fn mark(place: Place, in_device: bool) {
+pub(super) fn set_in_device(entry: EntryPtr, in_device: bool) {
     let state = if in_device { IN_DEVICE } else { IDLE };
     // SAFETY: as `is_returned`.
-    unsafe { (*place.as_ptr()).state.store(state, Ordering::Release) };
+    unsafe { (*entry.as_ptr()).state.store(state, Ordering::Release) };
 }
 
 /// A request of a [`Batch`](super::Batch) that has not been taken.
 #[repr(transparent)]
-pub struct Offer<'b>(pub(super) Place, PhantomData<fn(&'b ()) -> &'b ()>);
+pub struct Offer<'b>(pub(super) EntryPtr, PhantomData<fn(&'b ()) -> &'b ()>);
 
 impl Offer<'_> {
     /// Returns the session, as the device opened it, and the operands.

@@ -4,9 +4,10 @@
 
 use std::any::Any;
 
-use super::chain::{Chain, Flight};
+use super::chain::{Chain, InFlight};
 use super::entry::{
-    DeviceSession, Offer, Place, finish, flight_of, has_result, is_returned, mark, run_contiguous, session,
+    DeviceSession, EntryPtr, Offer, finish, has_result, in_flight_id, is_returned, run_contiguous, session,
+    set_in_device,
 };
 use super::operands::{Operands, Scattered};
 use crate::algorithm::{Fault, Outcome};
@@ -16,7 +17,7 @@ use crate::algorithm::{Fault, Outcome};
 /// A device that keeps requests [takes](Self::take) them one by one. A device that processes all of them at once reads them
 /// as a slice of [`Offer`]s, finishes some of them, and [accepts](Self::accept) these.
 pub struct Batch<'b> {
-    places: &'b mut [Place],
+    entries: &'b mut [EntryPtr],
     /// The number of requests that were taken or accepted.
     taken: usize,
 }
@@ -27,36 +28,36 @@ impl<'b> Batch<'b> {
     /// # Safety
     ///
     /// The caller must own every entry; none may have a result, and each session must be set. Until the batch is
-    /// [settled](Self::settle), no other code accesses the entries (rules 1 and 2 of `entry.rs`).
+    /// [closed](Self::close), no other code accesses the entries (rules 1 and 2 of `entry.rs`).
     #[inline]
-    pub(crate) unsafe fn new(places: &'b mut [Place]) -> Self {
-        for place in &*places {
-            mark(*place, true);
+    pub(crate) unsafe fn new(entries: &'b mut [EntryPtr]) -> Self {
+        for entry in &*entries {
+            set_in_device(*entry, true);
         }
-        Self { places, taken: 0 }
+        Self { entries, taken: 0 }
     }
 
     /// Returns the number of requests that have not been taken.
     #[inline]
     #[allow(clippy::len_without_is_empty, reason = "take() returns None")]
     pub fn len(&self) -> usize {
-        self.places.len() - self.taken
+        self.entries.len() - self.taken
     }
 
     /// Takes the next request, to be completed now or later.
     #[inline]
     pub fn take(&mut self) -> Option<Job> {
-        let place = *self.places.get(self.taken)?;
+        let entry = *self.entries.get(self.taken)?;
         self.taken += 1;
-        Some(Job(place))
+        Some(Job(entry))
     }
 
     /// Returns the requests that have not been taken, for a device that processes all of them at once.
     #[inline]
     pub fn offers(&mut self) -> &mut [Offer<'b>] {
-        let rest = &mut self.places[self.taken..];
-        // SAFETY: an offer is a transparent wrapper of a place. A driver can only permute the slice, so it still holds the
-        // places of this batch afterwards: the invariant lifetime `'b` keeps offers of other batches out.
+        let rest = &mut self.entries[self.taken..];
+        // SAFETY: an offer is a transparent wrapper of a pointer. A driver can only permute the slice, so it still holds the
+        // pointers of this batch afterwards: the invariant lifetime `'b` keeps offers of other batches out.
         unsafe { &mut *(std::ptr::from_mut(rest) as *mut [Offer<'b>]) }
     }
 
@@ -64,10 +65,10 @@ impl<'b> Batch<'b> {
     /// unfinished request as [`Fault::Lost`].
     #[inline]
     pub fn accept(&mut self, count: usize) {
-        let end = self.taken.saturating_add(count).min(self.places.len());
-        for place in &self.places[self.taken..end] {
+        let end = self.taken.saturating_add(count).min(self.entries.len());
+        for entry in &self.entries[self.taken..end] {
             // The mark is cleared only here, because a driver may finish an offer and then still take its request as a job.
-            if has_result(*place) { mark(*place, false) } else { drop(Job(*place)) }
+            if has_result(*entry) { set_in_device(*entry, false) } else { drop(Job(*entry)) }
         }
         self.taken = end;
     }
@@ -76,7 +77,7 @@ impl<'b> Batch<'b> {
     /// and accepts them.
     #[inline]
     pub fn run_direct(&mut self) {
-        let Some(first) = self.places.get(self.taken) else { return };
+        let Some(first) = self.entries.get(self.taken) else { return };
         // SAFETY: as `Offer::parts`. The session outlives its request, which is not given back before `accept`.
         let session = unsafe { session(*first) };
         session.run_batch(self.offers());
@@ -90,46 +91,46 @@ impl<'b> Batch<'b> {
         job.give_back(result);
     }
 
-    /// Ends the batch. Calls `taken` for each request that was taken, in order, with true if the device has already returned
-    /// it. Requests that were not taken have no result, and are the last entries of `places`. Returns the number of requests
+    /// Ends the batch. Calls `on_taken` for each request that was taken, in order, with true if the device has already returned
+    /// it. Requests that were not taken have no result, and are the last of the entries. Returns the number of requests
     /// taken.
     #[inline]
-    pub(crate) fn settle(self, mut taken: impl FnMut(Place, bool)) -> usize {
-        let (taken_places, rest) = self.places.split_at(self.taken);
-        for place in taken_places {
-            taken(*place, is_returned(*place));
+    pub(crate) fn close(self, mut on_taken: impl FnMut(EntryPtr, bool)) -> usize {
+        let (taken_entries, rest) = self.entries.split_at(self.taken);
+        for entry in taken_entries {
+            on_taken(*entry, is_returned(*entry));
         }
-        for place in rest {
+        for entry in rest {
             // A driver may have finished a request without accepting it. SAFETY: the request was not taken, so core owns
             // it; rules 1 and 2.
-            unsafe { (*place.as_ptr()).begin() };
-            mark(*place, false);
+            unsafe { (*entry.as_ptr()).clear_result() };
+            set_in_device(*entry, false);
         }
-        taken_places.len()
+        taken_entries.len()
     }
 }
 
 /// The receiver of completed jobs that a device had kept.
 pub struct Completions<'f> {
-    flight: &'f mut Flight,
+    in_flight: &'f mut InFlight,
     completed: Chain,
 }
 
 impl<'f> Completions<'f> {
-    pub(crate) fn new(flight: &'f mut Flight) -> Self {
-        Self { flight, completed: Chain::new() }
+    pub(crate) fn new(in_flight: &'f mut InFlight) -> Self {
+        Self { in_flight, completed: Chain::new() }
     }
 
     /// Completes a job in constant time, at any position in the queue pair.
     pub fn complete(&mut self, job: Job, result: Result<Outcome, Fault>) {
-        let place = job.0;
-        let is_of_this_flight = flight_of(place) == self.flight.id();
+        let entry = job.0;
+        let is_in_this_list = in_flight_id(entry) == self.in_flight.id();
         job.give_back(result);
-        // A job of another queue pair is found when that queue pair sweeps its flight.
-        if is_of_this_flight {
-            self.flight.remove(place);
-            // SAFETY: the device has returned the entry, and it has left the flight, whose `push` guaranteed its lifetime.
-            unsafe { self.completed.push(place) };
+        // A job of another queue pair is found when that queue pair takes returned entries from its list.
+        if is_in_this_list {
+            self.in_flight.remove(entry);
+            // SAFETY: the device has returned the entry, and it has left the list, whose `push` guaranteed its lifetime.
+            unsafe { self.completed.push(entry) };
         }
     }
 
@@ -145,7 +146,7 @@ impl<'f> Completions<'f> {
 
 /// A request owned by a device, to be returned through [`Batch::complete`] or [`Completions::complete`]. Dropping it
 /// reports [`Fault::Lost`].
-pub struct Job(Place);
+pub struct Job(EntryPtr);
 
 // SAFETY: a job is the only access to its entry (rule 1), and the parts of an entry (slices, streams, plain values) are Send. The session
 // is Sync, and the mark is atomic. Rule 3 makes the writes of another thread visible to core.
@@ -208,7 +209,7 @@ impl Job {
     fn finish(&self, result: Result<Outcome, Fault>) {
         finish(self.0, result);
         // The last access through this job.
-        mark(self.0, false);
+        set_in_device(self.0, false);
     }
 }
 

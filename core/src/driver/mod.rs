@@ -4,7 +4,7 @@
 //! and provides queue pairs. A request reaches a device in one of two ways:
 //!
 //! * **direct**, [`DeviceSession::run`]: one request on the calling thread, done when the call returns. Core uses this way
-//!   only if the capability is [`direct`](Capability::direct).
+//!   only if the capability is [`synchronous`](Capability::synchronous).
 //! * **in a batch**, [`QueuePair::submit`]: a burst of requests, completed at once or in a later [`poll`](QueuePair::poll).
 //!   A device that computes in the calling thread, and gains nothing from batches, returns [`Inline`]: core then passes
 //!   each request of a batch to `DeviceSession::run`. A device that runs requests side by side in the calling thread
@@ -60,7 +60,7 @@ pub use queue_pair::{Inline, QueuePair};
 pub use stream::{AeadStream, CipherStream, DigestStream};
 
 pub use crate::algorithm::{
-    Answer, Buffers, DeviceHandles, Origin, Refusal, Region, Segment, Segments, Unregistered, Unsupported,
+    Answer, Buffers, DeviceHandles, Origin, Refusal, Region, RegistrationError, Segment, Segments, Unsupported,
 };
 
 /// Code that discovers devices of one kind.

@@ -124,7 +124,7 @@ pub enum Operands<'a> {
         /// writes the rest. With a bad tag the packet stays unchanged or becomes zeros.
         packet: &'a mut [u8],
         /// The length of the payload: read by protect, written by unprotect.
-        payload: &'a mut usize,
+        payload_len: &'a mut usize,
         /// The next header: read by protect, written by unprotect.
         next_header: &'a mut u8,
     },
@@ -228,7 +228,7 @@ impl<'a> Operands<'a> {
                     operation,
                     number,
                     packet: output,
-                    payload: written,
+                    payload_len: written,
                     next_header: &mut tag[0],
                 };
             }
@@ -283,9 +283,9 @@ impl<'a> Operands<'a> {
             Operands::Decipher { input, output, written } | Operands::Compression { input, output, written, .. } => {
                 View { input, output, written: Some(**written), ..view }
             }
-            Operands::Packet { packet, payload, next_header, .. } => {
+            Operands::Packet { packet, payload_len, next_header, .. } => {
                 let tag = std::slice::from_ref(&**next_header);
-                View { input: packet, output: packet, tag, written: Some(**payload), ..view }
+                View { input: packet, output: packet, tag, written: Some(**payload_len), ..view }
             }
             Operands::Update { input, .. } => View { input, ..view },
             Operands::Finish { output, .. } => View { output, ..view },
@@ -309,8 +309,8 @@ impl<'a> Operands<'a> {
             Operands::Decipher { output, written, .. } | Operands::Compression { output, written, .. } => {
                 (output, &mut [], Some(&mut **written))
             }
-            Operands::Packet { packet, payload, next_header, .. } => {
-                (packet, std::slice::from_mut(*next_header), Some(&mut **payload))
+            Operands::Packet { packet, payload_len, next_header, .. } => {
+                (packet, std::slice::from_mut(*next_header), Some(&mut **payload_len))
             }
             Operands::Verify { .. } | Operands::Update { .. } => (&mut [], &mut [], None),
         };

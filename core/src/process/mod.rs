@@ -10,7 +10,7 @@
 //! nothing to refuse.
 //!
 //! Without such a page (before Linux 4.14, gVisor, emulators), or if a filter refuses it, the C library calls a function of ours in each
-//! child of `fork`. A child of a bare `clone` is then not detected, so [`Process::certain`] returns `None` there.
+//! child of `fork`. A child of a bare `clone` is then not detected, so [`Process::current_if_unique`] returns `None` there.
 //!
 //! Processes that share memory count as one: the child of `vfork` before `exec`, and children of `clone` with `CLONE_VM`. A process or
 //! virtual machine that is restored twice from one snapshot is not detected: replace its keys after that.
@@ -26,7 +26,7 @@ mod sys {
 
     static NUMBER: AtomicU64 = AtomicU64::new(0);
 
-    pub(super) fn place() -> &'static AtomicU64 {
+    pub(super) fn number_cell() -> &'static AtomicU64 {
         &NUMBER
     }
 
@@ -45,15 +45,15 @@ mod sys {
 pub struct Process(u64);
 
 /// The last number that this process or one of its ancestors took.
-static LAST: AtomicU64 = AtomicU64::new(0);
+static LAST_NUMBER: AtomicU64 = AtomicU64::new(0);
 
 impl Process {
     /// Returns the calling process. May be called in a signal handler, and in a child before `exec`.
     #[inline]
     pub fn current() -> Self {
-        let place = sys::place();
-        match place.load(Ordering::Relaxed) {
-            0 => Self(take(place)),
+        let cell = sys::number_cell();
+        match cell.load(Ordering::Relaxed) {
+            0 => Self(take_number(cell)),
             number => Self(number),
         }
     }
@@ -66,15 +66,15 @@ impl Process {
 
     /// Returns the calling process, for counters whose numbers must not be used twice. `None` if the system does not distinguish every
     /// child from its parent.
-    pub fn certain() -> Option<Self> {
+    pub fn current_if_unique() -> Option<Self> {
         let current = Self::current();
         sys::is_wiped().then_some(current)
     }
 }
 
 #[cold]
-fn take(place: &AtomicU64) -> u64 {
-    let number = LAST.fetch_add(1, Ordering::Relaxed) + 1;
+fn take_number(cell: &AtomicU64) -> u64 {
+    let number = LAST_NUMBER.fetch_add(1, Ordering::Relaxed) + 1;
     // Another thread may have been faster.
-    place.compare_exchange(0, number, Ordering::Relaxed, Ordering::Relaxed).map_or_else(|other| other, |_| number)
+    cell.compare_exchange(0, number, Ordering::Relaxed, Ordering::Relaxed).map_or_else(|other| other, |_| number)
 }

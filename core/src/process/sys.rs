@@ -6,29 +6,29 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 /// The address of the process's number; null until its first use.
-static PLACE: AtomicPtr<AtomicU64> = AtomicPtr::new(ptr::null_mut());
+static NUMBER_CELL: AtomicPtr<AtomicU64> = AtomicPtr::new(ptr::null_mut());
 
-/// The place of the number if there is no page.
+/// The number if there is no page.
 static FALLBACK: AtomicU64 = AtomicU64::new(0);
 
 #[inline]
-pub(super) fn place() -> &'static AtomicU64 {
+pub(super) fn number_cell() -> &'static AtomicU64 {
     // SAFETY: the pointer is null or stays valid: it points to `FALLBACK`, or to a page that nothing unmaps. Zeros and numbers are valid
     // atomic numbers.
-    unsafe { PLACE.load(Ordering::Acquire).as_ref() }.unwrap_or_else(set_up)
+    unsafe { NUMBER_CELL.load(Ordering::Acquire).as_ref() }.unwrap_or_else(set_up)
 }
 
 /// Returns whether the number is wiped in every child. If not, it is wiped only in children of `fork`.
 pub(super) fn is_wiped() -> bool {
-    !ptr::eq(place(), &raw const FALLBACK)
+    !ptr::eq(number_cell(), &raw const FALLBACK)
 }
 
-/// Finds the place. Takes no lock, because a child could find the lock held by a thread that exists only in the parent.
+/// Makes the cell. Takes no lock, because a child could find the lock held by a thread that exists only in the parent.
 #[cold]
 fn set_up() -> &'static AtomicU64 {
     let page = page::wiped();
     let new = page.as_ref().map_or_else(fallback, page::Page::start);
-    let place = match PLACE.compare_exchange(ptr::null_mut(), new, Ordering::AcqRel, Ordering::Acquire) {
+    let cell = match NUMBER_CELL.compare_exchange(ptr::null_mut(), new, Ordering::AcqRel, Ordering::Acquire) {
         Ok(_) => {
             std::mem::forget(page);
             new
@@ -36,11 +36,11 @@ fn set_up() -> &'static AtomicU64 {
         // Another thread was faster.
         Err(other) => other,
     };
-    // SAFETY: as in `place`.
-    unsafe { &*place }
+    // SAFETY: as in `number_cell`.
+    unsafe { &*cell }
 }
 
-/// Returns a place that a callback of the C library wipes in children.
+/// Returns a cell that a callback of the C library wipes in children.
 #[cold]
 fn fallback() -> *mut AtomicU64 {
     extern "C" fn child() {

@@ -9,7 +9,7 @@ use super::Request;
 use super::inbox::Inbox;
 use super::list::List;
 use crate::driver::chain::{Chain, link};
-use crate::driver::entry::Place;
+use crate::driver::entry::EntryPtr;
 
 /// A slice of requests that is lent to core. The call cannot return, even by a panic, before all requests are back.
 pub(crate) struct BorrowedBatch<'r> {
@@ -35,17 +35,18 @@ impl<'r> BorrowedBatch<'r> {
         // The slice and the inbox are borrowed as long as the batch lives, and until then the slice is accessed only through the handles.
         // All handles come back before the batch ends (`run`), and handles cannot be copied.
         let first: NonNull<Request<'static>> = NonNull::from(requests).cast();
-        for place in 0..len {
+        for index in 0..len {
             // SAFETY: both pointers are within the slice, or one past its end.
-            let (current, next) = unsafe { (first.add(place), first.add(place + 1)) };
+            let (current, next) = unsafe { (first.add(index), first.add(index + 1)) };
             // SAFETY: the request is in the slice, and nothing else accesses it.
             let request = unsafe { current.cast::<Request<'_>>().as_mut() };
-            let owner = examine(place, request)?;
-            (request.meta.owner, request.meta.inbox, request.meta.tried) = (owner, Some(NonNull::from(inbox)), 0);
+            let session = examine(index, request)?;
+            (request.meta.session, request.meta.inbox, request.meta.tried_devices) =
+                (session, Some(NonNull::from(inbox)), 0);
             link(current.cast(), Some(next.cast()));
         }
         // SAFETY: the pointer is within the slice.
-        let last: Option<Place> = len.checked_sub(1).map(|last| unsafe { first.add(last) }.cast());
+        let last: Option<EntryPtr> = len.checked_sub(1).map(|last| unsafe { first.add(last) }.cast());
         // SAFETY: the requests were just linked, and have no other owner.
         let list = unsafe { List::from_chain(Chain::from_linked(first.cast(), last, len)) };
         Ok(Self { list, inbox, requests: PhantomData })

@@ -3,11 +3,11 @@
 use smallvec::SmallVec;
 use zeroize::Zeroizing;
 
-use crate::algorithm::{Buffers, Data, Length, Operation, Outcome, Segments};
+use crate::algorithm::{Buffers, Data, FieldLength, Operation, Outcome, Segments};
 use crate::driver::{Fields, Operands, Scattered};
 
 #[derive(Clone)]
-pub(crate) struct Parts {
+pub(crate) struct SubmissionParts {
     pub(crate) operation: Operation,
     pub(crate) iv: SmallVec<[u8; 24]>,
     pub(crate) aad: Vec<u8>,
@@ -15,10 +15,10 @@ pub(crate) struct Parts {
     /// The output buffer, if the result does not go to `data`.
     pub(crate) output: Option<Vec<u8>>,
     /// Data and output, if one of them is not a vector. `data` and `output` are then empty.
-    pub(crate) assorted: Option<Box<MixedBuffers>>,
+    pub(crate) mixed: Option<Box<MixedBuffers>>,
     /// Digest, MAC, tag, signature, secret, private key, ciphertext or deciphered message. Wiped, because a MAC may be a secret until it is
     /// sent. The caller wipes `data`.
-    pub(crate) tag: Zeroizing<[u8; SHORT_TAG]>,
+    pub(crate) tag: Zeroizing<[u8; SHORT_TAG_LEN]>,
     /// A longer tag: signatures and messages of RSA, digests of any length, and private keys.
     pub(crate) long_tag: Zeroizing<Vec<u8>>,
     pub(crate) tag_length: usize,
@@ -30,35 +30,39 @@ pub(crate) struct Parts {
 }
 
 /// Bytes of a tag that is stored inline: enough for SHA-512, its HMAC, and Ed25519.
-pub(crate) const SHORT_TAG: usize = 64;
+pub(crate) const SHORT_TAG_LEN: usize = 64;
 
-impl Parts {
+impl SubmissionParts {
     /// Returns the buffer for a tag of `length` bytes: a part of `short`, or `long`.
     #[inline]
-    pub(crate) fn place<'t>(short: &'t mut [u8; SHORT_TAG], long: &'t mut Vec<u8>, length: usize) -> &'t mut [u8] {
-        if length > SHORT_TAG {
+    pub(crate) fn tag_buffer<'t>(
+        short: &'t mut [u8; SHORT_TAG_LEN],
+        long: &'t mut Vec<u8>,
+        length: usize,
+    ) -> &'t mut [u8] {
+        if length > SHORT_TAG_LEN {
             long.resize(length, 0);
             return long;
         }
         &mut short[..length]
     }
 
-    /// Returns the operands on the buffers that `buffers` returns. `result` is the length of the session's results in bytes.
+    /// Returns the operands on the buffers that `buffers` returns. `result_len` is the length of the session's results in bytes.
     #[inline(always)]
     pub(crate) fn operands<'a>(
         &'a mut self,
-        result: usize,
+        result_len: usize,
         buffers: impl FnOnce(&'a mut Vec<u8>, &'a mut Option<Vec<u8>>, &'a mut Option<Box<MixedBuffers>>) -> Buffers<'a>,
     ) -> Operands<'a> {
-        if self.operation.is_rare() {
-            return self.rare_operands(result);
+        if self.operation.has_special_operands() {
+            return self.special_operands(result_len);
         }
-        let Parts { operation, iv, aad, data, output, assorted, tag, long_tag, tag_length, .. } = self;
+        let SubmissionParts { operation, iv, aad, data, output, mixed, tag, long_tag, tag_length, .. } = self;
         if matches!(operation, Operation::Digest | Operation::Mac | Operation::Sign | Operation::Derive) {
-            *tag_length = result;
+            *tag_length = result_len;
         }
-        let tag = Parts::place(tag, long_tag, *tag_length);
-        let buffers = || buffers(data, output, assorted);
+        let tag = SubmissionParts::tag_buffer(tag, long_tag, *tag_length);
+        let buffers = || buffers(data, output, mixed);
         match *operation {
             Operation::Digest => Operands::Digest { input: buffers().into_input(), output: tag },
             Operation::Mac => Operands::Mac { iv, input: buffers().into_input(), output: tag },
@@ -73,27 +77,30 @@ impl Parts {
 
     /// Returns the operands of operations with a layout of their own.
     #[inline(never)]
-    fn rare_operands(&mut self, result: usize) -> Operands<'_> {
-        let Parts { operation, iv, data, output, assorted, tag, long_tag, tag_length, seed, written, .. } = self;
+    fn special_operands(&mut self, result_len: usize) -> Operands<'_> {
+        let SubmissionParts { operation, iv, data, output, mixed, tag, long_tag, tag_length, seed, written, .. } = self;
         let row = operation.info();
         if row.in_place {
-            let packet = match assorted {
-                Some(assorted) => assorted.buffers().into_output(),
+            let packet = match mixed {
+                Some(mixed) => mixed.buffers().into_output(),
                 None => data,
             };
             let fields = Fields { iv, aad: &[], input: None, output: packet, tag: &mut tag[..1], written };
             return Operands::from_fields(*operation, fields);
         }
-        let input = match assorted {
-            Some(assorted) => assorted.buffers().into_input(),
+        let input = match mixed {
+            Some(mixed) => mixed.buffers().into_input(),
             None => data,
         };
-        if row.output == Length::Tag || row.tag == Length::Tag {
-            *tag_length = result;
+        if row.output == FieldLength::Tag || row.tag == FieldLength::Tag {
+            *tag_length = result_len;
         }
-        let tag = Parts::place(tag, long_tag, *tag_length);
-        let (output, tag) =
-            if row.output == Length::Tag { (tag, &mut [][..]) } else { (&mut output.get_or_insert_default()[..], tag) };
+        let tag = SubmissionParts::tag_buffer(tag, long_tag, *tag_length);
+        let (output, tag) = if row.output == FieldLength::Tag {
+            (tag, &mut [][..])
+        } else {
+            (&mut output.get_or_insert_default()[..], tag)
+        };
         Operands::from_fields(*operation, Fields { iv: seed, aad: &[], input: Some(input), output, tag, written })
     }
 }
@@ -104,7 +111,7 @@ pub(crate) struct MixedBuffers {
     pub(crate) data: Data,
     pub(crate) output: Option<Data>,
     /// The result overwrites the data or goes to `output`. If `false`, the result is a tag.
-    writes: bool,
+    writes_data: bool,
     /// Copies of segments, while the submission is in a queue and a device needs contiguous data.
     copies: Option<Copies>,
 }
@@ -118,13 +125,13 @@ struct Copies {
 
 impl MixedBuffers {
     #[cold]
-    pub(crate) fn new(writes: bool, data: Data, output: Option<Data>) -> Box<Self> {
-        Box::new(Self { data, output, writes, copies: None })
+    pub(crate) fn new(writes_data: bool, data: Data, output: Option<Data>) -> Box<Self> {
+        Box::new(Self { data, output, writes_data, copies: None })
     }
 
     /// Returns the buffer that gets the result; the data if the result is a tag.
     pub(crate) fn result(&self) -> &Data {
-        self.output.as_ref().filter(|_| self.writes).unwrap_or(&self.data)
+        self.output.as_ref().filter(|_| self.writes_data).unwrap_or(&self.data)
     }
 
     /// Returns `true` if a device would read or write segments.
@@ -159,7 +166,7 @@ impl MixedBuffers {
         }
         let copies = self.copies.get_or_insert_default();
         let input = slice(&mut self.data, &mut copies.data);
-        match self.output.as_mut().filter(|_| self.writes) {
+        match self.output.as_mut().filter(|_| self.writes_data) {
             Some(output) => Buffers::Separate { input, output: slice(output, &mut copies.output) },
             None => Buffers::InPlace(input),
         }
@@ -168,7 +175,7 @@ impl MixedBuffers {
     /// Copies the data from its segments into buffers, which serve for the rest of the request. Returns the number of bytes copied.
     pub(crate) fn copy_in(&mut self) -> usize {
         let zeros = |segments: Option<&Segments>| Zeroizing::new(vec![0; segments.map_or(0, Segments::bytes)]);
-        let output = self.output.as_ref().filter(|_| self.writes).and_then(Data::segments);
+        let output = self.output.as_ref().filter(|_| self.writes_data).and_then(Data::segments);
         let mut copies = Copies { data: zeros(self.data.segments()), output: zeros(output) };
         if let Data::Segments(segments) = &self.data {
             segments.read(&mut copies.data).expect("the copy has the length of the segments");
@@ -183,7 +190,8 @@ impl MixedBuffers {
     #[cold]
     pub(crate) fn copy_out(&mut self, outcome: Option<Outcome>) -> usize {
         let Some(copies) = self.copies.take() else { return 0 };
-        let Some(segments) = self.result().segments().filter(|_| self.writes && outcome == Some(Outcome::Done)) else {
+        let Some(segments) = self.result().segments().filter(|_| self.writes_data && outcome == Some(Outcome::Done))
+        else {
             return 0;
         };
         let copy = if self.output.is_some() { &copies.output } else { &copies.data };

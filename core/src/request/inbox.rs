@@ -8,7 +8,7 @@ use std::task::Waker;
 use super::Request;
 use super::list::{Handle, List};
 use crate::driver::chain::{Chain, link};
-use crate::driver::entry::{Entry, Place};
+use crate::driver::entry::{Entry, EntryPtr};
 use crate::sync::{AtomicBool, AtomicPtr, AtomicUsize, Mutex, Ordering, lock, pause};
 
 /// Requests that have come back. One thread owns the inbox, and any thread delivers to it.
@@ -18,9 +18,9 @@ pub(crate) struct Inbox {
     requests: Stack,
     /// Number of threads that are delivering.
     deliverers: AtomicUsize,
-    asleep: AtomicBool,
+    is_waiting: AtomicBool,
     /// The waker to wake once, at the next delivery.
-    sleeper: Mutex<Option<Waker>>,
+    waker: Mutex<Option<Waker>>,
 }
 
 impl Inbox {
@@ -28,8 +28,8 @@ impl Inbox {
         Self {
             requests: Stack::new(),
             deliverers: AtomicUsize::new(0),
-            asleep: AtomicBool::new(false),
-            sleeper: Mutex::new(None),
+            is_waiting: AtomicBool::new(false),
+            waker: Mutex::new(None),
         }
     }
 
@@ -38,10 +38,10 @@ impl Inbox {
         // Count before the owner can see the requests and consider the inbox unused.
         self.deliverers.fetch_add(1, Ordering::SeqCst);
         self.requests.push(list);
-        // A swap, as in `sleep`: the later of the two swaps sees everything that happened before the earlier one.
-        if self.asleep.swap(false, Ordering::SeqCst) {
-            let sleeper = lock(&self.sleeper).take();
-            if let Some(waker) = sleeper {
+        // A swap, as in `register_waker`: the later of the two swaps sees everything that happened before the earlier one.
+        if self.is_waiting.swap(false, Ordering::SeqCst) {
+            let waker = lock(&self.waker).take();
+            if let Some(waker) = waker {
                 waker.wake();
             }
         }
@@ -57,12 +57,12 @@ impl Inbox {
         self.requests.is_empty()
     }
 
-    /// Registers `sleeper` for the next delivery. Returns `false` if the inbox already has requests; `sleeper` is then not woken.
-    pub(crate) fn sleep(&self, sleeper: Waker) -> bool {
-        *lock(&self.sleeper) = Some(sleeper);
-        self.asleep.swap(true, Ordering::SeqCst);
+    /// Registers `waker` for the next delivery. Returns `false` if the inbox already has requests; `waker` is then not woken.
+    pub(crate) fn register_waker(&self, waker: Waker) -> bool {
+        *lock(&self.waker) = Some(waker);
+        self.is_waiting.swap(true, Ordering::SeqCst);
         // A delivery that did not see the flag is visible here.
-        self.requests.is_empty() || !self.asleep.swap(false, Ordering::SeqCst)
+        self.requests.is_empty() || !self.is_waiting.swap(false, Ordering::SeqCst)
     }
 }
 
@@ -128,7 +128,7 @@ mod races {
             let mut returned = List::new();
             while returned.len() < 2 {
                 let bell = Bell::new();
-                if inbox.sleep(bell.clone().into()) {
+                if inbox.register_waker(bell.clone().into()) {
                     bell.wait();
                 }
                 returned.append(&mut inbox.take());
@@ -172,7 +172,7 @@ mod races {
 
 /// A stack of request lists. Only whole stacks are taken, so there is no ABA problem.
 ///
-/// All operations are sequentially consistent: threads that read the stack and the flag `Inbox::asleep` rely on one order of all
+/// All operations are sequentially consistent: threads that read the stack and the flag `Inbox::is_waiting` rely on one order of all
 /// operations.
 pub(crate) struct Stack {
     top: AtomicPtr<Entry<'static>>,
@@ -192,7 +192,7 @@ impl Stack {
         let Some((first, last)) = list.into_chain().into_ends() else { return };
         let mut top = self.top.load(Ordering::Relaxed);
         loop {
-            link(last, Place::new(top));
+            link(last, EntryPtr::new(top));
             match self.top.compare_exchange_weak(top, first.as_ptr(), Ordering::SeqCst, Ordering::Relaxed) {
                 Ok(_) => return,
                 Err(now) => top = now,
@@ -204,6 +204,6 @@ impl Stack {
     pub(crate) fn take(&self) -> List {
         let top = self.top.swap(null_mut(), Ordering::SeqCst);
         // SAFETY: the swap took the chains out of the stack, and the threads that pushed them gave up their ownership.
-        unsafe { List::from_chain(Chain::from_first(Place::new(top))) }
+        unsafe { List::from_chain(Chain::from_first(EntryPtr::new(top))) }
     }
 }

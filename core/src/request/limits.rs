@@ -1,8 +1,8 @@
 //! Validation of requests: the limits of a session, derived from its parameters and the algorithm table for fast checks.
 
 use crate::algorithm::{
-    Algorithm, Buffers, Esp, Kind, Length, Lengths, Misuse, Operation, OperationInfo, Outcome, Prehash, SessionParams,
-    Shape,
+    Algorithm, Buffers, Esp, FieldLength, Kind, Lengths, Misuse, Operation, OperationInfo, Outcome, Prehash,
+    SessionParams, Shape,
 };
 use crate::driver::Operands;
 
@@ -28,16 +28,16 @@ pub(crate) struct Limits {
 }
 
 /// The operations of [`Operands::Cipher`].
-const CIPHER: u32 = 1 << Operation::Encrypt as u32 | 1 << Operation::Decrypt as u32;
+const CIPHER_OPERATIONS: u32 = 1 << Operation::Encrypt as u32 | 1 << Operation::Decrypt as u32;
 
 /// The operations of [`Operands::Compression`].
-const COMPRESSION: u32 = 1 << Operation::Compress as u32 | 1 << Operation::Decompress as u32;
+const COMPRESSION_OPERATIONS: u32 = 1 << Operation::Compress as u32 | 1 << Operation::Decompress as u32;
 
 /// The operations of [`Operands::Packet`].
-const PACKET: u32 = 1 << Operation::Protect as u32 | 1 << Operation::Unprotect as u32;
+const PACKET_OPERATIONS: u32 = 1 << Operation::Protect as u32 | 1 << Operation::Unprotect as u32;
 
 /// The mask of all operations, for operands that imply their operation.
-const ANY: u32 = u32::MAX;
+const ALL_OPERATIONS: u32 = u32::MAX;
 
 impl Limits {
     pub(crate) fn new(params: &SessionParams) -> Self {
@@ -70,19 +70,19 @@ impl Limits {
         match operands {
             Operands::Cipher { operation, iv, data } => {
                 // The operation is a public field, so check it.
-                self.check_operation(*operation, CIPHER)?;
+                self.check_operation(*operation, CIPHER_OPERATIONS)?;
                 self.check_iv(iv)?;
                 self.check_buffers(*operation, data).map(|shape| (shape, self.check_data(shape.bytes, iv.len())))
             }
             Operands::Seal { iv, data, tag, .. } => {
-                self.check_operation(Operation::Seal, ANY)?;
+                self.check_operation(Operation::Seal, ALL_OPERATIONS)?;
                 self.check_iv(iv)?;
                 let shape = self.check_buffers(Operation::Seal, data)?;
                 self.check_output(tag.len(), self.tag_len)?;
                 Ok((shape, self.check_data(shape.bytes, iv.len())))
             }
             Operands::Open { iv, data, tag, .. } => {
-                self.check_operation(Operation::Open, ANY)?;
+                self.check_operation(Operation::Open, ALL_OPERATIONS)?;
                 self.check_iv(iv)?;
                 let shape = self.check_buffers(Operation::Open, data)?;
                 // The peer determines the length of the tag: a short tag is a wrong tag.
@@ -106,28 +106,28 @@ impl Limits {
         let shape = operands.shape();
         match operands {
             Operands::Finish { output, .. } => return self.check_digest(shape, output).map(|_| None),
-            Operands::Update { .. } => return self.check_operation(shape.operation, ANY).map(|()| None),
+            Operands::Update { .. } => return self.check_operation(shape.operation, ALL_OPERATIONS).map(|()| None),
             Operands::Compression { operation, .. } => {
-                return self.check_operation(*operation, COMPRESSION).map(|()| None);
+                return self.check_operation(*operation, COMPRESSION_OPERATIONS).map(|()| None);
             }
-            Operands::Packet { operation, number, packet, payload, .. } => {
-                self.check_operation(*operation, PACKET)?;
-                let outcome = self.check_packet(*operation, *number, packet.len(), **payload)?;
+            Operands::Packet { operation, number, packet, payload_len, .. } => {
+                self.check_operation(*operation, PACKET_OPERATIONS)?;
+                let outcome = self.check_packet(*operation, *number, packet.len(), **payload_len)?;
                 return Ok(outcome.or_else(|| self.check_header(*operation, *number, packet)));
             }
-            _ => self.check_operation(shape.operation, ANY)?,
+            _ => self.check_operation(shape.operation, ALL_OPERATIONS)?,
         }
         let (info, row, view) = (self.algorithm.info(), shape.operation.info(), operands.view());
         let needs = |length| info.length(length, 0, self.tag_len);
         self.check_output(view.output.len(), needs(row.output))?;
         match row.tag {
             // A private key may have two encodings.
-            Length::Key if !info.key.allows(view.tag.len()) => {
+            FieldLength::Key if !info.key.allows(view.tag.len()) => {
                 return Err(Misuse::KeyLength { algorithm: self.algorithm, got: view.tag.len(), takes: info.key });
             }
             // A short tag is a wrong tag, as for an AEAD.
-            Length::GivenTag if view.tag.len() != self.tag_len => return Ok(Some(Outcome::BadTag)),
-            Length::Tag => self.check_output(view.tag.len(), self.tag_len)?,
+            FieldLength::GivenTag if view.tag.len() != self.tag_len => return Ok(Some(Outcome::BadTag)),
+            FieldLength::Tag => self.check_output(view.tag.len(), self.tag_len)?,
             _ => {}
         }
         if row.takes_seed() {
@@ -140,25 +140,25 @@ impl Limits {
         })
     }
 
-    /// Checks a request whose data is in segments and not in operands. `bytes` is the length of the data, and `result` the length of the
-    /// buffer for the result.
+    /// Checks a request whose data is in segments and not in operands. `bytes` is the length of the data, and `result_len` the length of
+    /// the buffer for the result.
     #[cold]
     #[inline(never)]
     pub(crate) fn check_scattered(
         &self,
         operands: &Operands<'_>,
         bytes: usize,
-        result: usize,
+        result_len: usize,
     ) -> Result<(Shape, Option<Outcome>), Misuse> {
-        if let Operands::Packet { operation, number, payload, .. } = operands {
+        if let Operands::Packet { operation, number, payload_len, .. } = operands {
             // Foreign memory may change: the device checks the packet's header in the copy that it opens.
-            self.check_operation(*operation, PACKET)?;
-            let outcome = self.check_packet(*operation, *number, bytes, **payload)?;
-            return self.check_output(result, bytes).map(|()| (Shape { bytes, ..operands.shape() }, outcome));
+            self.check_operation(*operation, PACKET_OPERATIONS)?;
+            let outcome = self.check_packet(*operation, *number, bytes, **payload_len)?;
+            return self.check_output(result_len, bytes).map(|()| (Shape { bytes, ..operands.shape() }, outcome));
         }
         let (shape, outcome) = self.check(operands)?;
         let shape = Shape { bytes, ..shape };
-        self.check_output(result, bytes)?;
+        self.check_output(result_len, bytes)?;
         let iv = match operands {
             Operands::Seal { iv, .. } | Operands::Open { iv, .. } => iv.len(),
             _ => 0,
@@ -176,9 +176,9 @@ impl Limits {
     }
 
     #[inline(always)]
-    fn check_operation(&self, operation: Operation, of: u32) -> Result<(), Misuse> {
-        let may = (self.operations & of) >> operation as u32 & 1 == 1;
-        if may { Ok(()) } else { Err(self.wrong(operation)) }
+    fn check_operation(&self, operation: Operation, mask: u32) -> Result<(), Misuse> {
+        let is_allowed = (self.operations & mask) >> operation as u32 & 1 == 1;
+        if is_allowed { Ok(()) } else { Err(self.operation_misuse(operation)) }
     }
 
     #[inline(always)]
@@ -195,7 +195,7 @@ impl Limits {
     /// Checks operands whose output has the length of a tag.
     #[inline(always)]
     fn check_digest(&self, shape: Shape, output: &[u8]) -> Result<Shape, Misuse> {
-        self.check_operation(shape.operation, ANY)?;
+        self.check_operation(shape.operation, ALL_OPERATIONS)?;
         self.check_output(output.len(), self.tag_len).map(|()| shape)
     }
 
@@ -203,7 +203,7 @@ impl Limits {
     pub(crate) fn check_iv(&self, iv: &[u8]) -> Result<(), Misuse> {
         // Algorithms that take two lengths take the lengths between them, too.
         let is_allowed = iv.len().wrapping_sub(self.iv.min) <= self.iv_span;
-        if is_allowed { Ok(()) } else { Err(self.wrong_iv(iv.len())) }
+        if is_allowed { Ok(()) } else { Err(self.iv_misuse(iv.len())) }
     }
 
     #[inline(always)]
@@ -217,20 +217,20 @@ impl Limits {
         &self,
         operation: Operation,
         number: u64,
-        packet: usize,
-        payload: usize,
+        packet_len: usize,
+        payload_len: usize,
     ) -> Result<Option<Outcome>, Misuse> {
-        let Some(Esp { extended, .. }) = self.esp else { return Err(self.wrong(operation)) };
+        let Some(Esp { extended, .. }) = self.esp else { return Err(self.operation_misuse(operation)) };
         let last = if extended { u64::MAX } else { u32::MAX.into() };
         if !(1..=last).contains(&number) {
             return Err(Misuse::Number { algorithm: self.algorithm, got: number, last });
         }
         let info = self.algorithm.info();
         if operation == Operation::Protect {
-            self.check_output(packet, info.packet_length(payload, self.tag_len))?;
-            return Ok((packet as u64 > info.max_data).then_some(Outcome::BadLength));
+            self.check_output(packet_len, info.packet_length(payload_len, self.tag_len))?;
+            return Ok((packet_len as u64 > info.max_data).then_some(Outcome::BadLength));
         }
-        let fits = packet as u64 <= info.max_data && info.payload_length(packet, self.tag_len).is_some();
+        let fits = packet_len as u64 <= info.max_data && info.payload_length(packet_len, self.tag_len).is_some();
         Ok((!fits).then_some(Outcome::Malformed))
     }
 
@@ -250,36 +250,36 @@ impl Limits {
     /// Checks data of a fixed length. The data may come from a peer, so a wrong length is no misuse.
     #[inline(never)]
     fn check_fixed(&self, shape: Shape) -> Option<Outcome> {
-        let takes = self.algorithm.info().data_of(shape.operation);
+        let takes = self.algorithm.info().fixed_data_length(shape.operation);
         (takes != Some(shape.bytes)).then_some(Outcome::BadLength)
     }
 
     #[inline(always)]
-    fn check_data(&self, bytes: usize, iv: usize) -> Option<Outcome> {
+    fn check_data(&self, bytes: usize, iv_len: usize) -> Option<Outcome> {
         let short = bytes.wrapping_sub(self.min_data) <= self.short_span;
-        let is_allowed = bytes & self.within_block == 0 && (short || self.is_long(bytes, iv));
+        let is_allowed = bytes & self.within_block == 0 && (short || self.is_length_allowed(bytes, iv_len));
         if is_allowed { None } else { Some(Outcome::BadLength) }
     }
 
     /// Handles data outside `short_span`: returns `true` if the length is allowed with this IV.
     #[cold]
-    fn is_long(&self, bytes: usize, iv: usize) -> bool {
-        bytes >= self.min_data && bytes as u64 <= self.max_data(iv)
+    fn is_length_allowed(&self, bytes: usize, iv_len: usize) -> bool {
+        bytes >= self.min_data && bytes as u64 <= self.max_data(iv_len)
     }
 
-    /// Returns the maximum bytes of data with an IV of `iv` bytes, in one piece or in chunks.
-    pub(crate) fn max_data(&self, iv: usize) -> u64 {
+    /// Returns the maximum bytes of data with an IV of `iv_len` bytes, in one piece or in chunks.
+    pub(crate) fn max_data(&self, iv_len: usize) -> u64 {
         // RFC 3610: a nonce of N bytes (7 or more) leaves 15 - N bytes for the length.
-        if self.is_ccm { u64::MAX >> (8 * (iv - 7)) } else { self.max_data }
+        if self.is_ccm { u64::MAX >> (8 * (iv_len - 7)) } else { self.max_data }
     }
 
     #[cold]
-    fn wrong_iv(&self, got: usize) -> Misuse {
+    fn iv_misuse(&self, got: usize) -> Misuse {
         Misuse::IvLength { algorithm: self.algorithm, got, takes: self.iv }
     }
 
     #[cold]
-    fn wrong(&self, operation: Operation) -> Misuse {
+    fn operation_misuse(&self, operation: Operation) -> Misuse {
         Misuse::Operation { algorithm: self.algorithm, operation }
     }
 }

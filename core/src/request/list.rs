@@ -12,11 +12,11 @@ use super::Request;
 use crate::algorithm::Fault;
 use crate::driver::DeviceSession;
 use crate::driver::chain::Chain;
-use crate::driver::entry::Place;
+use crate::driver::entry::EntryPtr;
 use crate::route::{RequestSizes, Route};
 
 /// A request owned by core.
-pub(crate) struct Handle(Place);
+pub(crate) struct Handle(EntryPtr);
 
 // SAFETY: a handle is the only access to its request (rule 1), whose parts (slices, streams, plain values) are Send.
 unsafe impl Send for Handle {}
@@ -34,7 +34,7 @@ impl Handle {
 
     /// Ends the handle. The request belongs to its owner again.
     #[inline]
-    pub(crate) fn into_place(self) -> Place {
+    pub(crate) fn into_entry(self) -> EntryPtr {
         self.0
     }
 
@@ -44,7 +44,7 @@ impl Handle {
     ///
     /// The session must live until the request has come back (rule 2).
     #[inline]
-    pub(crate) unsafe fn address(&mut self, session: &dyn DeviceSession, route: Option<Route>) {
+    pub(crate) unsafe fn set_route(&mut self, session: &dyn DeviceSession, route: Option<Route>) {
         // SAFETY: promised by the caller.
         unsafe { self.entry.links.set_session(session) };
         self.route = route;
@@ -84,7 +84,7 @@ impl List {
 
     /// # Safety
     ///
-    /// The chain must consist of places of handles, and have no other owner.
+    /// The chain must consist of entries of handles, and have no other owner.
     #[inline]
     pub(crate) unsafe fn from_chain(chain: Chain) -> Self {
         Self(chain)
@@ -108,7 +108,7 @@ impl List {
     #[inline]
     pub(crate) fn push(&mut self, handle: Handle) {
         // SAFETY: the handle guarantees that its request lives, and moves into the list.
-        unsafe { self.0.push(handle.into_place()) };
+        unsafe { self.0.push(handle.into_entry()) };
     }
 
     /// Adds a request at the front.
@@ -135,20 +135,20 @@ impl List {
     }
 
     #[inline]
-    pub(crate) fn places(&self) -> impl Iterator<Item = Place> + use<> {
-        self.0.places()
+    pub(crate) fn entries(&self) -> impl Iterator<Item = EntryPtr> + use<> {
+        self.0.entries()
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Request<'static>> {
         // SAFETY: the list holds handles; as in `Handle::deref`, and `self` is borrowed.
-        self.0.places().map(|place| unsafe { place.cast().as_ref() })
+        self.0.entries().map(|entry| unsafe { entry.cast().as_ref() })
     }
 
     /// Calls `each` for every request.
     #[inline]
     pub(crate) fn each(&mut self, mut each: impl FnMut(&mut Handle)) {
-        for place in self.0.places() {
-            each(&mut Handle(place));
+        for entry in self.0.entries() {
+            each(&mut Handle(entry));
         }
     }
 

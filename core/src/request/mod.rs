@@ -39,7 +39,7 @@ pub struct Request<'a> {
     /// The part that a device sees.
     pub(crate) entry: Entry<'a>,
     /// For `Update` and `Finish`: the stream's session and device.
-    pub(crate) bound: Option<Bound<'a>>,
+    pub(crate) stream: Option<StreamBinding<'a>>,
     pub(crate) route: Option<Route>,
     /// The cold data. `None` if it would be empty.
     pub(crate) cold: Option<Box<ColdData>>,
@@ -58,18 +58,18 @@ pub(crate) struct ColdData {
 }
 
 /// The session and the device of a stream.
-pub(crate) struct Bound<'a> {
+pub(crate) struct StreamBinding<'a> {
     /// The address of the session, for comparison.
     pub(crate) session: usize,
     pub(crate) route: Route,
     /// Set when a chunk is lost.
-    pub(crate) broken: &'a mut bool,
+    pub(crate) has_lost_chunk: &'a mut bool,
 }
 
 /// Core's metadata of a request while core owns the request.
 pub(crate) struct RequestMeta {
     /// The address of the request's session, which is a `SessionCore`.
-    pub(crate) owner: Option<NonNull<()>>,
+    pub(crate) session: Option<NonNull<()>>,
     /// The inbox to which other threads return the request.
     pub(crate) inbox: Option<NonNull<Inbox>>,
     pub(crate) algorithm: Algorithm,
@@ -79,7 +79,7 @@ pub(crate) struct RequestMeta {
     /// goes through no queue pair.
     pub(crate) since: u64,
     /// Bit mask of devices that failed to run the request.
-    pub(crate) tried: u64,
+    pub(crate) tried_devices: u64,
     /// The request's slot in its queue.
     pub(crate) slot: u32,
     /// The submission that the request points into, if its data is in segments without copies. After copying, the operands are made anew.
@@ -90,7 +90,7 @@ pub(crate) struct RequestMeta {
 pub(crate) struct SegmentSource {
     pub(crate) submission: NonNull<Submission>,
     /// Bytes of the result.
-    pub(crate) result: usize,
+    pub(crate) result_len: usize,
 }
 
 // SAFETY: the pointers lead to Sync types (a session, an inbox, a submission), and only the present owner of the request uses them.
@@ -101,7 +101,7 @@ unsafe impl Sync for RequestMeta {}
 impl RequestMeta {
     const fn new() -> Self {
         let (algorithm, shape) = (Algorithm::Null, Shape::NOTHING);
-        Self { owner: None, inbox: None, algorithm, shape, since: 0, tried: 0, slot: 0, segment_source: None }
+        Self { session: None, inbox: None, algorithm, shape, since: 0, tried_devices: 0, slot: 0, segment_source: None }
     }
 }
 
@@ -211,31 +211,31 @@ impl<'a> Request<'a> {
     }
 
     /// Builds a packet from a payload in place; for the layout see [`Operands::Packet`].
-    pub fn protect(number: u64, packet: &'a mut [u8], payload: &'a mut usize, next_header: &'a mut u8) -> Self {
-        Self::new(Operands::Packet { operation: Operation::Protect, number, packet, payload, next_header }, None)
+    pub fn protect(number: u64, packet: &'a mut [u8], payload_len: &'a mut usize, next_header: &'a mut u8) -> Self {
+        Self::new(Operands::Packet { operation: Operation::Protect, number, packet, payload_len, next_header }, None)
     }
 
     /// Opens a packet in place, and sets the payload's length and next header.
-    pub fn unprotect(number: u64, packet: &'a mut [u8], payload: &'a mut usize, next_header: &'a mut u8) -> Self {
-        Self::new(Operands::Packet { operation: Operation::Unprotect, number, packet, payload, next_header }, None)
+    pub fn unprotect(number: u64, packet: &'a mut [u8], payload_len: &'a mut usize, next_header: &'a mut u8) -> Self {
+        Self::new(Operands::Packet { operation: Operation::Unprotect, number, packet, payload_len, next_header }, None)
     }
 
-    pub(crate) fn new(operands: Operands<'a>, bound: Option<Bound<'a>>) -> Self {
-        Self { entry: Entry::new(operands), bound, route: None, cold: None, meta: RequestMeta::new() }
+    pub(crate) fn new(operands: Operands<'a>, stream: Option<StreamBinding<'a>>) -> Self {
+        Self { entry: Entry::new(operands), stream, route: None, cold: None, meta: RequestMeta::new() }
     }
 
     /// Replaces the operands of a finished request, to run it again.
     #[inline]
-    pub(crate) fn begin_anew(&mut self, operands: Operands<'a>, shape: Shape) {
-        self.begin();
-        (self.meta.since, self.meta.tried, self.meta.shape) = (0, 0, shape);
+    pub(crate) fn reset(&mut self, operands: Operands<'a>, shape: Shape) {
+        self.clear_result();
+        (self.meta.since, self.meta.tried_devices, self.meta.shape) = (0, 0, shape);
         self.entry.operands = operands;
     }
 
     /// Clears the result.
     #[inline]
-    pub(crate) fn begin(&mut self) {
-        self.entry.begin();
+    pub(crate) fn clear_result(&mut self) {
+        self.entry.clear_result();
         self.route = None;
         if self.cold.is_some() {
             self.cold = None;
@@ -251,7 +251,7 @@ impl<'a> Request<'a> {
     /// Ends the request with an error, before a device has seen it.
     #[cold]
     pub(crate) fn refuse(&mut self, error: Error) {
-        self.begin();
+        self.clear_result();
         self.cold_mut().error = Some(error);
     }
 

@@ -5,8 +5,8 @@ use std::fmt;
 use smallvec::SmallVec;
 use zeroize::Zeroizing;
 
-use super::data::{MixedBuffers, Parts, SHORT_TAG};
-use crate::algorithm::{Algorithm, Buffers, Data, Kind, Length, Operation, Outcome, Shape};
+use super::data::{MixedBuffers, SHORT_TAG_LEN, SubmissionParts};
+use crate::algorithm::{Algorithm, Buffers, Data, FieldLength, Kind, Operation, Outcome, Shape};
 use crate::driver::{Operands, Scattered, View};
 
 /// A request that owns its buffers. A [`Queue`](crate::Queue) takes and returns it.
@@ -26,23 +26,23 @@ use crate::driver::{Operands, Scattered, View};
 #[derive(Clone)]
 pub struct Submission(
     /// Boxed, because it is large and moves often.
-    Box<Parts>,
+    Box<SubmissionParts>,
 );
 
 impl Submission {
     fn new(operation: Operation, iv: &[u8], aad: Vec<u8>, data: Data) -> Self {
-        let (data, assorted) = match data {
+        let (data, mixed) = match data {
             Data::Vec(data) => (data, None),
             data => (Vec::new(), Some(MixedBuffers::new(operation.writes_data(), data, None))),
         };
-        Self(Box::new(Parts {
+        Self(Box::new(SubmissionParts {
             operation,
             iv: SmallVec::from_slice(iv),
             aad,
             data,
             output: None,
-            assorted,
-            tag: Zeroizing::new([0; SHORT_TAG]),
+            mixed,
+            tag: Zeroizing::new([0; SHORT_TAG_LEN]),
             long_tag: Zeroizing::new(Vec::new()),
             tag_length: 0,
             seed: Zeroizing::new(Vec::new()),
@@ -118,29 +118,29 @@ impl Submission {
         Self::new(Operation::Decipher, &[], Vec::new(), ciphertext.into())
     }
 
-    /// Compresses `message` to at most `most` bytes ([`compressed_max`](crate::AlgorithmInfo::compressed_max) always suffice); the result
-    /// is afterwards in [`data`](Self::data).
-    pub fn compress(message: impl Into<Data>, most: usize) -> Self {
-        Self::with_room(Operation::Compress, message.into(), most)
+    /// Compresses `message` to at most `max_len` bytes ([`compressed_max`](crate::AlgorithmInfo::compressed_max) always suffice); the
+    /// result is afterwards in [`data`](Self::data).
+    pub fn compress(message: impl Into<Data>, max_len: usize) -> Self {
+        Self::with_room(Operation::Compress, message.into(), max_len)
     }
 
-    /// Decompresses `message` to at most `most` bytes; the result is afterwards in [`data`](Self::data).
-    pub fn decompress(message: impl Into<Data>, most: usize) -> Self {
-        Self::with_room(Operation::Decompress, message.into(), most)
+    /// Decompresses `message` to at most `max_len` bytes; the result is afterwards in [`data`](Self::data).
+    pub fn decompress(message: impl Into<Data>, max_len: usize) -> Self {
+        Self::with_room(Operation::Decompress, message.into(), max_len)
     }
 
-    fn with_room(operation: Operation, message: Data, most: usize) -> Self {
+    fn with_room(operation: Operation, message: Data, max_len: usize) -> Self {
         let mut submission = Self::new(operation, &[], Vec::new(), message);
-        submission.0.output = Some(vec![0; most]);
+        submission.0.output = Some(vec![0; max_len]);
         submission
     }
 
-    /// Builds a packet from a payload of `payload` bytes, as [`Session::protect`](crate::Session::protect) does; the packet is afterwards
-    /// in [`data`](Self::data).
-    pub fn protect(number: u64, next_header: u8, packet: impl Into<Data>, payload: usize) -> Self {
+    /// Builds a packet from a payload of `payload_len` bytes, as [`Session::protect`](crate::Session::protect) does; the packet is
+    /// afterwards in [`data`](Self::data).
+    pub fn protect(number: u64, next_header: u8, packet: impl Into<Data>, payload_len: usize) -> Self {
         let mut submission = Self::new(Operation::Protect, &number.to_be_bytes(), Vec::new(), packet.into());
-        let Parts { tag, tag_length, written, .. } = &mut *submission.0;
-        (tag[0], *tag_length, *written) = (next_header, 1, payload);
+        let SubmissionParts { tag, tag_length, written, .. } = &mut *submission.0;
+        (tag[0], *tag_length, *written) = (next_header, 1, payload_len);
         submission
     }
 
@@ -162,7 +162,7 @@ impl Submission {
     /// Encrypts `data` in place and authenticates it with `aad`; the tag of `tag_length` bytes is afterwards in [`tag`](Self::tag).
     pub fn seal(iv: &[u8], aad: Vec<u8>, data: impl Into<Data>, tag_length: usize) -> Self {
         let mut submission = Self::new(Operation::Seal, iv, aad, data.into());
-        submission.0.tag_length = tag_length.min(SHORT_TAG);
+        submission.0.tag_length = tag_length.min(SHORT_TAG_LEN);
         submission
     }
 
@@ -172,19 +172,19 @@ impl Submission {
     }
 
     fn with_tag(mut self, tag: &[u8]) -> Self {
-        let Parts { tag: short, long_tag, tag_length, .. } = &mut *self.0;
+        let SubmissionParts { tag: short, long_tag, tag_length, .. } = &mut *self.0;
         *tag_length = tag.len();
-        Parts::place(short, long_tag, tag.len()).copy_from_slice(tag);
+        SubmissionParts::tag_buffer(short, long_tag, tag.len()).copy_from_slice(tag);
         self
     }
 
     /// Makes a cipher write to `output`, which is as long as the data, instead of working in place. Some devices require this.
     #[must_use]
     pub fn into_output(mut self, output: impl Into<Data>) -> Self {
-        let Parts { operation, data, output: vector, assorted, .. } = &mut *self.0;
-        match (assorted, output.into()) {
+        let SubmissionParts { operation, data, output: vector, mixed, .. } = &mut *self.0;
+        match (mixed, output.into()) {
             (None, Data::Vec(output)) => *vector = Some(output),
-            (Some(assorted), output) => assorted.output = Some(output),
+            (Some(mixed), output) => mixed.output = Some(output),
             (none, output) => {
                 let data = Data::Vec(std::mem::take(data));
                 (*none, *vector) = (Some(MixedBuffers::new(operation.writes_data(), data, Some(output))), None);
@@ -206,9 +206,9 @@ impl Submission {
             // Do not trust the device's length.
             return self.0.output.as_ref().map_or(&[], |output| &output[..self.0.written.min(output.len())]);
         }
-        match &self.0.assorted {
+        match &self.0.mixed {
             None => self.0.output.as_ref().unwrap_or(&self.0.data),
-            Some(assorted) => assorted.output.as_ref().unwrap_or(&assorted.data).as_slice(),
+            Some(mixed) => mixed.output.as_ref().unwrap_or(&mixed.data).as_slice(),
         }
     }
 
@@ -219,10 +219,10 @@ impl Submission {
 
     /// Returns the digest, MAC, tag, signature, secret, private key, RSA ciphertext or deciphered message.
     pub fn tag(&self) -> &[u8] {
-        let Parts { operation, tag, long_tag, tag_length, written, .. } = &*self.0;
+        let SubmissionParts { operation, tag, long_tag, tag_length, written, .. } = &*self.0;
         if *operation == Operation::Decipher {
             // Do not trust the device's length.
-            let message = if *tag_length > SHORT_TAG { &long_tag[..] } else { &tag[..*tag_length] };
+            let message = if *tag_length > SHORT_TAG_LEN { &long_tag[..] } else { &tag[..*tag_length] };
             return &message[..(*written).min(message.len())];
         }
         tag.get(..*tag_length).or(long_tag.get(..*tag_length)).unwrap_or(long_tag)
@@ -238,13 +238,13 @@ impl Submission {
 
     /// Returns the given buffers: the data, and the output if there was one.
     pub fn into_data(self) -> (Data, Option<Data>) {
-        let Parts { operation, data, mut output, assorted, written, .. } = *self.0;
+        let SubmissionParts { operation, data, mut output, mixed, written, .. } = *self.0;
         if let (Some(output), true) = (&mut output, operation.info().kind == Kind::Compression) {
             output.truncate(written);
         }
-        match assorted {
+        match mixed {
             None => (data.into(), output.map(Data::from)),
-            Some(assorted) => (assorted.data, assorted.output.or(output.map(Data::from))),
+            Some(mixed) => (mixed.data, mixed.output.or(output.map(Data::from))),
         }
     }
 
@@ -259,10 +259,10 @@ impl Submission {
     /// Returns the shape of the [operands](Self::operands), or of the segments.
     #[inline]
     pub(crate) fn shape(&self) -> Shape {
-        let Parts { operation, data, output, assorted, .. } = &*self.0;
-        let (bytes, separate) = match assorted {
+        let SubmissionParts { operation, data, output, mixed, .. } = &*self.0;
+        let (bytes, separate) = match mixed {
             None => (data.len(), output.is_some()),
-            Some(assorted) => (assorted.data.len(), assorted.output.is_some()),
+            Some(mixed) => (mixed.data.len(), mixed.output.is_some()),
         };
         Shape { operation: *operation, bytes, in_place: !separate && operation.writes_data() }
     }
@@ -270,32 +270,32 @@ impl Submission {
     /// Returns the number of bytes of data, AAD and output.
     #[inline]
     pub(crate) fn bytes(&self) -> usize {
-        let Parts { aad, data, output, assorted, .. } = &*self.0;
-        let other = assorted.as_ref().map_or(0, |assorted| assorted.bytes());
+        let SubmissionParts { aad, data, output, mixed, .. } = &*self.0;
+        let other = mixed.as_ref().map_or(0, |mixed| mixed.bytes());
         data.len() + aad.len() + output.as_ref().map_or(0, Vec::len) + other
     }
 
     /// Returns `true` if some data is not in vectors.
     #[inline]
-    pub(crate) fn is_assorted(&self) -> bool {
-        self.0.assorted.is_some()
+    pub(crate) fn has_mixed_buffers(&self) -> bool {
+        self.0.mixed.is_some()
     }
 
     /// Returns the length in bytes of a result that replaces data, if there are segments. Operands do not have this length before
     /// segments are copied.
-    pub(crate) fn scattered_result(&self) -> Option<usize> {
-        let assorted = self.0.assorted.as_deref()?;
-        assorted.has_segments().then(|| assorted.result().len())
+    pub(crate) fn scattered_result_len(&self) -> Option<usize> {
+        let mixed = self.0.mixed.as_deref()?;
+        mixed.has_segments().then(|| mixed.result().len())
     }
 
-    /// Returns the operands on these buffers. They have no data if there are segments without copies. `result` is the length of the
+    /// Returns the operands on these buffers. They have no data if there are segments without copies. `result_len` is the length of the
     /// session's results in bytes.
     #[inline(always)]
-    pub(crate) fn operands(&mut self, result: usize) -> Operands<'_> {
-        if self.0.assorted.is_some() {
-            return self.assorted_operands(result);
+    pub(crate) fn operands(&mut self, result_len: usize) -> Operands<'_> {
+        if self.0.mixed.is_some() {
+            return self.mixed_operands(result_len);
         }
-        self.0.operands(result, |data, output, _| match output {
+        self.0.operands(result_len, |data, output, _| match output {
             Some(output) => Buffers::Separate { input: data, output },
             None => Buffers::InPlace(data),
         })
@@ -303,9 +303,9 @@ impl Submission {
 
     #[cold]
     #[inline(never)]
-    fn assorted_operands(&mut self, result: usize) -> Operands<'_> {
-        self.0.operands(result, |_, _, assorted| match assorted {
-            Some(assorted) => assorted.buffers(),
+    fn mixed_operands(&mut self, result_len: usize) -> Operands<'_> {
+        self.0.operands(result_len, |_, _, mixed| match mixed {
+            Some(mixed) => mixed.buffers(),
             None => Buffers::InPlace(&mut []),
         })
     }
@@ -313,17 +313,17 @@ impl Submission {
     /// Returns the data if all of it is in segments without copies. Reads no field that the [operands](Self::operands) of such a request
     /// borrow.
     pub(crate) fn scattered(&self) -> Option<Scattered<'_>> {
-        self.0.assorted.as_deref()?.scattered()
+        self.0.mixed.as_deref()?.scattered()
     }
 
     /// Copies the data from its segments into buffers, which serve for the rest of the request. Returns the number of bytes copied.
     pub(crate) fn copy_in(&mut self) -> usize {
-        self.0.assorted.as_mut().map_or(0, |assorted| assorted.copy_in())
+        self.0.mixed.as_mut().map_or(0, |mixed| mixed.copy_in())
     }
 
     /// Drops the copies, after writing the result back to its segments if the request succeeded. Returns the number of bytes copied.
     pub(crate) fn copy_out(&mut self, outcome: Option<Outcome>) -> usize {
-        self.0.assorted.as_mut().map_or(0, |assorted| assorted.copy_out(outcome))
+        self.0.mixed.as_mut().map_or(0, |mixed| mixed.copy_out(outcome))
     }
 }
 
@@ -332,13 +332,13 @@ impl From<&Operands<'_>> for Submission {
     fn from(operands: &Operands<'_>) -> Self {
         let (operation, View { iv, aad, input, output, tag, written }) = (operands.operation(), operands.view());
         let (shape, row) = (operands.shape(), operation.info());
-        let seeded = row.takes_seed();
+        let takes_seed = row.takes_seed();
         let data = Data::Vec(if row.in_place && shape.in_place { output } else { input }.to_vec());
-        let mut submission = Self::new(operation, if seeded { &[] } else { iv }, aad.to_vec(), data).with_tag(tag);
+        let mut submission = Self::new(operation, if takes_seed { &[] } else { iv }, aad.to_vec(), data).with_tag(tag);
         let parts = &mut *submission.0;
-        parts.seed = Zeroizing::new(if seeded { iv } else { &[] }.to_vec());
+        parts.seed = Zeroizing::new(if takes_seed { iv } else { &[] }.to_vec());
         parts.written = written.unwrap_or(0);
-        if !shape.in_place && !matches!(row.output, Length::Nothing | Length::Tag) {
+        if !shape.in_place && !matches!(row.output, FieldLength::Nothing | FieldLength::Tag) {
             parts.output = Some(output.to_vec());
         }
         if let Operands::Packet { number, .. } = operands {
@@ -430,9 +430,12 @@ mod tests {
             Submission::decipher(data()),
         ] {
             let mut submission = submission;
-            let said = submission.shape();
-            let is = submission.operands(32).shape();
-            assert_eq!((said.operation, said.bytes, said.in_place), (is.operation, is.bytes, is.in_place));
+            let declared = submission.shape();
+            let actual = submission.operands(32).shape();
+            assert_eq!(
+                (declared.operation, declared.bytes, declared.in_place),
+                (actual.operation, actual.bytes, actual.in_place)
+            );
         }
     }
 }

@@ -5,7 +5,7 @@ use crate::stats::Reason;
 /// The choice of a device, with its reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Route {
-    /// The place of the device in [`Gantry::devices`](crate::Gantry::devices).
+    /// The index of the device in [`Gantry::devices`](crate::Gantry::devices).
     pub device: usize,
     /// Number of requests, counted from the first one, that run on the device; at least one.
     pub requests: usize,

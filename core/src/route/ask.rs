@@ -60,23 +60,23 @@ pub(crate) struct Question<'a> {
     pub(crate) sizes: Sizes<'a>,
     pub(crate) needs: Needs,
     /// Bit mask of the devices that have failed or declined already.
-    pub(crate) tried: u64,
+    pub(crate) tried_devices: u64,
 }
 
 impl Question<'static> {
     /// Makes the question about a single request.
     #[inline]
-    pub(crate) fn one(shape: Shape, tried: u64) -> Self {
+    pub(crate) fn one(shape: Shape, tried_devices: u64) -> Self {
         let Shape { operation, bytes, in_place } = shape;
         let needs = Needs { in_place, streaming: false, max_bytes: bytes };
-        Self { operation, requests: 1, bytes, sizes: Sizes::One(bytes), needs, tried }
+        Self { operation, requests: 1, bytes, sizes: Sizes::One(bytes), needs, tried_devices }
     }
 }
 
 /// A device that can serve the requests.
 #[derive(Clone, Copy)]
 pub struct Choice<'a> {
-    /// The place of the device in [`Gantry::devices`](crate::Gantry::devices).
+    /// The index of the device in [`Gantry::devices`](crate::Gantry::devices).
     pub device: usize,
     /// Its description.
     pub info: &'a DeviceInfo,
@@ -85,7 +85,7 @@ pub struct Choice<'a> {
     /// Its costs, as far as they are known.
     pub costs: &'a Costs,
     /// Number of earlier requests that are in the device's rings or wait for room there.
-    pub ahead: u64,
+    pub requests_ahead: u64,
 }
 
 impl Ask<'_> {
@@ -136,14 +136,14 @@ impl Ask<'_> {
     }
 
     #[inline]
-    fn choices_among<'a>(&'a self, among: impl Fn(&DeviceInfo) -> bool + 'a) -> impl Iterator<Item = Choice<'a>> {
-        let able = move |candidate: &&Candidate| among(&candidate.info) && self.can_run(candidate);
-        self.candidates.iter().filter(able).map(|candidate| Choice {
+    fn choices_among<'a>(&'a self, is_wanted: impl Fn(&DeviceInfo) -> bool + 'a) -> impl Iterator<Item = Choice<'a>> {
+        let can_run = move |candidate: &&Candidate| is_wanted(&candidate.info) && self.can_run(candidate);
+        self.candidates.iter().filter(can_run).map(|candidate| Choice {
             device: candidate.device,
             info: &candidate.info,
             capability: &candidate.capability,
             costs: candidate.costs(self.question.operation),
-            ahead: if candidate.capability.direct { 0 } else { candidate.load.held() },
+            requests_ahead: if candidate.capability.synchronous { 0 } else { candidate.load.pending() },
         })
     }
 
@@ -172,14 +172,15 @@ impl Ask<'_> {
     }
 
     /// Returns the number of candidates that offer the operation, in any state.
-    pub(super) fn offers(&self) -> usize {
-        let offering = |candidate: &&Candidate| candidate.capability.operations.contains(&self.question.operation);
-        self.candidates.iter().filter(offering).count()
+    pub(super) fn count_offering(&self) -> usize {
+        let offers_operation =
+            |candidate: &&Candidate| candidate.capability.operations.contains(&self.question.operation);
+        self.candidates.iter().filter(offers_operation).count()
     }
 
     /// Returns whether the question is an ordinary one: requests will run, no device has failed, and no stream begins.
     #[inline]
     pub(super) fn is_plain(&self) -> bool {
-        self.question.tried == 0 && !self.hypothetical && !self.question.needs.streaming
+        self.question.tried_devices == 0 && !self.hypothetical && !self.question.needs.streaming
     }
 }

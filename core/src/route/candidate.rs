@@ -9,22 +9,22 @@ use crate::sync::{AtomicU64, AtomicUsize, Ordering};
 
 /// A device that offers an algorithm.
 pub(crate) struct Candidate {
-    /// The place of the device in [`Gantry::devices`](crate::Gantry::devices).
+    /// The index of the device in [`Gantry::devices`](crate::Gantry::devices).
     pub(crate) device: usize,
     pub(crate) info: Arc<DeviceInfo>,
     pub(crate) capability: Capability,
     pub(crate) load: Arc<Load>,
     /// The costs of each operation of the algorithm.
     pub(crate) costs: Box<[Arc<Costs>]>,
-    /// The place of the algorithm's first operation in tables.
-    pub(crate) first: usize,
+    /// The entry index of the algorithm's first operation.
+    pub(crate) first_entry: usize,
 }
 
 impl Candidate {
     /// Returns the costs of an operation, as far as they are known.
     #[inline]
     pub(crate) fn costs(&self, operation: Operation) -> &Arc<Costs> {
-        &self.costs[self.capability.algorithm.place(operation) - self.first]
+        &self.costs[self.capability.algorithm.entry_index(operation) - self.first_entry]
     }
 
     /// Returns a bit mask of this device alone.
@@ -47,7 +47,7 @@ pub(crate) struct Load {
 impl Load {
     /// Notes that the number of requests in a ring changed from `before` to `now`.
     #[inline]
-    pub(crate) fn count(&self, before: usize, now: usize) {
+    pub(crate) fn record_change(&self, before: usize, now: usize) {
         if now > before {
             self.entered.fetch_add((now - before) as u64, Ordering::Relaxed);
         } else if before > now {
@@ -56,7 +56,7 @@ impl Load {
     }
 
     /// Returns the numbers of requests that have entered the rings, and that have left them.
-    pub(crate) fn moved(&self) -> (u64, u64) {
+    pub(crate) fn moved_counts(&self) -> (u64, u64) {
         let left = self.left.load(Ordering::Relaxed);
         (self.entered.load(Ordering::Relaxed), left)
     }
@@ -71,8 +71,8 @@ impl Load {
     }
 
     /// Returns the number of requests that are in a ring or wait for room there.
-    pub(crate) fn held(&self) -> u64 {
-        let (entered, left) = self.moved();
+    pub(crate) fn pending(&self) -> u64 {
+        let (entered, left) = self.moved_counts();
         entered.saturating_sub(left) + self.waiting.load(Ordering::Relaxed) as u64
     }
 }

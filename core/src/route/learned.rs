@@ -6,8 +6,8 @@
 //! * `throughput`: the time for which a device is occupied. If a ring is slow for one request but can hold many, a request is charged its
 //!   cost in a full ring. Under load `latency` does the same with rings that are not slow for one request. With many requests in flight, a
 //!   higher rate finishes each one earlier (Little's law).
-//! * `offload`: the time of the calling thread alone. A device that takes more than [`PATIENCE`] times as long as the fastest one is left
-//!   out.
+//! * `offload`: the time of the calling thread alone. A device that takes more than [`MAX_OFFLOAD_SLOWDOWN`] times as long as the fastest
+//!   one is left out.
 //!
 //! The times of devices in the calling thread add up, because they run one after the other. Devices with a ring work in parallel to the
 //! thread, unless measurements show that they keep it busy: libraries behind a ring compute when they are polled. So requests are split in
@@ -16,7 +16,7 @@
 //!
 //! While the costs of a device are unknown, [`BreakEven`] chooses by the declared capabilities. After ten milliseconds of work for an
 //! algorithm, its devices are calibrated (`devices/calibrate.rs`), unless an earlier process stored their costs. Later, one request in each
-//! `INTERVAL` of work is measured.
+//! `MEASUREMENT_INTERVAL_NS` of work is measured.
 
 #![allow(
     clippy::cast_precision_loss,
@@ -25,17 +25,17 @@
 )]
 
 /// The devices that a policy chooses from.
-mod known;
+mod measured_devices;
 
 use super::answer::Route;
 use super::ask::Ask;
 use super::break_even::BreakEven;
 use super::ledger::{Ledger, Verdict};
-use super::measurement::MANY;
+use super::measurement::FULL_LOAD_REQUESTS;
 use super::policy::Policy;
 use crate::algorithm::Kind;
 use crate::stats::Reason;
-use known::{Device, Known};
+use measured_devices::{Device, MeasuredDevices};
 
 /// A policy that chooses by measured costs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,19 +50,19 @@ pub enum Learned {
 }
 
 /// Maximum time of a request, as a multiple of its time on the fastest device, if the calling thread then has less to do.
-pub const PATIENCE: f32 = 32.0;
+pub const MAX_OFFLOAD_SLOWDOWN: f32 = 32.0;
 /// Cost of a separate part, in addition to the cost of its requests, in nanoseconds: another question to the policy, and another queue.
-const PART: f32 = 200.0;
+const PART_OVERHEAD_NS: f32 = 200.0;
 /// A device is close to the best one if it takes longer by less than this share of the best one's time.
-const CLOSE: f32 = 0.5;
+const MAX_CLOSE_EXCESS: f32 = 0.5;
 /// A trial of at least this many nanoseconds needs no earlier request that warms up the caches.
-const LONG: f32 = 20_000.0;
+const MIN_LONG_TRIAL_NS: f32 = 20_000.0;
 /// A split must take less than this share of the time without a split.
-const GAIN: f32 = 0.97;
-/// The previous device stays if it costs at most 1/`STAY` times as much as the best.
-const STAY: f32 = 0.98;
+const MAX_SPLIT_SHARE: f32 = 0.97;
+/// The previous device stays if it costs at most 1/`SWITCHING_SHARE` times as much as the best.
+const SWITCHING_SHARE: f32 = 0.98;
 /// Assumed bytes of a chunk of a stream.
-const PIECE: usize = 16 << 10;
+const STREAM_CHUNK_BYTES: usize = 16 << 10;
 
 impl Policy for Learned {
     fn name(&self) -> &'static str {
@@ -76,18 +76,18 @@ impl Policy for Learned {
     // Without `#[inline]`, it is compiled here with this crate's optimisation, and not in each crate that names the policy.
     fn route(&self, ask: &Ask<'_>) -> Option<Route> {
         if let [only] = ask.candidates {
-            let able = ask.can_run(only);
+            let can_run = ask.can_run(only);
             let (device, requests, reason) = (only.device, ask.requests(), Reason::OnlyChoice);
-            return able.then_some(Route { device, requests, reason, measure: false });
+            return can_run.then_some(Route { device, requests, reason, measure: false });
         }
         let ledgers = ask.ledgers;
         let ledger = ledgers.ledger(ask.algorithm, ask.operation());
-        let plain = ask.is_plain();
-        if plain
+        let is_plain = ask.is_plain();
+        if is_plain
             && let Some(verdict) = ledger.verdict(ask.requests(), ask.mean_bytes())
             && ask.can_run_on(verdict.device)
         {
-            if !ledgers.is_due(verdict.expected) {
+            if !ledgers.count_work(verdict.expected_ns) {
                 return Some(verdict.route());
             }
             ledgers.measure_next();
@@ -110,47 +110,49 @@ impl Learned {
     /// hardly anything.
     #[cold]
     fn choose_batch_size(self, ask: &Ask<'_>, bytes: usize) -> usize {
-        let known = Known::new(ask, self, 2, bytes);
-        if known.unmeasured > 0 || known.len == 0 {
+        let measured = MeasuredDevices::new(ask, self, 2, bytes);
+        if measured.unmeasured > 0 || measured.len == 0 {
             return BreakEven.batch_size(ask);
         }
         // Rings and the calling thread work side by side, if there are several requests to divide.
-        let is_parallel = known.rings < known.len && known.iter().any(|device| device.is_pipelined);
+        let is_parallel = measured.rings < measured.len && measured.iter().any(|device| device.is_pipelined);
         let each = |requests: usize| {
             if is_parallel && requests > 1 {
                 return self
-                    .balance(&known, requests, bytes)
-                    .map_or(f32::INFINITY, |best| best.expected / requests as f32);
+                    .balance(&measured, requests, bytes)
+                    .map_or(f32::INFINITY, |best| best.expected_ns / requests as f32);
             }
-            let least = known.least(|device| self.cost(device, requests, bytes) - device.ahead);
-            least.map_or(f32::INFINITY, |(_, time)| (time + PART) / requests as f32)
+            let least = measured.least(|device| self.cost(device, requests, bytes) - device.ahead_ns);
+            least.map_or(f32::INFINITY, |(_, time)| (time + PART_OVERHEAD_NS) / requests as f32)
         };
         let cheapest = BATCH_SIZES.iter().map(|requests| each(*requests)).fold(f32::INFINITY, f32::min);
-        if cheapest > each(1) * BATCHING_PAYS {
+        if cheapest > each(1) * MAX_BATCHING_SHARE {
             return 1;
         }
-        let enough = BATCH_SIZES.into_iter().find(|requests| each(*requests) <= cheapest * NEARLY_CHEAPEST);
+        let enough = BATCH_SIZES.into_iter().find(|requests| each(*requests) <= cheapest * MAX_BATCH_EXCESS);
         enough.unwrap_or(1)
     }
 }
 
 /// Batching pays if a request in a batch costs at most this share of a single request.
-const BATCHING_PAYS: f32 = 0.85;
+const MAX_BATCHING_SHARE: f32 = 0.85;
 /// A batch is large enough if a request costs at most this multiple of its cost in the best batch.
-const NEARLY_CHEAPEST: f32 = 1.02;
+const MAX_BATCH_EXCESS: f32 = 1.02;
 /// The batch sizes that are compared.
 const BATCH_SIZES: [usize; 12] = [2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096];
 
 /// Assumed nanoseconds of a request with unknown costs, in addition to 1 ns per byte.
-const PRIOR: u32 = 100;
+const ASSUMED_REQUEST_NS: u32 = 100;
 /// Assumed nanoseconds of a request that uses a key pair and has unknown costs.
-const PAIR: u32 = 50_000;
+const ASSUMED_KEY_PAIR_NS: u32 = 50_000;
 
 /// Returns the assumed nanoseconds of requests with unknown costs.
-fn prior(kind: Kind, requests: usize, bytes: usize) -> u32 {
+fn assumed_ns(kind: Kind, requests: usize, bytes: usize) -> u32 {
     match kind {
-        Kind::Signature | Kind::Exchange | Kind::Kem | Kind::Encipherment => PAIR.saturating_mul(requests as u32),
-        _ => PRIOR + bytes.saturating_mul(requests).min(1 << 30) as u32,
+        Kind::Signature | Kind::Exchange | Kind::Kem | Kind::Encipherment => {
+            ASSUMED_KEY_PAIR_NS.saturating_mul(requests as u32)
+        }
+        _ => ASSUMED_REQUEST_NS + bytes.saturating_mul(requests).min(1 << 30) as u32,
     }
 }
 
@@ -159,113 +161,124 @@ impl Learned {
     #[cold]
     #[inline(never)]
     fn decide(self, ask: &Ask<'_>, ledger: &Ledger) -> Option<Route> {
-        let (requests, bytes) = (ask.requests(), if ask.question.needs.streaming { PIECE } else { ask.mean_bytes() });
-        let measured_choices = || Known::new(ask, self, requests, bytes);
-        let mut known = measured_choices();
+        let (requests, bytes) =
+            (ask.requests(), if ask.question.needs.streaming { STREAM_CHUNK_BYTES } else { ask.mean_bytes() });
+        let measured_choices = || MeasuredDevices::new(ask, self, requests, bytes);
+        let mut measured = measured_choices();
         // A hypothetical question counts nothing and stores nothing.
-        let is_due = |expected: u32| {
-            let due = ask.is_plain() && ask.ledgers.is_due(expected);
-            if due {
-                ledger.tick(expected);
+        let count_work = |expected_ns: u32| {
+            let is_due = ask.is_plain() && ask.ledgers.count_work(expected_ns);
+            if is_due {
+                ledger.tick(expected_ns);
             }
-            due
+            is_due
         };
-        if !ledger.is_settled(ask.candidates) {
-            let work = prior(ask.algorithm.kind(), requests, bytes);
+        if !ledger.is_calibration_over(ask.candidates) {
+            let work = assumed_ns(ask.algorithm.kind(), requests, bytes);
             let mut has_new_costs = (!ask.is_plain() || ledger.loading_pays(work)) && ask.calibrator.load_costs();
-            if known.unmeasured > 0 {
-                is_due(work);
+            if measured.unmeasured > 0 {
+                count_work(work);
             }
             if ask.is_plain() && ledger.calibration_pays() {
                 has_new_costs |= ask.calibrator.continue_calibration(ask.algorithm, ask.operation());
             }
             if has_new_costs {
-                known = measured_choices();
+                measured = measured_choices();
             }
-            if known.unmeasured > 0 && !ledger.is_settled(ask.candidates) {
+            if measured.unmeasured > 0 && !ledger.is_calibration_over(ask.candidates) {
                 // The request is not measured, because there is no table for its time.
                 return BreakEven.route(ask);
             }
         }
-        let Some(mut best) = self.best(&known, requests, bytes) else { return BreakEven.route(ask) };
-        if known.rings == 0 && best.requests == requests {
-            best = self.keep_previous(&known, best, ledger.verdict(requests, bytes), bytes);
+        let Some(mut best) = self.best(&measured, requests, bytes) else { return BreakEven.route(ask) };
+        if measured.rings == 0 && best.requests == requests {
+            best = self.keep_previous(&measured, best, ledger.verdict(requests, bytes), bytes);
         }
-        if ask.is_plain() && known.is_complete && known.rings == 0 {
+        if ask.is_plain() && measured.is_complete && measured.rings == 0 {
             ledger.remember(requests, bytes, best.verdict());
         }
-        let due = is_due(best.verdict().expected) && known.len > 1;
+        let is_due = count_work(best.verdict().expected_ns) && measured.len > 1;
         // Stored costs are compared with the first request that uses them.
-        let is_first_use = ask.is_plain() && known.len > 1 && best.device.costs.is_unconfirmed(best.requests, bytes);
-        if due
+        let is_first_use = ask.is_plain() && measured.len > 1 && best.device.costs.is_unconfirmed(best.requests, bytes);
+        if is_due
             && !is_first_use
-            && let Some((trial, measure)) = choose_trial(&known, ledger, &best, requests, bytes)
+            && let Some((trial, measure)) = choose_trial(&measured, ledger, &best, requests, bytes)
         {
             if !measure {
                 ask.ledgers.measure_next();
             }
             return Some(Route { measure, ..trial.verdict().route() });
         }
-        Some(Route { measure: due || is_first_use, ..best.verdict().route() })
+        Some(Route { measure: is_due || is_first_use, ..best.verdict().route() })
     }
 
     /// Returns the device of the last verdict if it costs hardly more. The policy changes to the next device when the estimate of the
     /// previous one reaches that of the next. It does not measure the previous device from then on. So the two estimates stay close, and
     /// noise alone must not lead back to the previous device.
-    fn keep_previous<'a>(self, known: &Known<'a>, best: Best<'a>, last: Option<Verdict>, bytes: usize) -> Best<'a> {
-        let last = last.filter(|last| last.requests == best.requests && last.device != best.device.place);
-        let device = last.and_then(|last| known.iter().find(|device| device.place == last.device));
+    fn keep_previous<'a>(
+        self,
+        measured: &MeasuredDevices<'a>,
+        best: Decision<'a>,
+        last: Option<Verdict>,
+        bytes: usize,
+    ) -> Decision<'a> {
+        let last = last.filter(|last| last.requests == best.requests && last.device != best.device.index);
+        let device = last.and_then(|last| measured.iter().find(|device| device.index == last.device));
         match device {
             Some(device)
-                if self.cost(device, best.requests, bytes) * STAY <= self.cost(&best.device, best.requests, bytes) =>
+                if self.cost(device, best.requests, bytes) * SWITCHING_SHARE
+                    <= self.cost(&best.device, best.requests, bytes) =>
             {
-                Best { device: *device, expected: device.wall(best.requests, bytes), ..best }
+                Decision { device: *device, expected_ns: device.wall_ns(best.requests, bytes), ..best }
             }
             _ => best,
         }
     }
 
     /// Returns the device for all requests, or for the first part of them.
-    fn best<'a>(self, known: &Known<'a>, requests: usize, bytes: usize) -> Option<Best<'a>> {
-        let fastest = known.iter().map(|device| device.wall(1, bytes)).fold(f32::INFINITY, f32::min);
-        let serves = |device: &Device<'_>| self != Learned::Offload || device.wall(1, bytes) <= fastest * PATIENCE;
+    fn best<'a>(self, measured: &MeasuredDevices<'a>, requests: usize, bytes: usize) -> Option<Decision<'a>> {
+        let fastest = measured.iter().map(|device| device.wall_ns(1, bytes)).fold(f32::INFINITY, f32::min);
+        let serves = |device: &Device<'_>| {
+            self != Learned::Offload || device.wall_ns(1, bytes) <= fastest * MAX_OFFLOAD_SLOWDOWN
+        };
         let cost = |device: &Device<'_>| {
             if serves(device) { self.cost(device, requests, bytes) } else { f32::INFINITY }
         };
-        let (device, time) = known.least(cost)?;
-        let all = |reason, expected| Some(Best { device, requests, reason, expected });
-        if known.len == 1 {
+        let (device, time) = measured.least(cost)?;
+        let all = |reason, expected_ns| Some(Decision { device, requests, reason, expected_ns });
+        if measured.len == 1 {
             return all(Reason::OnlyChoice, time);
         }
         if self == Learned::Offload {
-            return all(Reason::LeastCpu, device.wall(requests, bytes));
+            return all(Reason::LeastCpu, device.wall_ns(requests, bytes));
         }
-        if known.rings > 0 && requests > 1 {
-            return self.balance(known, requests, bytes);
+        if measured.rings > 0 && requests > 1 {
+            return self.balance(measured, requests, bytes);
         }
-        let unhindered = known.least(|device| self.cost(device, requests, bytes) - device.ahead)?.0;
-        let reason = if unhindered.place == device.place { Reason::Fastest } else { Reason::Busy };
-        let whole = all(reason, time - device.ahead)?;
-        Some(if known.rings > 0 { whole } else { split(known, whole, bytes) })
+        let unhindered = measured.least(|device| self.cost(device, requests, bytes) - device.ahead_ns)?.0;
+        let reason = if unhindered.index == device.index { Reason::Fastest } else { Reason::Busy };
+        let whole = all(reason, time - device.ahead_ns)?;
+        Some(if measured.rings > 0 { whole } else { split(measured, whole, bytes) })
     }
 
     /// Splits the requests into parts for rings and for the calling thread that end at the same moment. Returns the largest part of a ring,
     /// because the ring works while the thread does its own part. Returns the thread's part if no ring gets any.
-    fn balance<'a>(self, known: &Known<'a>, requests: usize, bytes: usize) -> Option<Best<'a>> {
+    fn balance<'a>(self, measured: &MeasuredDevices<'a>, requests: usize, bytes: usize) -> Option<Decision<'a>> {
         // A pipelined ring that keeps the thread busy for longer than the work itself gets no part.
-        let work = known.iter().filter(|device| device.in_thread).map(|device| device.wall(1, bytes));
+        let work = measured.iter().filter(|device| device.in_thread).map(|device| device.wall_ns(1, bytes));
         let work = work.fold(f32::INFINITY, f32::min);
         let helps = |device: &Device<'_>| !device.is_pipelined || device.costs.estimate(1, bytes).cpu_ns < work;
         let part = |device: &Device<'_>, time: f32| {
             if helps(device) { self.requests_within(device, requests, bytes, time) } else { 0 }
         };
         let enough = |time: f32| {
-            let rings = known.iter().filter(|device| !device.in_thread).map(|device| part(device, time)).sum::<usize>();
-            let thread = known.iter().filter(|device| device.in_thread).map(|device| part(device, time)).max();
+            let rings =
+                measured.iter().filter(|device| !device.in_thread).map(|device| part(device, time)).sum::<usize>();
+            let thread = measured.iter().filter(|device| device.in_thread).map(|device| part(device, time)).max();
             rings.saturating_add(thread.unwrap_or(0)) >= requests
         };
         // The best device alone could do all requests in this time.
-        let mut late = known.least(|device| self.cost(device, requests, bytes))?.1;
+        let mut late = measured.least(|device| self.cost(device, requests, bytes))?.1;
         let mut early = 0.0;
         for _ in 0..16 {
             let middle = f32::midpoint(early, late);
@@ -276,15 +289,15 @@ impl Learned {
             }
         }
         // A pipelined ring gets one request more than it can finish by then, so that it does not wait for the thread.
-        let reach = |device: &Device<'_>| if device.is_pipelined { late + device.wall(1, bytes) } else { late };
+        let reach = |device: &Device<'_>| if device.is_pipelined { late + device.wall_ns(1, bytes) } else { late };
         let largest = |in_thread: bool| {
-            let devices = known.iter().filter(|device| device.in_thread == in_thread);
+            let devices = measured.iter().filter(|device| device.in_thread == in_thread);
             let parts = devices.map(|device| (device, part(device, reach(device)).min(requests)));
             parts.filter(|(_, part)| *part > 0).max_by_key(|(_, part)| *part)
         };
         let (device, part) = largest(false).or_else(|| largest(true))?;
         let reason = if part < requests { Reason::Split } else { Reason::Fastest };
-        Some(Best { device: *device, requests: part, reason, expected: late })
+        Some(Decision { device: *device, requests: part, reason, expected_ns: late })
     }
 
     /// Returns the number of requests that a device can finish by a time.
@@ -307,26 +320,26 @@ impl Learned {
         if self == Learned::Offload {
             return device.costs.estimate(requests, bytes).cpu_ns;
         }
-        let full = || device.wall(MANY, bytes) / MANY as f32 * requests as f32;
-        device.ahead + if device.is_pipelined { full() } else { device.wall(requests, bytes) }
+        let full = || device.wall_ns(FULL_LOAD_REQUESTS, bytes) / FULL_LOAD_REQUESTS as f32 * requests as f32;
+        device.ahead_ns + if device.is_pipelined { full() } else { device.wall_ns(requests, bytes) }
     }
 }
 
 /// Returns a device other than the best one if a trial is due, and whether the trial is to be measured.
 fn choose_trial<'a>(
-    known: &Known<'a>,
+    measured: &MeasuredDevices<'a>,
     ledger: &Ledger,
-    best: &Best<'a>,
+    best: &Decision<'a>,
     requests: usize,
     bytes: usize,
-) -> Option<(Best<'a>, bool)> {
-    let make_trial = |device: &Device<'a>, requests| Best {
+) -> Option<(Decision<'a>, bool)> {
+    let make_trial = |device: &Device<'a>, requests| Decision {
         device: *device,
         requests,
         reason: Reason::Trial,
-        expected: device.wall(requests, bytes),
+        expected_ns: device.wall_ns(requests, bytes),
     };
-    let loss = |device: &Device<'a>, requests| device.wall(requests, bytes) - best.device.wall(requests, bytes);
+    let loss = |device: &Device<'a>, requests| device.wall_ns(requests, bytes) - best.device.wall_ns(requests, bytes);
     let is_unconfirmed = |device: &&Device<'a>| device.costs.is_unconfirmed(requests, bytes);
     let check = |device: &Device<'a>, first: bool| {
         let first = first || !device.costs.is_confirmed_anywhere();
@@ -334,49 +347,54 @@ fn choose_trial<'a>(
     };
     // Try all requests, or one if all are too expensive.
     let pay = |device: &Device<'a>| {
-        [requests, 1].into_iter().find(|requests| ledger.pay_for_trial(device.place, loss(device, *requests)))
+        [requests, 1].into_iter().find(|requests| ledger.pay_for_trial(device.index, loss(device, *requests)))
     };
     // A device with requests in flight is measured without a trial.
-    let others = || known.iter().filter(|device| device.place != best.device.place && device.ahead == 0.0);
-    if let Some(warm) = ledger.take_warm()
-        && let Some(device) = others().find(|device| device.place == warm)
+    let others = || measured.iter().filter(|device| device.index != best.device.index && device.ahead_ns == 0.0);
+    if let Some(warm) = ledger.take_warmed_device()
+        && let Some(device) = others().find(|device| device.index == warm)
         && let Some(requests) = if is_unconfirmed(&device) { check(device, true) } else { pay(device) }
     {
         return Some((make_trial(device, requests), true));
     }
     let unconfirmed = || others().filter(is_unconfirmed).find_map(|device| Some((device, check(device, false)?)));
     let most_overdue = || {
-        let is_close = |device| loss(device, requests) < best.device.wall(requests, bytes) * CLOSE;
-        let ticks = others().filter_map(|device| Some((device, ledger.overdue(device.place, is_close(device))?)));
+        let is_close = |device| loss(device, requests) < best.device.wall_ns(requests, bytes) * MAX_CLOSE_EXCESS;
+        let ticks = others().filter_map(|device| Some((device, ledger.overdue(device.index, is_close(device))?)));
         let (device, _) = ticks.filter(|(_, ticks)| *ticks >= 0).max_by_key(|(_, ticks)| *ticks)?;
         Some((device, pay(device)?))
     };
     let (device, requests) = unconfirmed().or_else(most_overdue)?;
     let trial = make_trial(device, requests);
-    let is_long = trial.expected >= LONG;
+    let is_long = trial.expected_ns >= MIN_LONG_TRIAL_NS;
     if !is_long {
-        ledger.set_warm(device.place);
+        ledger.set_warmed_device(device.index);
     }
     Some((trial, is_long))
 }
 
 /// Splits requests into full lanes on one device and the rest on another, if that is faster than `whole`. All devices compute in the
 /// calling thread.
-fn split<'a>(known: &Known<'a>, whole: Best<'a>, bytes: usize) -> Best<'a> {
+fn split<'a>(measured: &MeasuredDevices<'a>, whole: Decision<'a>, bytes: usize) -> Decision<'a> {
     let mut best = whole;
-    let mut limit = whole.expected * GAIN;
-    for device in known.iter() {
+    let mut limit = whole.expected_ns * MAX_SPLIT_SHARE;
+    for device in measured.iter() {
         let rest = whole.requests % device.lanes;
         let full = whole.requests - rest;
         if device.lanes == 1 || rest == 0 || full == 0 {
             continue;
         }
-        let others = known.iter().filter(|other| other.place != device.place);
-        let others = others.map(|other| other.wall(rest, bytes)).fold(f32::INFINITY, f32::min);
-        let time = device.wall(full, bytes) + others + PART;
+        let others = measured.iter().filter(|other| other.index != device.index);
+        let others = others.map(|other| other.wall_ns(rest, bytes)).fold(f32::INFINITY, f32::min);
+        let time = device.wall_ns(full, bytes) + others + PART_OVERHEAD_NS;
         if time < limit {
             limit = time;
-            best = Best { device: *device, requests: full, reason: Reason::Split, expected: device.wall(full, bytes) };
+            best = Decision {
+                device: *device,
+                requests: full,
+                reason: Reason::Split,
+                expected_ns: device.wall_ns(full, bytes),
+            };
         }
     }
     best
@@ -384,17 +402,17 @@ fn split<'a>(known: &Known<'a>, whole: Best<'a>, bytes: usize) -> Best<'a> {
 
 /// A decision.
 #[derive(Clone, Copy)]
-struct Best<'a> {
+struct Decision<'a> {
     device: Device<'a>,
     requests: usize,
     reason: Reason,
     /// Nanoseconds that the requests take.
-    expected: f32,
+    expected_ns: f32,
 }
 
-impl Best<'_> {
+impl Decision<'_> {
     fn verdict(&self) -> Verdict {
-        let Self { device, requests, reason, expected } = *self;
-        Verdict { device: device.place, requests, reason, expected: expected.clamp(1.0, 1e9) as u32 }
+        let Self { device, requests, reason, expected_ns } = *self;
+        Verdict { device: device.index, requests, reason, expected_ns: expected_ns.clamp(1.0, 1e9) as u32 }
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! A request of 16 bytes takes 40 ns, and a well chosen device saves a few of them, so the choice must be almost free. A verdict is stored
 //! for each number of requests and class of sizes, and found by one look-up. Cached verdicts are not invalidated; they are re-evaluated.
-//! Each thread measures a request after every [`INTERVAL`] of work, evaluates it again, and stores the result. So verdicts in heavy use are
-//! reviewed soon, and rare ones cost hardly anything.
+//! Each thread measures a request after every [`MEASUREMENT_INTERVAL_NS`] of work, evaluates it again, and stores the result. So verdicts
+//! in heavy use are reviewed soon, and rare ones cost hardly anything.
 //!
 //! These measurements also pay for trials. Each adds a two-hundredth of its interval to a credit. Once the credit covers the expected loss,
 //! a request goes to the device whose last trial was longest ago. The credit is then corrected by the real loss or gain. A trial is two
@@ -21,30 +21,34 @@ use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering::
 
 use super::answer::Route;
 use super::candidate::Candidate;
-use super::cost::INTERVAL;
+use super::cost::MEASUREMENT_INTERVAL_NS;
 use super::meter::{ClockCosts, Meter};
 use super::pace::Pace;
 use crate::algorithm::{Algorithm, Operation};
 use crate::clock::Clock;
 use crate::driver::Class;
-use crate::stats::{MOST_DEVICES, Reason};
+use crate::stats::{MAX_DEVICES, Reason};
 
 /// The share of each interval that may be spent on trials of devices with higher estimates: one part in this number.
-const SHARE: i64 = 200;
+const TRIAL_SHARE: i64 = 200;
 /// Maximum credit, in nanoseconds.
-const MOST_CREDIT: i64 = 20_000_000;
-/// The part of the work that may be lost to verify loaded costs: 1/8 for the first check of a device, otherwise 1/32.
-const CHECKS: (f32, f32) = (8.0, 32.0);
-/// Intervals of work between two trials of a device: at first, and after it has lost many times (2048 intervals are about a second).
-const TRIALS: (u32, u32) = (8, 2048);
+const MAX_CREDIT_NS: i64 = 20_000_000;
+/// The share of the work that may be lost by the first check of loaded costs of a device: one part in this number.
+const FIRST_CHECK_SHARE: f32 = 8.0;
+/// The share of the work that may be lost by later checks.
+const LATER_CHECK_SHARE: f32 = 32.0;
+/// Intervals of work between two trials of a device at first.
+const MIN_TRIAL_WAIT: u32 = 8;
+/// Intervals of work between two trials of a device that has lost many times (2048 intervals are about a second).
+const MAX_TRIAL_WAIT: u32 = 2048;
 /// Maximum number of intervals between two trials of a device with nearly the best estimate.
-const CLOSE: u32 = 16;
+const MAX_CLOSE_TRIAL_WAIT: u32 = 16;
 /// Intervals of work for which a batch size stays valid.
-const BATCH_SIZE_LASTS: u32 = 8;
+const BATCH_SIZE_LIFETIME: u32 = 8;
 /// Nanoseconds of work after which a calibration pays. A process that ends earlier never calibrates.
-const CALIBRATION_PAYS: u32 = 10_000_000;
+const MIN_CALIBRATION_WORK_NS: u32 = 10_000_000;
 /// Nanoseconds of work after which reading stored costs pays. Reading them takes about as long.
-const LOADING_PAYS: u32 = 100_000;
+const MIN_LOADING_WORK_NS: u32 = 100_000;
 
 thread_local! {
     /// The id of a framework, and the nanoseconds that are left of this thread's interval of work for this framework.
@@ -55,8 +59,8 @@ thread_local! {
 pub(crate) struct Ledgers {
     /// Distinguishes frameworks: a thread keeps the time since its last measurement for one framework.
     id: u32,
-    /// The ledger of each algorithm and operation, at the index that `Algorithm::place` returns.
-    each: Box<[OnceLock<Box<Ledger>>]>,
+    /// The ledger of each algorithm and operation, at the index that `Algorithm::entry_index` returns.
+    ledgers: Box<[OnceLock<Box<Ledger>>]>,
     clock_costs: OnceLock<ClockCosts>,
 }
 
@@ -68,56 +72,51 @@ pub(crate) struct Ledger {
     /// Intervals of work so far: the time by which trials are scheduled.
     ticks: AtomicU32,
     /// Nanoseconds that trials may lose.
-    credit: AtomicI64,
+    credit_ns: AtomicI64,
     /// Nanoseconds lost by verifying loaded costs: a check adds its expected loss when it begins, and any further loss when it ends.
-    checked: AtomicI64,
+    check_loss_ns: AtomicI64,
     pub(super) pace: Pace,
-    trials: Box<[Trial; Trial::MOST]>,
+    trials: Box<[TrialSchedule; MAX_DEVICES]>,
     /// The device that has just been warmed up for a trial, plus one.
-    warm: AtomicUsize,
+    warmed_device: AtomicUsize,
     /// Number of devices, counted from the first, whose calibration is over: their unknown costs stay unknown.
-    settled: AtomicUsize,
+    calibrated_devices: AtomicUsize,
 }
 
 /// The schedule of a device's trials.
-struct Trial {
-    next: AtomicU32,
-    wait: AtomicU32,
+struct TrialSchedule {
+    next_tick: AtomicU32,
+    wait_ticks: AtomicU32,
 }
 
-impl Default for Trial {
+impl Default for TrialSchedule {
     fn default() -> Self {
-        Self { next: AtomicU32::new(TRIALS.0), wait: AtomicU32::new(TRIALS.0) }
+        Self { next_tick: AtomicU32::new(MIN_TRIAL_WAIT), wait_ticks: AtomicU32::new(MIN_TRIAL_WAIT) }
     }
-}
-
-impl Trial {
-    /// Maximum number of devices that are tried: all devices of a framework.
-    const MOST: usize = MOST_DEVICES;
 }
 
 impl Ledgers {
     pub(crate) fn new() -> Self {
-        static FRAMEWORKS: AtomicU32 = AtomicU32::new(1);
-        let each = (0..Algorithm::PLACES).map(|_| OnceLock::new()).collect();
-        Self { id: FRAMEWORKS.fetch_add(1, Relaxed), each, clock_costs: OnceLock::new() }
+        static NEXT_ID: AtomicU32 = AtomicU32::new(1);
+        let ledgers = (0..Algorithm::ENTRY_COUNT).map(|_| OnceLock::new()).collect();
+        Self { id: NEXT_ID.fetch_add(1, Relaxed), ledgers, clock_costs: OnceLock::new() }
     }
 
     #[inline]
     pub(crate) fn ledger(&self, algorithm: Algorithm, operation: Operation) -> &Ledger {
-        self.each[algorithm.place(operation)].get_or_init(Box::default)
+        self.ledgers[algorithm.entry_index(operation)].get_or_init(Box::default)
     }
 
     /// Counts work of this thread. Returns whether a measurement is due.
     #[inline]
-    pub(crate) fn is_due(&self, expected_ns: u32) -> bool {
+    pub(crate) fn count_work(&self, expected_ns: u32) -> bool {
         INTERVAL_LEFT.with(|cell| {
             let (id, left) = cell.get();
             if id == self.id && left > expected_ns {
                 cell.set((id, left - expected_ns));
                 return false;
             }
-            cell.set((self.id, INTERVAL));
+            cell.set((self.id, MEASUREMENT_INTERVAL_NS));
             true
         })
     }
@@ -128,8 +127,8 @@ impl Ledgers {
     }
 
     /// Returns the clock that measures a device.
-    pub(crate) fn meter(&self, clock: &dyn Clock, class: Class, direct: bool) -> Meter {
-        self.clock_costs.get_or_init(|| ClockCosts::new(clock)).meter(class, direct)
+    pub(crate) fn meter(&self, clock: &dyn Clock, class: Class, synchronous: bool) -> Meter {
+        self.clock_costs.get_or_init(|| ClockCosts::new(clock)).meter(class, synchronous)
     }
 }
 
@@ -140,17 +139,17 @@ pub(crate) struct Verdict {
     pub(crate) requests: usize,
     pub(crate) reason: Reason,
     /// Nanoseconds that the requests are expected to take.
-    pub(crate) expected: u32,
+    pub(crate) expected_ns: u32,
 }
 
 /// Largest batch for which verdicts are stored. A larger batch can afford an evaluation.
-const MOST_REQUESTS: usize = 64;
+const MAX_VERDICT_REQUESTS: usize = 64;
 /// Classes of sizes: eight for each doubling from 8 bytes to 1 MiB, and one for larger ones.
-const CLASSES: usize = 8 * 18;
+const SIZE_CLASSES: usize = 8 * 18;
 
 /// Returns the class of a size. Sizes of the same class differ by an eighth at most.
 #[inline]
-fn class(bytes: usize) -> usize {
+fn size_class(bytes: usize) -> usize {
     let bytes = bytes.clamp(8, (1 << 21) - 1);
     let octave = bytes.ilog2() as usize;
     (octave - 3) * 8 + (bytes >> (octave - 3) & 7)
@@ -160,41 +159,42 @@ impl Default for Ledger {
     fn default() -> Self {
         Self {
             // The system provides these zeros. Most pages are never read, and such pages take no memory.
-            verdicts: vec![0; MOST_REQUESTS * CLASSES].into_iter().map(AtomicU64::new).collect(),
-            batch_sizes: (0..CLASSES).map(|_| AtomicU64::default()).collect(),
+            verdicts: vec![0; MAX_VERDICT_REQUESTS * SIZE_CLASSES].into_iter().map(AtomicU64::new).collect(),
+            batch_sizes: (0..SIZE_CLASSES).map(|_| AtomicU64::default()).collect(),
             ticks: AtomicU32::new(0),
-            credit: AtomicI64::new(0),
-            checked: AtomicI64::new(0),
+            credit_ns: AtomicI64::new(0),
+            check_loss_ns: AtomicI64::new(0),
             pace: Pace::default(),
-            trials: Box::new(std::array::from_fn(|_| Trial::default())),
-            warm: AtomicUsize::new(0),
-            settled: AtomicUsize::new(0),
+            trials: Box::new(std::array::from_fn(|_| TrialSchedule::default())),
+            warmed_device: AtomicUsize::new(0),
+            calibrated_devices: AtomicUsize::new(0),
         }
     }
 }
 
 impl Ledger {
     #[inline]
-    fn cell(&self, requests: usize, bytes: usize) -> Option<&AtomicU64> {
-        (requests <= MOST_REQUESTS).then(|| &self.verdicts[(requests - 1) * CLASSES + class(bytes)])
+    fn verdict_cell(&self, requests: usize, bytes: usize) -> Option<&AtomicU64> {
+        (requests <= MAX_VERDICT_REQUESTS).then(|| &self.verdicts[(requests - 1) * SIZE_CLASSES + size_class(bytes)])
     }
 
     /// Returns the last verdict for this number and size of requests.
     #[inline]
     pub(crate) fn verdict(&self, requests: usize, bytes: usize) -> Option<Verdict> {
-        let packed = self.cell(requests, bytes)?.load(Relaxed);
-        let reason = *REMEMBERED.get((packed >> 24 & 0xff) as usize)?;
+        let packed = self.verdict_cell(requests, bytes)?.load(Relaxed);
+        let reason = *VERDICT_REASONS.get((packed >> 24 & 0xff) as usize)?;
         let device = (packed & 0xff).checked_sub(1)? as usize;
-        Some(Verdict { device, requests: (packed >> 8 & 0xffff) as usize, reason, expected: (packed >> 32) as u32 })
+        Some(Verdict { device, requests: (packed >> 8 & 0xffff) as usize, reason, expected_ns: (packed >> 32) as u32 })
     }
 
     pub(crate) fn remember(&self, requests: usize, bytes: usize, verdict: Verdict) {
-        let Verdict { device, requests: part, reason, expected } = verdict;
-        let reason = REMEMBERED.iter().position(|known| *known == reason);
-        if let (Some(place), Some(reason), 0..255) = (self.cell(requests, bytes), reason, device) {
-            let packed = (device as u64 + 1) | (part as u64) << 8 | (reason as u64) << 24 | u64::from(expected) << 32;
-            if place.load(Relaxed) != packed {
-                place.store(packed, Relaxed);
+        let Verdict { device, requests: part, reason, expected_ns } = verdict;
+        let reason = VERDICT_REASONS.iter().position(|known| *known == reason);
+        if let (Some(cell), Some(reason), 0..255) = (self.verdict_cell(requests, bytes), reason, device) {
+            let packed =
+                (device as u64 + 1) | (part as u64) << 8 | (reason as u64) << 24 | u64::from(expected_ns) << 32;
+            if cell.load(Relaxed) != packed {
+                cell.store(packed, Relaxed);
             }
         }
     }
@@ -202,19 +202,19 @@ impl Ledger {
     /// Returns the best batch size for requests of this size, if it was computed recently.
     #[inline]
     pub(crate) fn batch_size(&self, bytes: usize) -> Option<usize> {
-        let packed = self.batch_sizes[class(bytes)].load(Relaxed);
-        let fresh = packed >> 16 == u64::from(self.age());
-        (fresh && packed != 0).then_some((packed & 0xffff) as usize)
+        let packed = self.batch_sizes[size_class(bytes)].load(Relaxed);
+        let is_fresh = packed >> 16 == u64::from(self.age());
+        (is_fresh && packed != 0).then_some((packed & 0xffff) as usize)
     }
 
     pub(crate) fn remember_batch_size(&self, bytes: usize, requests: usize) {
         let packed = requests.min(0xffff) as u64 | u64::from(self.age()) << 16;
-        self.batch_sizes[class(bytes)].store(packed, Relaxed);
+        self.batch_sizes[size_class(bytes)].store(packed, Relaxed);
     }
 
-    /// Returns a number that changes after every [`BATCH_SIZE_LASTS`] intervals of work.
+    /// Returns a number that changes after every [`BATCH_SIZE_LIFETIME`] intervals of work.
     fn age(&self) -> u16 {
-        (self.ticks.load(Relaxed) / BATCH_SIZE_LASTS) as u16
+        (self.ticks.load(Relaxed) / BATCH_SIZE_LIFETIME) as u16
     }
 
     /// Stores the measured time of this number and size of requests. Until the next evaluation, this time counts as the work of such
@@ -222,19 +222,19 @@ impl Ledger {
     #[allow(clippy::cast_sign_loss, reason = "from 1 on")]
     pub(crate) fn update_expected(&self, requests: usize, bytes: usize, wall_ns: f32) {
         if let Some(verdict) = self.verdict(requests, bytes) {
-            self.remember(requests, bytes, Verdict { expected: wall_ns.clamp(1.0, 1e9) as u32, ..verdict });
+            self.remember(requests, bytes, Verdict { expected_ns: wall_ns.clamp(1.0, 1e9) as u32, ..verdict });
         }
     }
 
     /// Lets the devices be measured again, because the stored costs are wrong.
     pub(crate) fn reset(&self) {
-        self.settled.store(0, Relaxed);
-        self.checked.store(0, Relaxed);
-        self.forget();
+        self.calibrated_devices.store(0, Relaxed);
+        self.check_loss_ns.store(0, Relaxed);
+        self.forget_verdicts();
     }
 
     /// Forgets all verdicts, because the costs have changed.
-    pub(crate) fn forget(&self) {
+    pub(crate) fn forget_verdicts(&self) {
         for verdict in self.verdicts.iter().chain(&self.batch_sizes) {
             verdict.store(0, Relaxed);
         }
@@ -242,83 +242,83 @@ impl Ledger {
 
     /// Counts work that is done: an interval, or one request that takes longer.
     pub(crate) fn tick(&self, expected_ns: u32) {
-        let work = expected_ns.max(INTERVAL);
-        let credit = self.credit.load(Relaxed) + i64::from(work) / SHARE;
-        self.credit.store(credit.min(MOST_CREDIT), Relaxed);
-        self.ticks.fetch_add(work / INTERVAL, Relaxed);
+        let work = expected_ns.max(MEASUREMENT_INTERVAL_NS);
+        let credit = self.credit_ns.load(Relaxed) + i64::from(work) / TRIAL_SHARE;
+        self.credit_ns.store(credit.min(MAX_CREDIT_NS), Relaxed);
+        self.ticks.fetch_add(work / MEASUREMENT_INTERVAL_NS, Relaxed);
     }
 
     /// Returns whether reading the costs of earlier processes pays after the work so far and the next request. It never does for a program
     /// that makes one short request.
     pub(crate) fn loading_pays(&self, next_ns: u32) -> bool {
-        self.ticks.load(Relaxed) != 0 || next_ns >= LOADING_PAYS
+        self.ticks.load(Relaxed) != 0 || next_ns >= MIN_LOADING_WORK_NS
     }
 
     /// Returns whether a calibration pays after the work so far.
     pub(crate) fn calibration_pays(&self) -> bool {
-        self.ticks.load(Relaxed) >= CALIBRATION_PAYS / INTERVAL
+        self.ticks.load(Relaxed) >= MIN_CALIBRATION_WORK_NS / MEASUREMENT_INTERVAL_NS
     }
 
     /// Returns whether the unknown costs of these candidates stay unknown.
-    pub(crate) fn is_settled(&self, candidates: &[Candidate]) -> bool {
-        candidates.last().is_none_or(|last| self.is_settled_for(last.device + 1))
+    pub(crate) fn is_calibration_over(&self, candidates: &[Candidate]) -> bool {
+        candidates.last().is_none_or(|last| self.is_calibration_over_for(last.device + 1))
     }
 
     /// Returns whether the unknown costs of the first `devices` devices of the framework stay unknown.
-    pub(crate) fn is_settled_for(&self, devices: usize) -> bool {
-        devices <= self.settled.load(Relaxed)
+    pub(crate) fn is_calibration_over_for(&self, devices: usize) -> bool {
+        devices <= self.calibrated_devices.load(Relaxed)
     }
 
-    /// Marks the first `devices` devices as settled: unknown costs stay unknown.
-    pub(crate) fn settle(&self, devices: usize) {
-        self.settled.fetch_max(devices, Relaxed);
+    /// Ends the calibration of the first `devices` devices: unknown costs stay unknown.
+    pub(crate) fn end_calibration(&self, devices: usize) {
+        self.calibrated_devices.fetch_max(devices, Relaxed);
     }
 
-    /// Returns the ticks since the trial of a device was due; negative if it is not yet due. `close`: the device has nearly the best
+    /// Returns the ticks since the trial of a device was due; negative if it is not yet due. `is_close`: the device has nearly the best
     /// estimate, so that a trial costs little.
-    pub(crate) fn overdue(&self, device: usize, close: bool) -> Option<i32> {
+    pub(crate) fn overdue(&self, device: usize, is_close: bool) -> Option<i32> {
         let trial = self.trials.get(device)?;
-        let early = if close { trial.wait.load(Relaxed).saturating_sub(CLOSE) } else { 0 };
-        Some(self.ticks.load(Relaxed).wrapping_add(early).wrapping_sub(trial.next.load(Relaxed)) as i32)
+        let early = if is_close { trial.wait_ticks.load(Relaxed).saturating_sub(MAX_CLOSE_TRIAL_WAIT) } else { 0 };
+        Some(self.ticks.load(Relaxed).wrapping_add(early).wrapping_sub(trial.next_tick.load(Relaxed)) as i32)
     }
 
     /// Returns the device that was warmed up since the last call, if any.
-    pub(crate) fn take_warm(&self) -> Option<usize> {
-        if self.warm.load(Relaxed) == 0 { None } else { self.warm.swap(0, Relaxed).checked_sub(1) }
+    pub(crate) fn take_warmed_device(&self) -> Option<usize> {
+        if self.warmed_device.load(Relaxed) == 0 { None } else { self.warmed_device.swap(0, Relaxed).checked_sub(1) }
     }
 
-    pub(crate) fn set_warm(&self, device: usize) {
-        self.warm.store(device + 1, Relaxed);
+    pub(crate) fn set_warmed_device(&self, device: usize) {
+        self.warmed_device.store(device + 1, Relaxed);
     }
 
     /// Allows trials of all devices again, because estimates have changed.
     pub(crate) fn hasten_trials(&self) {
         let now = self.ticks.load(Relaxed);
         for trial in &*self.trials {
-            trial.wait.store(TRIALS.0, Relaxed);
-            trial.next.store(now, Relaxed);
+            trial.wait_ticks.store(MIN_TRIAL_WAIT, Relaxed);
+            trial.next_tick.store(now, Relaxed);
         }
     }
 
     /// Pays for a trial of `device`, if the credit suffices.
     pub(crate) fn pay_for_trial(&self, device: usize, loss_ns: f32) -> bool {
         let Some(trial) = self.trials.get(device) else { return false };
-        let credit = self.credit.load(Relaxed);
+        let credit = self.credit_ns.load(Relaxed);
         let loss = loss_ns.max(0.0) as i64;
         if loss > credit {
             return false;
         }
-        self.credit.store(credit - loss, Relaxed);
-        let wait = trial.wait.load(Relaxed).clamp(TRIALS.0, TRIALS.1);
-        trial.next.store(self.ticks.load(Relaxed).wrapping_add(wait), Relaxed);
+        self.credit_ns.store(credit - loss, Relaxed);
+        let wait = trial.wait_ticks.load(Relaxed).clamp(MIN_TRIAL_WAIT, MAX_TRIAL_WAIT);
+        trial.next_tick.store(self.ticks.load(Relaxed).wrapping_add(wait), Relaxed);
         true
     }
 
     /// Returns whether the work so far allows a loss of `loss_ns` to verify the stored costs of a device.
     pub(crate) fn pay_for_check(&self, first: bool, loss_ns: f32) -> bool {
-        let work = self.ticks.load(Relaxed) as f32 * INTERVAL as f32;
-        let lost = self.checked.load(Relaxed) as f32 + loss_ns.max(0.0);
-        let pays = self.calibration_pays() && lost * if first { CHECKS.0 } else { CHECKS.1 } <= work;
+        let work = self.ticks.load(Relaxed) as f32 * MEASUREMENT_INTERVAL_NS as f32;
+        let lost = self.check_loss_ns.load(Relaxed) as f32 + loss_ns.max(0.0);
+        let pays = self.calibration_pays() && lost * if first { FIRST_CHECK_SHARE } else { LATER_CHECK_SHARE } <= work;
         if pays {
             self.count_loss(loss_ns);
         }
@@ -327,18 +327,18 @@ impl Ledger {
 
     /// Adds `ns` to the loss from verifying loaded costs; a gain is ignored.
     pub(crate) fn count_loss(&self, ns: f32) {
-        self.checked.fetch_add(ns.max(0.0) as i64, Relaxed);
+        self.check_loss_ns.fetch_add(ns.max(0.0) as i64, Relaxed);
     }
 
-    /// Records the end of a trial that was expected to take `expected` nanoseconds, and took `wall`.
-    pub(crate) fn record_trial(&self, device: usize, expected: f32, wall: f32) {
+    /// Records the end of a trial that was expected to take `expected_ns` nanoseconds, and took `wall_ns`.
+    pub(crate) fn record_trial(&self, device: usize, expected_ns: f32, wall_ns: f32) {
         let Some(trial) = self.trials.get(device) else { return };
-        let credit = self.credit.load(Relaxed) + (expected - wall) as i64;
-        self.credit.store(credit.min(MOST_CREDIT), Relaxed);
-        let wait = trial.wait.load(Relaxed).clamp(TRIALS.0, TRIALS.1);
-        let wait = if wall < expected * 0.9 { TRIALS.0 } else { (wait * 2).min(TRIALS.1) };
-        trial.wait.store(wait, Relaxed);
-        trial.next.store(self.ticks.load(Relaxed).wrapping_add(wait), Relaxed);
+        let credit = self.credit_ns.load(Relaxed) + (expected_ns - wall_ns) as i64;
+        self.credit_ns.store(credit.min(MAX_CREDIT_NS), Relaxed);
+        let wait = trial.wait_ticks.load(Relaxed).clamp(MIN_TRIAL_WAIT, MAX_TRIAL_WAIT);
+        let wait = if wall_ns < expected_ns * 0.9 { MIN_TRIAL_WAIT } else { (wait * 2).min(MAX_TRIAL_WAIT) };
+        trial.wait_ticks.store(wait, Relaxed);
+        trial.next_tick.store(self.ticks.load(Relaxed).wrapping_add(wait), Relaxed);
     }
 }
 
@@ -351,7 +351,7 @@ impl Verdict {
 }
 
 /// Reasons that a verdict may have.
-const REMEMBERED: [Reason; 4] = [Reason::OnlyChoice, Reason::Fastest, Reason::Split, Reason::LeastCpu];
+const VERDICT_REASONS: [Reason; 4] = [Reason::OnlyChoice, Reason::Fastest, Reason::Split, Reason::LeastCpu];
 
 #[cfg(test)]
 mod tests {
@@ -362,21 +362,21 @@ mod tests {
         let mut last = 0;
         let mut first = 0;
         for bytes in 0..2_200_000 {
-            let now = class(bytes);
-            assert!((last..CLASSES).contains(&now), "{bytes}");
+            let now = size_class(bytes);
+            assert!((last..SIZE_CLASSES).contains(&now), "{bytes}");
             if now != last {
                 (last, first) = (now, bytes);
             }
             assert!(bytes <= 8 || bytes >= 1 << 21 || bytes * 8 <= first * 9, "{first} and {bytes} in one class");
         }
-        assert_eq!(class(usize::MAX), CLASSES - 1);
+        assert_eq!(size_class(usize::MAX), SIZE_CLASSES - 1);
     }
 
     #[test]
     fn verdicts_round_trip() {
         let ledger = Ledger::default();
         assert_eq!(ledger.verdict(17, 1024), None);
-        let verdict = Verdict { device: 3, requests: 16, reason: Reason::Split, expected: 123_456 };
+        let verdict = Verdict { device: 3, requests: 16, reason: Reason::Split, expected_ns: 123_456 };
         ledger.remember(17, 1024, verdict);
         assert_eq!(ledger.verdict(17, 1030), Some(verdict), "of the same class");
         assert_eq!(ledger.verdict(16, 1024), None);
@@ -384,19 +384,22 @@ mod tests {
         assert_eq!(ledger.verdict(65, 1024), None, "too many to remember");
         ledger.remember(1, 1, Verdict { device: 255, ..verdict });
         assert_eq!(ledger.verdict(1, 1), None);
-        ledger.forget();
+        ledger.forget_verdicts();
         assert_eq!(ledger.verdict(17, 1024), None);
     }
 
     #[test]
     fn a_thread_measures_once_in_an_interval_of_its_work() {
         let ledgers = Ledgers::new();
-        assert!(ledgers.is_due(40), "the first time");
-        let between = (0..10_000_000).take_while(|_| !ledgers.is_due(40)).count();
-        assert!((between + 1).abs_diff(INTERVAL as usize / 40) <= 1, "{between}");
-        assert!(ledgers.is_due(INTERVAL) && ledgers.is_due(u32::MAX), "requests of this length are always measured");
+        assert!(ledgers.count_work(40), "the first time");
+        let between = (0..10_000_000).take_while(|_| !ledgers.count_work(40)).count();
+        assert!((between + 1).abs_diff(MEASUREMENT_INTERVAL_NS as usize / 40) <= 1, "{between}");
+        assert!(
+            ledgers.count_work(MEASUREMENT_INTERVAL_NS) && ledgers.count_work(u32::MAX),
+            "requests of this length are always measured"
+        );
         let other = Ledgers::new();
-        assert!(other.is_due(40), "frameworks do not count for each other");
+        assert!(other.count_work(40), "frameworks do not count for each other");
     }
 
     #[test]
@@ -405,7 +408,7 @@ mod tests {
         let (mut work, mut lost) = (0.0, 0.0);
         for _ in 0..200_000 {
             ledger.tick(1);
-            work += INTERVAL as f32;
+            work += MEASUREMENT_INTERVAL_NS as f32;
             // Each trial takes much longer than expected.
             if ledger.overdue(1, false).unwrap() >= 0 && ledger.pay_for_trial(1, 5000.0) {
                 ledger.record_trial(1, 15_000.0, 105_000.0);
@@ -418,12 +421,12 @@ mod tests {
     #[test]
     fn losing_devices_are_tried_less_often_than_winning_ones() {
         let ledger = Ledger::default();
-        let trials = |expected: f32, wall: f32| {
+        let trials = |expected_ns: f32, wall_ns: f32| {
             let mut made = 0;
             for _ in 0..10_000 {
                 ledger.tick(1);
                 if ledger.overdue(0, false).unwrap() >= 0 && ledger.pay_for_trial(0, 100.0) {
-                    ledger.record_trial(0, expected, wall);
+                    ledger.record_trial(0, expected_ns, wall_ns);
                     made += 1;
                 }
             }
@@ -432,7 +435,7 @@ mod tests {
         let losing = trials(1000.0, 1000.0);
         assert!((5..20).contains(&losing), "{losing}");
         assert!(trials(1000.0, 500.0) > 500);
-        assert_eq!(ledger.overdue(Trial::MOST, true), None);
-        assert!(!ledger.pay_for_trial(Trial::MOST, 0.0));
+        assert_eq!(ledger.overdue(MAX_DEVICES, true), None);
+        assert!(!ledger.pay_for_trial(MAX_DEVICES, 0.0));
     }
 }

@@ -11,12 +11,14 @@ use super::record::CostCell;
 use super::table::{BYTES, Grid, REQUESTS};
 
 /// A cell may take this many times as long as a larger one: measurements of the same cell differ by as much.
-const TOLERANCE: f32 = 1.1;
+const MAX_TIME_RATIO: f32 = 1.1;
 /// A cell with fewer measurements than this was disturbed if it takes far longer than a smaller cell suggests.
-const FEW: u32 = 3;
-/// A cell takes far longer if it exceeds the proportional time of a smaller cell, multiplied by this factor, by more than these
-/// nanoseconds.
-const FAR: (f32, f32) = (3.0, 2000.0);
+const MIN_MEASUREMENTS: u32 = 3;
+/// A cell takes far longer if it exceeds the proportional time of a smaller cell, multiplied by this factor, by more than
+/// [`OUTLIER_NS`].
+const OUTLIER_FACTOR: f32 = 3.0;
+/// Nanoseconds by which a cell must exceed that time.
+const OUTLIER_NS: f32 = 2000.0;
 
 /// The result of calibrating one device.
 #[derive(Clone, Debug, PartialEq)]
@@ -25,36 +27,36 @@ pub(crate) struct Measured {
     /// Valid turns of the calibration.
     pub(crate) turns: u32,
     /// The time of the measurement, in seconds since 1970.
-    pub(crate) at: u64,
+    pub(crate) measured_at: u64,
 }
 
 /// The measured cells, by row and column.
-type Sparse = [[Option<f32>; BYTES.len()]; REQUESTS.len()];
+type SparseGrid = [[Option<f32>; BYTES.len()]; REQUESTS.len()];
 
 impl Measured {
     /// Makes a result from new measurements of `turns` turns. Returns `None` if no measurement is left.
     pub(crate) fn new(mut cells: Vec<CostCell>, turns: u32) -> Option<Self> {
         let all = cells.len();
-        sift(&mut cells);
-        let at = SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_secs());
+        remove_disturbed(&mut cells);
+        let measured_at = SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_secs());
         // If more than a quarter was disturbed, no turn is valid, and a later process measures again.
         let turns = if all - cells.len() <= all / 4 { turns } else { 0 };
-        (!cells.is_empty()).then_some(Self { cells, turns, at })
+        (!cells.is_empty()).then_some(Self { cells, turns, measured_at })
     }
 
     /// Makes a result from stored measurements, if they are plausible.
-    pub(crate) fn loaded(cells: &[CostCell], turns: u32, at: u64) -> Option<Self> {
+    pub(crate) fn from_stored(cells: &[CostCell], turns: u32, measured_at: u64) -> Option<Self> {
         let is_time = |ns: f32| (0.1..1e12).contains(&ns);
-        let mut sifted = cells.to_vec();
-        sifted.retain(|cell| {
+        let mut plausible = cells.to_vec();
+        plausible.retain(|cell| {
             let is_on_grid = REQUESTS.contains(&cell.requests) && BYTES.contains(&cell.bytes);
             is_on_grid && cell.measurements > 0 && is_time(cell.wall_ns) && is_time(cell.cpu_ns)
         });
-        sifted.sort_by_key(|cell| (cell.requests, cell.bytes));
-        sifted.dedup_by_key(|cell| (cell.requests, cell.bytes));
-        sift(&mut sifted);
-        let is_whole = sifted.len() == cells.len() && !cells.is_empty();
-        is_whole.then_some(Self { cells: sifted, turns, at })
+        plausible.sort_by_key(|cell| (cell.requests, cell.bytes));
+        plausible.dedup_by_key(|cell| (cell.requests, cell.bytes));
+        remove_disturbed(&mut plausible);
+        let is_whole = plausible.len() == cells.len() && !cells.is_empty();
+        is_whole.then_some(Self { cells: plausible, turns, measured_at })
     }
 
     pub(crate) fn cells(&self) -> &[CostCell] {
@@ -70,20 +72,22 @@ impl Measured {
 
     /// Returns the grid of the times until all requests are done.
     pub(crate) fn wall(&self) -> Grid {
-        fill(&sparse(&self.cells, |cell| cell.wall_ns))
+        fill(&sparse_grid(&self.cells, |cell| cell.wall_ns))
     }
 
     /// Returns the grid of the thread's own times.
     pub(crate) fn cpu(&self) -> Grid {
-        fill(&sparse(&self.cells, |cell| cell.cpu_ns))
+        fill(&sparse_grid(&self.cells, |cell| cell.cpu_ns))
     }
 }
 
 /// Removes disturbed measurements.
-fn sift(cells: &mut Vec<CostCell>) {
-    let least = ceilings(&sparse(cells, |cell| cell.wall_ns));
-    cells.retain(|cell| place(cell).is_some_and(|(row, column)| cell.wall_ns <= least[row][column] * TOLERANCE));
-    if cells.iter().all(|cell| cell.measurements >= FEW) {
+fn remove_disturbed(cells: &mut Vec<CostCell>) {
+    let least = ceilings(&sparse_grid(cells, |cell| cell.wall_ns));
+    cells.retain(|cell| {
+        cell_position(cell).is_some_and(|(row, column)| cell.wall_ns <= least[row][column] * MAX_TIME_RATIO)
+    });
+    if cells.iter().all(|cell| cell.measurements >= MIN_MEASUREMENTS) {
         return;
     }
     let sound = cells.clone();
@@ -91,22 +95,23 @@ fn sift(cells: &mut Vec<CostCell>) {
         let times = |of: usize, part: usize| of as f32 / part as f32;
         let parts = sound.iter().filter(|part| part.requests <= cell.requests && part.bytes <= cell.bytes);
         let parts = parts.filter(|part| *part != cell).map(|part| {
-            part.wall_ns * times(cell.requests, part.requests) * times(cell.bytes, part.bytes) * FAR.0 + FAR.1
+            part.wall_ns * times(cell.requests, part.requests) * times(cell.bytes, part.bytes) * OUTLIER_FACTOR
+                + OUTLIER_NS
         });
-        cell.measurements >= FEW || cell.wall_ns <= parts.fold(f32::INFINITY, f32::min)
+        cell.measurements >= MIN_MEASUREMENTS || cell.wall_ns <= parts.fold(f32::INFINITY, f32::min)
     });
 }
 
 /// Returns the row and the column of a cell.
-fn place(cell: &CostCell) -> Option<(usize, usize)> {
+fn cell_position(cell: &CostCell) -> Option<(usize, usize)> {
     let row = REQUESTS.iter().position(|requests| *requests == cell.requests);
     row.zip(BYTES.iter().position(|bytes| *bytes == cell.bytes))
 }
 
-fn sparse(cells: &[CostCell], time: impl Fn(&CostCell) -> f32) -> Sparse {
+fn sparse_grid(cells: &[CostCell], time: impl Fn(&CostCell) -> f32) -> SparseGrid {
     let mut sparse = [[None; BYTES.len()]; REQUESTS.len()];
     for cell in cells {
-        if let Some((row, column)) = place(cell) {
+        if let Some((row, column)) = cell_position(cell) {
             sparse[row][column] = Some(time(cell));
         }
     }
@@ -115,7 +120,7 @@ fn sparse(cells: &[CostCell], time: impl Fn(&CostCell) -> f32) -> Sparse {
 
 /// Returns a whole table. Times between two measured sizes are interpolated, as are times between two numbers of requests. Beyond the
 /// measured sizes of a row, the ratio to the next row is the same as at the nearest measured size.
-fn fill(measured: &Sparse) -> Grid {
+fn fill(measured: &SparseGrid) -> Grid {
     let ceilings = ceilings(measured);
     let mut rows: Vec<Row> = (0..REQUESTS.len()).filter_map(|row| Row::new(row, measured, &ceilings)).collect();
     // Starts with the row that has the widest range of sizes: the first one if there are several.
@@ -136,7 +141,7 @@ fn fill(measured: &Sparse) -> Grid {
         for (row, requests) in REQUESTS.iter().enumerate() {
             let above = if row > 0 { grid[row - 1][column] } else { 0.0 };
             let before = if column > 0 { grid[row][column - 1] } else { 0.0 };
-            let time = on_column(&points, *requests as f32).min(ceilings[row][column]);
+            let time = interpolate_requests(&points, *requests as f32).min(ceilings[row][column]);
             grid[row][column] = time.max(above).max(before);
         }
     }
@@ -153,7 +158,7 @@ struct Row {
 }
 
 impl Row {
-    fn new(row: usize, measured: &Sparse, ceilings: &Grid) -> Option<Self> {
+    fn new(row: usize, measured: &SparseGrid, ceilings: &Grid) -> Option<Self> {
         let columns: Vec<usize> = (0..BYTES.len()).filter(|column| measured[row][*column].is_some()).collect();
         let (first, last) = (*columns.first()?, *columns.last()?);
         let points: Vec<_> = columns.iter().map(|column| (BYTES[*column] as f32, ceilings[row][*column])).collect();
@@ -161,7 +166,7 @@ impl Row {
             requests: REQUESTS[row] as f32,
             first,
             last,
-            times: BYTES.map(|bytes| on_line(&points, bytes as f32)),
+            times: BYTES.map(|bytes| interpolate(&points, bytes as f32)),
         })
     }
 
@@ -174,7 +179,7 @@ impl Row {
 }
 
 /// Returns for each cell the least measured time of this cell and all larger ones.
-fn ceilings(measured: &Sparse) -> Grid {
+fn ceilings(measured: &SparseGrid) -> Grid {
     let mut least = [[f32::INFINITY; BYTES.len()]; REQUESTS.len()];
     for row in (0..REQUESTS.len()).rev() {
         for column in (0..BYTES.len()).rev() {
@@ -187,7 +192,7 @@ fn ceilings(measured: &Sparse) -> Grid {
 }
 
 /// Returns the value at `x` of the line through the points around it. `points` are sorted by `x`, and their values grow with `x`.
-fn on_line(points: &[(f32, f32)], x: f32) -> f32 {
+fn interpolate(points: &[(f32, f32)], x: f32) -> f32 {
     let Some(&(first, time)) = points.first() else { return 1.0 };
     if points.len() == 1 {
         return time;
@@ -201,9 +206,9 @@ fn on_line(points: &[(f32, f32)], x: f32) -> f32 {
 
 /// Returns the time of a number of requests. Beyond the largest measured number, each further request takes about as long as each request
 /// in the second half of that number.
-fn on_column(points: &[(f32, f32)], requests: f32) -> f32 {
+fn interpolate_requests(points: &[(f32, f32)], requests: f32) -> f32 {
     let Some(&(most, time)) = points.last().filter(|(most, _)| *most < requests) else {
-        return on_line(points, requests);
+        return interpolate(points, requests);
     };
     let each = time / most;
     let half = points.iter().rfind(|(requests, _)| requests * 2.0 <= most);
@@ -222,7 +227,7 @@ mod tests {
 
     fn remaining(times: &[(usize, usize, f32)]) -> Vec<(usize, usize)> {
         let mut cells = cells(times);
-        sift(&mut cells);
+        remove_disturbed(&mut cells);
         cells.iter().map(|cell| (cell.requests, cell.bytes)).collect()
     }
 
@@ -239,21 +244,21 @@ mod tests {
         assert_eq!(remaining(&times), [(1, 1024)]);
         let mut often = cells(&times);
         for cell in &mut often {
-            cell.measurements = FEW;
+            cell.measurements = MIN_MEASUREMENTS;
         }
         let before = often.clone();
-        sift(&mut often);
+        remove_disturbed(&mut often);
         assert_eq!(often, before, "an engine that has large requests only");
     }
 
     #[test]
     fn loads_all_cells_or_none() {
         let sound = cells(&[(1, 16, 100.0), (1, 1024, 900.0), (16, 1024, 9000.0)]);
-        assert_eq!(Measured::loaded(&sound, 5, 7).unwrap().cells(), sound);
+        assert_eq!(Measured::from_stored(&sound, 5, 7).unwrap().cells(), sound);
         let spoilt = |spoil: fn(&mut Vec<CostCell>)| {
             let mut cells = sound.clone();
             spoil(&mut cells);
-            Measured::loaded(&cells, 5, 7)
+            Measured::from_stored(&cells, 5, 7)
         };
         for spoil in [
             (|cells| cells.clear()) as fn(&mut Vec<CostCell>),

@@ -1,15 +1,15 @@
 //! Learns from measured requests.
 
 use super::candidate::Candidate;
-use super::cost::Finding;
+use super::cost::DeviceChange;
 use super::ledger::Ledgers;
-use super::table::Place;
+use super::table::TablePosition;
 use crate::algorithm::{Algorithm, Operation};
 use crate::clock::Clock;
 use crate::stats::Reason;
 
 /// Requests that fill any device without lanes.
-pub(super) const MANY: usize = 64;
+pub(super) const FULL_LOAD_REQUESTS: usize = 64;
 
 /// Requests that ran on a route, and their time.
 pub(crate) struct Measurement<'a> {
@@ -25,7 +25,7 @@ pub(crate) struct Measurement<'a> {
     /// The start, by the [meter](Ledgers::meter) of the device.
     pub(crate) started: u64,
     /// Number of earlier requests in the ring.
-    pub(crate) ahead: usize,
+    pub(crate) requests_ahead: usize,
     /// For requests in a ring, the nanoseconds in which the thread was busy with them.
     pub(crate) cpu_ns: Option<u64>,
 }
@@ -33,8 +33,19 @@ pub(crate) struct Measurement<'a> {
 /// Learns from a measurement that ends now.
 #[cold]
 pub(crate) fn learn(candidates: &[Candidate], measured: &Measurement<'_>) {
-    let Measurement { ledgers, clock, algorithm, operation, device, reason, requests, bytes, started, ahead, cpu_ns } =
-        *measured;
+    let Measurement {
+        ledgers,
+        clock,
+        algorithm,
+        operation,
+        device,
+        reason,
+        requests,
+        bytes,
+        started,
+        requests_ahead,
+        cpu_ns,
+    } = *measured;
     let Some(candidate) = candidates.iter().find(|candidate| candidate.device == device) else { return };
     let costs = candidate.costs(operation);
     if !costs.is_known() {
@@ -42,18 +53,20 @@ pub(crate) fn learn(candidates: &[Candidate], measured: &Measurement<'_>) {
     }
     let expected = costs.estimate(requests, bytes).wall_ns;
     #[allow(clippy::cast_precision_loss, reason = "times that fit into 24 bits or need no more")]
-    let wall = ledgers.meter(clock, candidate.info.class, candidate.capability.direct).since(started, clock) as f32;
+    let wall =
+        ledgers.meter(clock, candidate.info.class, candidate.capability.synchronous).since(started, clock) as f32;
     // Assume that the earlier requests deviated from their estimate by the same factor.
     #[allow(clippy::cast_precision_loss, reason = "as above")]
-    let ahead_ns = costs.estimate(MANY, bytes).wall_ns / MANY as f32 * ahead as f32;
+    let ahead_ns =
+        costs.estimate(FULL_LOAD_REQUESTS, bytes).wall_ns / FULL_LOAD_REQUESTS as f32 * requests_ahead as f32;
     let wall = wall * expected / (expected + ahead_ns);
     let ledger = ledgers.ledger(algorithm, operation);
     #[allow(clippy::cast_precision_loss, reason = "as above")]
     let learn_costs = || costs.learn(requests, bytes, wall, cpu_ns.map(|ns| ns as f32));
-    let finding = match (reason == Reason::Trial, costs.is_unconfirmed(requests, bytes)) {
+    let change = match (reason == Reason::Trial, costs.is_unconfirmed(requests, bytes)) {
         (true, true) => {
             ledger.count_loss(wall - expected);
-            costs.check(requests, bytes, wall)
+            costs.learn_unconfirmed(requests, bytes, wall)
         }
         (true, false) => {
             ledger.record_trial(device, expected, wall);
@@ -61,33 +74,35 @@ pub(crate) fn learn(candidates: &[Candidate], measured: &Measurement<'_>) {
             if wall >= expected {
                 return;
             }
-            costs.was_faster(requests, bytes, wall);
+            costs.learn_faster(requests, bytes, wall);
             learn_costs()
         }
         (false, unconfirmed) => {
             ledger.update_expected(requests, bytes, wall);
-            let place = Place::new(requests, bytes);
-            let follows_pace = candidate.capability.direct && !unconfirmed;
-            match follows_pace.then(|| ledger.pace.follow(device, place, expected, wall)).flatten() {
-                Some(factor) => Finding::Pace(factor),
+            let position = TablePosition::new(requests, bytes);
+            let follows_cpu = candidate.capability.synchronous && !unconfirmed;
+            match follows_cpu.then(|| ledger.pace.follow(device, position, expected, wall)).flatten() {
+                Some(factor) => DeviceChange::CpuSpeed(factor),
                 None => learn_costs(),
             }
         }
     };
-    let direct = || candidates.iter().filter(|candidate| candidate.capability.direct);
-    match finding {
-        Finding::Nothing => {}
-        Finding::Pace(factor) => direct().for_each(|candidate| candidate.costs(operation).drift_by(factor)),
-        Finding::Changed(factor) => {
+    let synchronous = || candidates.iter().filter(|candidate| candidate.capability.synchronous);
+    match change {
+        DeviceChange::None => {}
+        DeviceChange::CpuSpeed(factor) => {
+            synchronous().for_each(|candidate| candidate.costs(operation).drift_by(factor));
+        }
+        DeviceChange::DeviceSpeed(factor) => {
             ledger.hasten_trials();
-            if candidate.capability.direct {
+            if candidate.capability.synchronous {
                 // The CPU may have changed, and with it the other devices that compute on it. Their next trial shows whether this device
                 // alone has changed.
-                let others = direct().filter(|other| other.device != device);
+                let others = synchronous().filter(|other| other.device != device);
                 others.for_each(|other| other.costs(operation).drift_by(factor));
             }
         }
-        Finding::Contradicted => {
+        DeviceChange::LoadedCostsWrong => {
             // Costs of the other devices were stored together with these.
             for candidate in candidates {
                 candidate.costs(operation).forget_loaded();

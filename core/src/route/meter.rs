@@ -21,16 +21,16 @@ impl ClockCosts {
             clock.now().checked_sub(start)
         };
         let cpu = || {
-            let start = clock.cpu()?;
-            clock.cpu()?.checked_sub(start)
+            let start = clock.thread_cpu_time()?;
+            clock.thread_cpu_time()?.checked_sub(start)
         };
         Self { wall: shortest(&wall).unwrap_or(0), cpu: shortest(&cpu).filter(|reading| *reading > 0) }
     }
 
     /// Returns the clock of a device. For a device that computes in the thread, the clock is the thread's own CPU time, which excludes
     /// the time of other programs.
-    pub(super) fn meter(self, class: Class, direct: bool) -> Meter {
-        let runs_in_thread = direct && matches!(class, Class::Software | Class::Simd);
+    pub(super) fn meter(self, class: Class, synchronous: bool) -> Meter {
+        let runs_in_thread = synchronous && matches!(class, Class::Software | Class::Simd);
         let cpu = self.cpu.filter(|_| runs_in_thread);
         Meter { is_cpu: cpu.is_some(), overhead: cpu.unwrap_or(self.wall) }
     }
@@ -45,7 +45,7 @@ pub(crate) struct Meter {
 
 impl Meter {
     pub(crate) fn now(self, clock: &dyn Clock) -> u64 {
-        if self.is_cpu { clock.cpu().unwrap_or(0) } else { clock.now() }
+        if self.is_cpu { clock.thread_cpu_time().unwrap_or(0) } else { clock.now() }
     }
 
     pub(crate) fn since(self, start: u64, clock: &dyn Clock) -> u64 {
@@ -75,7 +75,7 @@ mod tests {
         }
         fn wait(&self, _: Option<u64>) {}
         fn spend(&self, _: u64) {}
-        fn cpu(&self) -> Option<u64> {
+        fn thread_cpu_time(&self) -> Option<u64> {
             (self.cpu)(self.readings.fetch_add(1, Relaxed))
         }
     }

@@ -16,8 +16,8 @@ mod meter;
 mod pace;
 mod policy;
 mod record;
+mod savings;
 mod table;
-mod worth;
 
 pub use answer::Route;
 pub use ask::{Ask, Choice};
@@ -26,14 +26,14 @@ pub use break_even::BreakEven;
 pub(crate) use candidate::{Candidate, Load};
 pub use cost::{Costs, Estimate};
 pub use fixed::{Failover, Pin, RoundRobin, SizeThreshold};
-pub use learned::{Learned, PATIENCE};
+pub use learned::{Learned, MAX_OFFLOAD_SLOWDOWN};
 pub(crate) use ledger::Ledgers;
 pub(crate) use measured::Measured;
 pub(crate) use measurement::{Measurement, learn};
 pub(crate) use meter::Meter;
 pub use policy::Policy;
 pub use record::{CostCell, CostRecord, CostStore};
+pub use savings::{Savings, SizeSet};
 pub use table::{BYTES, REQUESTS};
-pub use worth::{SizeSet, Worth};
 
 pub use crate::stats::Reason;

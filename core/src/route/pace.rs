@@ -10,48 +10,48 @@ use std::sync::atomic::{AtomicI32, AtomicU32, Ordering::Relaxed};
 
 use libm::{exp2f, expf, logf};
 
-use super::table::Place;
+use super::table::TablePosition;
 
 /// A relative difference that is ignored.
-pub(super) const NOTHING: f32 = 0.02;
+pub(super) const IGNORED_DIFFERENCE: f32 = 0.02;
 /// The resolution of the clock, in nanoseconds.
-pub(super) const CLOCK: f32 = 40.0;
+pub(super) const CLOCK_RESOLUTION_NS: f32 = 40.0;
 /// The smallest step.
-const STEP: f32 = 0.005;
+const MIN_STEP: f32 = 0.005;
 /// Consecutive measurements after which steps grow.
-const PATIENT: i32 = 8;
+const MIN_RUN: i32 = 8;
 /// Further measurements until steps are eight times as large.
-const GROWS: i32 = 24;
+const GROWING_RUN: i32 = 24;
 
 /// The pace of one algorithm and operation.
 #[derive(Default)]
 pub(super) struct Pace {
     /// Consecutive measurements above (positive) or below (negative) the estimate, each of a cell other than the previous one.
-    run: AtomicI32,
+    run_length: AtomicI32,
     /// The cell of the last measurement.
-    last: AtomicU32,
+    last_cell: AtomicU32,
 }
 
 impl Pace {
     /// Learns from a measurement. Returns the factor of a step, if several cells agree.
-    pub(super) fn follow(&self, device: usize, place: Place, expected_ns: f32, wall_ns: f32) -> Option<f32> {
+    pub(super) fn follow(&self, device: usize, position: TablePosition, expected_ns: f32, wall_ns: f32) -> Option<f32> {
         let error = logf(wall_ns / expected_ns);
-        let direction = match error.abs() > NOTHING.max(CLOCK / expected_ns) {
+        let direction = match error.abs() > IGNORED_DIFFERENCE.max(CLOCK_RESOLUTION_NS / expected_ns) {
             true if error > 0.0 => 1,
             true => -1,
             false => 0,
         };
-        let (row, column) = place.nearest();
+        let (row, column) = position.nearest();
         let cell = (device << 16 | row << 8 | column) as u32;
-        let (before, last) = (self.run.load(Relaxed), self.last.swap(cell, Relaxed));
+        let (before, last) = (self.run_length.load(Relaxed), self.last_cell.swap(cell, Relaxed));
         let run = match before.signum() == direction {
             true if cell == last => before,
-            true => (before + direction).clamp(-PATIENT - GROWS, PATIENT + GROWS),
+            true => (before + direction).clamp(-MIN_RUN - GROWING_RUN, MIN_RUN + GROWING_RUN),
             false => direction,
         };
-        self.run.store(run, Relaxed);
-        let grown = exp2f((run.abs() - PATIENT) as f32 / 8.0);
-        (run.abs() > PATIENT).then(|| expf((STEP * grown).min(error.abs() / 2.0) * direction as f32))
+        self.run_length.store(run, Relaxed);
+        let grown = exp2f((run.abs() - MIN_RUN) as f32 / 8.0);
+        (run.abs() > MIN_RUN).then(|| expf((MIN_STEP * grown).min(error.abs() / 2.0) * direction as f32))
     }
 }
 
@@ -64,7 +64,7 @@ mod tests {
     fn factor_of(cells: &[(usize, usize, usize, f32)], measurements: usize) -> f32 {
         let (pace, mut factor) = (Pace::default(), 1.0);
         for &(device, requests, bytes, times) in cells.iter().cycle().take(measurements) {
-            let step = pace.follow(device, Place::new(requests, bytes), 1000.0 * factor, 1000.0 * times);
+            let step = pace.follow(device, TablePosition::new(requests, bytes), 1000.0 * factor, 1000.0 * times);
             factor *= step.unwrap_or(1.0);
         }
         factor

@@ -23,9 +23,9 @@ pub const BYTES: [usize; 17] = {
 pub(crate) type Grid = [[f32; BYTES.len()]; REQUESTS.len()];
 
 /// A number that threads share.
-pub(super) struct Number(AtomicU32);
+pub(super) struct SharedF32(AtomicU32);
 
-impl Number {
+impl SharedF32 {
     pub(super) const fn new(number: f32) -> Self {
         Self(AtomicU32::new(number.to_bits()))
     }
@@ -42,27 +42,27 @@ impl Number {
 
 /// The position of a group of requests in a table: between four cells, or beyond the last.
 #[derive(Clone, Copy)]
-pub(super) struct Place {
+pub(super) struct TablePosition {
     row: usize,
     column: usize,
     /// The fraction of the way to the next row, 0 to 1.
-    down: f32,
+    row_fraction: f32,
     /// The fraction of the way to the next column, from -1 (below the first) on.
-    across: f32,
+    column_fraction: f32,
     /// The factor for numbers of requests beyond the last row, where the time is proportional to the number; 1 up to the last row.
-    times: f32,
+    beyond_factor: f32,
 }
 
 /// The row of 64 requests. Each row after it has twice as many requests as the row before.
-const DOUBLING: usize = 15;
+const FIRST_DOUBLING_ROW: usize = 15;
 
-/// For each number of requests up to the row [`DOUBLING`]: the last row that does not exceed the number, and the fraction of the way to
-/// the next row.
-const ROWS: [(u8, f32); REQUESTS[DOUBLING] + 1] = {
-    let mut rows = [(0, 0.0); REQUESTS[DOUBLING] + 1];
+/// For each number of requests up to the row [`FIRST_DOUBLING_ROW`]: the last row that does not exceed the number, and the fraction of the
+/// way to the next row.
+const ROW_POSITIONS: [(u8, f32); REQUESTS[FIRST_DOUBLING_ROW] + 1] = {
+    let mut rows = [(0, 0.0); REQUESTS[FIRST_DOUBLING_ROW] + 1];
     let (mut row, mut requests) = (0, 1);
     while requests < rows.len() {
-        if row < DOUBLING && requests >= REQUESTS[row + 1] {
+        if row < FIRST_DOUBLING_ROW && requests >= REQUESTS[row + 1] {
             row += 1;
         }
         rows[requests] = (row as u8, (requests - REQUESTS[row]) as f32 / (REQUESTS[row + 1] - REQUESTS[row]) as f32);
@@ -71,66 +71,71 @@ const ROWS: [(u8, f32); REQUESTS[DOUBLING] + 1] = {
     rows
 };
 
-impl Place {
+impl TablePosition {
     #[inline]
     pub(super) fn new(requests: usize, bytes: usize) -> Self {
         let within = requests.clamp(1, REQUESTS[REQUESTS.len() - 1]);
-        let (row, down) = ROWS.get(within).copied().unwrap_or_else(|| {
-            let row = (DOUBLING + (within / REQUESTS[DOUBLING]).ilog2() as usize).min(REQUESTS.len() - 2);
+        let (row, row_fraction) = ROW_POSITIONS.get(within).copied().unwrap_or_else(|| {
+            let row =
+                (FIRST_DOUBLING_ROW + (within / REQUESTS[FIRST_DOUBLING_ROW]).ilog2() as usize).min(REQUESTS.len() - 2);
             (row as u8, (within - REQUESTS[row]) as f32 / (REQUESTS[row + 1] - REQUESTS[row]) as f32)
         });
         let column = ((bytes | BYTES[0]).ilog2() as usize - 4).min(BYTES.len() - 2);
         let start = BYTES[column];
-        let across = (bytes as f32 - start as f32) / start as f32;
-        let times = if requests > within { requests as f32 / within as f32 } else { 1.0 };
-        Self { row: row as usize, column, down, across, times }
+        let column_fraction = (bytes as f32 - start as f32) / start as f32;
+        let beyond_factor = if requests > within { requests as f32 / within as f32 } else { 1.0 };
+        Self { row: row as usize, column, row_fraction, column_fraction, beyond_factor }
     }
 
     /// Returns the row and the column of the nearest cell.
     pub(super) fn nearest(self) -> (usize, usize) {
-        (self.row + usize::from(self.down > 0.5), self.column + usize::from(self.across > 0.5))
+        (self.row + usize::from(self.row_fraction > 0.5), self.column + usize::from(self.column_fraction > 0.5))
     }
 
-    /// Returns the four cells around the place, each with its weight.
-    fn around(self) -> [(usize, usize, f32); 4] {
-        let Self { row, column, down, across, .. } = self;
-        let across = across.clamp(0.0, 1.0);
+    /// Returns the four cells around the position, each with its weight.
+    fn corners(self) -> [(usize, usize, f32); 4] {
+        let Self { row, column, row_fraction, column_fraction, .. } = self;
+        let column_fraction = column_fraction.clamp(0.0, 1.0);
         [
-            (row, column, (1.0 - down) * (1.0 - across)),
-            (row, column + 1, (1.0 - down) * across),
-            (row + 1, column, down * (1.0 - across)),
-            (row + 1, column + 1, down * across),
+            (row, column, (1.0 - row_fraction) * (1.0 - column_fraction)),
+            (row, column + 1, (1.0 - row_fraction) * column_fraction),
+            (row + 1, column, row_fraction * (1.0 - column_fraction)),
+            (row + 1, column + 1, row_fraction * column_fraction),
         ]
     }
 }
 
-pub(super) struct Table([[Number; BYTES.len()]; REQUESTS.len()]);
+pub(super) struct Table([[SharedF32; BYTES.len()]; REQUESTS.len()]);
 
 impl Default for Table {
     fn default() -> Self {
-        Self([const { [const { Number::new(1.0) }; BYTES.len()] }; REQUESTS.len()])
+        Self([const { [const { SharedF32::new(1.0) }; BYTES.len()] }; REQUESTS.len()])
     }
 }
 
 impl Table {
     #[inline]
-    pub(super) fn read(&self, place: Place) -> f32 {
-        let Place { row, column, down, across, times } = place;
+    pub(super) fn read(&self, position: TablePosition) -> f32 {
+        let TablePosition { row, column, row_fraction, column_fraction, beyond_factor } = position;
         let in_row = |row: usize| {
             let (from, to) = (self.0[row][column].get(), self.0[row][column + 1].get());
             // Below the first column the line may lead below zero.
-            (from + (to - from) * across).max(from / 2.0)
+            (from + (to - from) * column_fraction).max(from / 2.0)
         };
         let from = in_row(row);
         // Most requests come alone.
-        if down == 0.0 { from * times } else { (from + (in_row(row + 1) - from) * down) * times }
+        if row_fraction == 0.0 {
+            from * beyond_factor
+        } else {
+            (from + (in_row(row + 1) - from) * row_fraction) * beyond_factor
+        }
     }
 
-    /// Changes the cells around a place in proportion to their weights. The cell with the largest weight changes by the whole `share`.
-    pub(super) fn scale(&self, place: Place, share: f32) {
-        let around = place.around();
-        let nearest = around.iter().fold(0.0, |most: f32, (.., weight)| most.max(*weight));
-        for (row, column, weight) in around {
+    /// Changes the cells around a position in proportion to their weights. The cell with the largest weight changes by the whole `share`.
+    pub(super) fn scale(&self, position: TablePosition, share: f32) {
+        let corners = position.corners();
+        let nearest = corners.iter().fold(0.0, |most: f32, (.., weight)| most.max(*weight));
+        for (row, column, weight) in corners {
             if weight > 0.0 {
                 let cell = &self.0[row][column];
                 cell.set((cell.get() * (1.0 + share * weight / nearest)).clamp(0.1, 1e12));

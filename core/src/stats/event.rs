@@ -46,7 +46,7 @@ coded! {
         Coalesced = "coalesced";
         /// A batch of coalesced requests went to the device. [`Coalesced`](Self::Coalesced) divided by this number is the mean size of a
         /// batch.
-        Coalescing = "coalescing";
+        CoalescedBatch = "coalescing";
         /// A request was cancelled before it reached a device.
         Cancelled = "cancelled";
         /// A request was handed back to its caller because the queue was full.

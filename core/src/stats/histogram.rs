@@ -2,47 +2,47 @@
 
 use std::sync::atomic::Ordering;
 
-use super::memory::{Labels, Memory, Words, add};
+use super::memory::{Counters, Labels, Memory, add_saturating};
 
-/// There are 2^FINE buckets for each power of two.
-const FINE: u32 = 4;
-/// Times of 2^END nanoseconds (18 minutes) or more share the last bucket.
-const END: u32 = 40;
-const BUCKETS: usize = ((END - FINE) as usize + 1) << FINE;
+/// There are 2^SUB_BUCKET_BITS buckets for each power of two.
+const SUB_BUCKET_BITS: u32 = 4;
+/// Times of 2^TIME_BITS nanoseconds (18 minutes) or more share the last bucket.
+const TIME_BITS: u32 = 40;
+const BUCKETS: usize = ((TIME_BITS - SUB_BUCKET_BITS) as usize + 1) << SUB_BUCKET_BITS;
 
 /// Returns the bucket of a time. Below 32 ns, each nanosecond has its own bucket.
 #[inline]
-fn bucket(ns: u64) -> usize {
-    let ns = ns.min((1 << END) - 1);
-    let shift = ns.max(1 << FINE).ilog2() - FINE;
-    ((shift as usize) << FINE) + (ns >> shift) as usize
+fn bucket_of(ns: u64) -> usize {
+    let ns = ns.min((1 << TIME_BITS) - 1);
+    let shift = ns.max(1 << SUB_BUCKET_BITS).ilog2() - SUB_BUCKET_BITS;
+    ((shift as usize) << SUB_BUCKET_BITS) + (ns >> shift) as usize
 }
 
 /// Returns the shortest and the longest time of a bucket.
-fn bounds(bucket: usize) -> (u64, u64) {
-    let shift = (bucket >> FINE).saturating_sub(1);
-    let low = (bucket - (shift << FINE)) as u64;
+fn bucket_bounds(bucket: usize) -> (u64, u64) {
+    let shift = (bucket >> SUB_BUCKET_BITS).saturating_sub(1);
+    let low = (bucket - (shift << SUB_BUCKET_BITS)) as u64;
     (low << shift, ((low + 1) << shift) - 1)
 }
 
 /// Number of words of a [`Recorder`]: the buckets, the sum of all times, and the longest time.
-const TIMES: usize = BUCKETS + 2;
-const TOTAL: usize = BUCKETS;
-const LONGEST: usize = BUCKETS + 1;
+const RECORDER_WORDS: usize = BUCKETS + 2;
+const TOTAL_INDEX: usize = BUCKETS;
+const MAX_INDEX: usize = BUCKETS + 1;
 
 /// A histogram that one thread writes while others read.
-pub(super) struct Recorder(Words<TIMES>);
+pub(super) struct Recorder(Counters<RECORDER_WORDS>);
 
 impl Recorder {
-    pub(super) fn new(memory: Option<&dyn Memory>, about: Labels<'_>) -> Self {
-        Self(Words::new(memory, about))
+    pub(super) fn new(memory: Option<&dyn Memory>, labels: Labels<'_>) -> Self {
+        Self(Counters::new(memory, labels))
     }
 
     pub(super) fn add(&self, ns: u64, requests: u64, shared: bool) {
-        add(&self.0[bucket(ns)], requests, shared);
-        add(&self.0[TOTAL], ns.saturating_mul(requests), shared);
-        if ns > self.0[LONGEST].load(Ordering::Relaxed) {
-            self.0[LONGEST].fetch_max(ns, Ordering::Relaxed);
+        add_saturating(&self.0[bucket_of(ns)], requests, shared);
+        add_saturating(&self.0[TOTAL_INDEX], ns.saturating_mul(requests), shared);
+        if ns > self.0[MAX_INDEX].load(Ordering::Relaxed) {
+            self.0[MAX_INDEX].fetch_max(ns, Ordering::Relaxed);
         }
     }
 
@@ -59,16 +59,16 @@ impl Recorder {
 pub struct Histogram {
     /// Number of requests in each bucket, up to the last bucket that has any.
     buckets: Vec<u64>,
-    total: u64,
-    longest: u64,
+    total_ns: u64,
+    max_ns: u64,
 }
 
 impl Histogram {
     /// Builds a histogram from the [`buckets`](Self::buckets), [`total_ns`](Self::total_ns) and [`max_ns`](Self::max_ns) of another one.
     pub fn from_parts(buckets: impl IntoIterator<Item = (u64, u64)>, total_ns: u64, max_ns: u64) -> Self {
-        let mut histogram = Self { buckets: Vec::new(), total: total_ns, longest: max_ns };
+        let mut histogram = Self { buckets: Vec::new(), total_ns, max_ns };
         for (ns, requests) in buckets {
-            histogram.add_to_bucket(bucket(ns), requests);
+            histogram.add_to_bucket(bucket_of(ns), requests);
         }
         histogram
     }
@@ -79,15 +79,15 @@ impl Histogram {
         let mut words = words.into_iter();
         let mut histogram = Self::default();
         (0..BUCKETS).zip(&mut words).for_each(|(index, requests)| histogram.add_to_bucket(index, requests));
-        (histogram.total, histogram.longest) = (words.next().unwrap_or(0), words.next().unwrap_or(0));
+        (histogram.total_ns, histogram.max_ns) = (words.next().unwrap_or(0), words.next().unwrap_or(0));
         histogram
     }
 
     /// Counts `requests` that took `ns` each.
     pub fn add(&mut self, ns: u64, requests: u64) {
-        self.add_to_bucket(bucket(ns), requests);
-        self.total = self.total.saturating_add(ns.saturating_mul(requests));
-        self.longest = self.longest.max(ns);
+        self.add_to_bucket(bucket_of(ns), requests);
+        self.total_ns = self.total_ns.saturating_add(ns.saturating_mul(requests));
+        self.max_ns = self.max_ns.max(ns);
     }
 
     /// Adds the counts of another histogram.
@@ -95,8 +95,8 @@ impl Histogram {
         for (index, requests) in other.buckets.iter().enumerate() {
             self.add_to_bucket(index, *requests);
         }
-        self.total = self.total.saturating_add(other.total);
-        self.longest = self.longest.max(other.longest);
+        self.total_ns = self.total_ns.saturating_add(other.total_ns);
+        self.max_ns = self.max_ns.max(other.max_ns);
     }
 
     /// Returns the counts since `earlier`. The longest time of the result is only as exact as a quantile.
@@ -106,8 +106,8 @@ impl Histogram {
             .map(|(index, now)| now.saturating_sub(earlier.buckets.get(index).copied().unwrap_or(0)))
             .collect();
         buckets.truncate(buckets.iter().rposition(|requests| *requests > 0).map_or(0, |last| last + 1));
-        let last = buckets.len().checked_sub(1).map_or(0, |last| bounds(last).1);
-        Histogram { buckets, total: self.total.saturating_sub(earlier.total), longest: self.longest.min(last) }
+        let last = buckets.len().checked_sub(1).map_or(0, |last| bucket_bounds(last).1);
+        Histogram { buckets, total_ns: self.total_ns.saturating_sub(earlier.total_ns), max_ns: self.max_ns.min(last) }
     }
 
     /// Returns the number of counted requests.
@@ -122,9 +122,9 @@ impl Histogram {
         for (index, requests) in self.buckets.iter().enumerate() {
             below = below.saturating_add(*requests);
             if below >= rank {
-                let (low, high) = bounds(index);
+                let (low, high) = bucket_bounds(index);
                 // The last bucket has no upper end but the longest time itself.
-                return if index + 1 == BUCKETS { self.longest } else { (low + (high - low) / 2).min(self.longest) };
+                return if index + 1 == BUCKETS { self.max_ns } else { (low + (high - low) / 2).min(self.max_ns) };
             }
         }
         0
@@ -132,23 +132,23 @@ impl Histogram {
 
     /// Returns the longest time, in nanoseconds.
     pub fn max_ns(&self) -> u64 {
-        self.longest
+        self.max_ns
     }
 
     /// Returns the sum of all times, in nanoseconds.
     pub fn total_ns(&self) -> u64 {
-        self.total
+        self.total_ns
     }
 
     /// Returns the mean time, in nanoseconds; 0 for an empty histogram.
     pub fn mean_ns(&self) -> u64 {
-        self.total.checked_div(self.requests()).unwrap_or(0)
+        self.total_ns.checked_div(self.requests()).unwrap_or(0)
     }
 
     /// Returns the buckets that have requests: the shortest time of each, in nanoseconds, and its requests.
     pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> {
         let counted = self.buckets.iter().enumerate().filter(|(_, requests)| **requests > 0);
-        counted.map(|(index, requests)| (bounds(index).0, *requests))
+        counted.map(|(index, requests)| (bucket_bounds(index).0, *requests))
     }
 
     fn add_to_bucket(&mut self, index: usize, requests: u64) {
@@ -162,10 +162,10 @@ impl Histogram {
     }
 }
 
-/// Returns the rank, counted from 1, of the `per_mille` quantile among `all` sorted values.
-fn rank(all: u64, per_mille: u64) -> u64 {
-    let rank = (u128::from(all) * u128::from(per_mille)).div_ceil(1000);
-    u64::try_from(rank).unwrap_or(u64::MAX).clamp(1, all.max(1))
+/// Returns the rank, counted from 1, of the `per_mille` quantile among `count` sorted values.
+fn rank(count: u64, per_mille: u64) -> u64 {
+    let rank = (u128::from(count) * u128::from(per_mille)).div_ceil(1000);
+    u64::try_from(rank).unwrap_or(u64::MAX).clamp(1, count.max(1))
 }
 
 #[cfg(test)]
@@ -188,14 +188,14 @@ mod tests {
     fn buckets_are_contiguous() {
         let mut next = 0;
         for index in 0..BUCKETS {
-            let (low, high) = bounds(index);
+            let (low, high) = bucket_bounds(index);
             assert_eq!(low, next);
-            assert_eq!((bucket(low), bucket(high)), (index, index));
+            assert_eq!((bucket_of(low), bucket_of(high)), (index, index));
             assert!(high - low <= low / 16, "{low} to {high}");
             next = high + 1;
         }
-        assert_eq!(next, 1 << END);
-        assert_eq!(bucket(u64::MAX), BUCKETS - 1);
+        assert_eq!(next, 1 << TIME_BITS);
+        assert_eq!(bucket_of(u64::MAX), BUCKETS - 1);
     }
 
     #[test]
@@ -204,7 +204,7 @@ mod tests {
         for (seed, count) in [(1, 1), (2, 2), (3, 10), (4, 999), (5, 1000), (6, 5000)] {
             let mut times = times(seed, count);
             let mut histogram = Histogram::default();
-            let recorder = Recorder(Words::own());
+            let recorder = Recorder(Counters::private());
             for (index, ns) in times.iter().enumerate() {
                 histogram.add(*ns, 1);
                 recorder.add(*ns, 1, index % 2 == 0);

@@ -11,14 +11,14 @@ use super::reason::Reason;
 pub trait Memory: Send + Sync {
     /// Returns `count` zeros for these numbers. They begin on their own cache line, or on the pair of lines that some CPUs fetch together.
     /// The calling thread or its successors write them. Returns `None` if there is no room; core then keeps the numbers in private memory.
-    fn take(&self, about: Labels<'_>, count: usize) -> Option<&'static [AtomicU64]>;
+    fn take(&self, labels: Labels<'_>, count: usize) -> Option<&'static [AtomicU64]>;
 }
 
 /// The subject of numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Labels<'a> {
     /// The meaning of each number.
-    pub numbers: Meaning,
+    pub meaning: Meaning,
     /// Name of the device. Empty for requests that reached no device.
     pub device: &'a str,
     /// Name of the device's class, or empty.
@@ -57,26 +57,26 @@ pub enum Column {
     Event(Event),
 }
 
-const REASONS: usize = Reason::ALL.len();
-pub(super) const BYTES: usize = REASONS;
-pub(super) const BATCHES: usize = REASONS + 1;
-pub(super) const BATCHED: usize = REASONS + 2;
-pub(super) const EVENTS: usize = REASONS + 3;
+const REASON_COUNT: usize = Reason::ALL.len();
+pub(super) const BYTES_INDEX: usize = REASON_COUNT;
+pub(super) const BATCHES_INDEX: usize = REASON_COUNT + 1;
+pub(super) const BATCHED_INDEX: usize = REASON_COUNT + 2;
+pub(super) const FIRST_EVENT_INDEX: usize = REASON_COUNT + 3;
 /// Number of counters in a row of [`Meaning::Counts`].
-pub(super) const COUNTS: usize = EVENTS + Event::ALL.len();
+pub(super) const COLUMN_COUNT: usize = FIRST_EVENT_INDEX + Event::ALL.len();
 
 /// The columns of [`Meaning::Counts`], in order.
-pub const COLUMNS: [Column; COUNTS] = {
-    let mut columns = [Column::Bytes; COUNTS];
-    (columns[BATCHES], columns[BATCHED]) = (Column::Batches, Column::Batched);
+pub const COLUMNS: [Column; COLUMN_COUNT] = {
+    let mut columns = [Column::Bytes; COLUMN_COUNT];
+    (columns[BATCHES_INDEX], columns[BATCHED_INDEX]) = (Column::Batches, Column::Batched);
     let mut at = 0;
-    while at < REASONS {
+    while at < REASON_COUNT {
         columns[at] = Column::Requests(Reason::ALL[at]);
         at += 1;
     }
     at = 0;
     while at < Event::ALL.len() {
-        columns[EVENTS + at] = Column::Event(Event::ALL[at]);
+        columns[FIRST_EVENT_INDEX + at] = Column::Event(Event::ALL[at]);
         at += 1;
     }
     columns
@@ -95,8 +95,8 @@ impl fmt::Display for Column {
 }
 
 /// Numbers that only grow, in cache lines of their own.
-pub(super) enum Words<const N: usize> {
-    Own(Box<CacheAligned<N>>),
+pub(super) enum Counters<const N: usize> {
+    Private(Box<CacheAligned<N>>),
     External(&'static [AtomicU64; N]),
 }
 
@@ -104,25 +104,25 @@ pub(super) enum Words<const N: usize> {
 #[repr(align(128))]
 pub(super) struct CacheAligned<const N: usize>([AtomicU64; N]);
 
-impl<const N: usize> Words<N> {
+impl<const N: usize> Counters<N> {
     /// Takes zeros from `memory`, or makes private ones if `memory` is `None` or has no room.
-    pub(super) fn new(memory: Option<&dyn Memory>, about: Labels<'_>) -> Self {
-        let external = memory.and_then(|memory| memory.take(about, N)).and_then(|words| words.as_array());
-        external.map_or_else(Self::own, Self::External)
+    pub(super) fn new(memory: Option<&dyn Memory>, labels: Labels<'_>) -> Self {
+        let external = memory.and_then(|memory| memory.take(labels, N)).and_then(|words| words.as_array());
+        external.map_or_else(Self::private, Self::External)
     }
 
-    pub(super) fn own() -> Self {
-        Self::Own(Box::new(CacheAligned([const { AtomicU64::new(0) }; N])))
+    pub(super) fn private() -> Self {
+        Self::Private(Box::new(CacheAligned([const { AtomicU64::new(0) }; N])))
     }
 }
 
-impl<const N: usize> Deref for Words<N> {
+impl<const N: usize> Deref for Counters<N> {
     type Target = [AtomicU64; N];
 
     #[inline]
     fn deref(&self) -> &[AtomicU64; N] {
         match self {
-            Self::Own(aligned) => &aligned.0,
+            Self::Private(aligned) => &aligned.0,
             Self::External(words) => words,
         }
     }
@@ -130,7 +130,7 @@ impl<const N: usize> Deref for Words<N> {
 
 /// Adds to a number, which stays at `u64::MAX` rather than overflow. `shared`: several threads may be adding.
 #[inline]
-pub(super) fn add(to: &AtomicU64, number: u64, shared: bool) {
+pub(super) fn add_saturating(to: &AtomicU64, number: u64, shared: bool) {
     if shared {
         let _ = to.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |old| Some(old.saturating_add(number)));
     } else {
@@ -146,10 +146,10 @@ mod tests {
     #[test]
     fn counters_saturate() {
         for shared in [false, true] {
-            let words = Words::<1>::own();
-            add(&words[0], u64::MAX - 1, shared);
-            add(&words[0], 1, shared);
-            add(&words[0], 7, shared);
+            let words = Counters::<1>::private();
+            add_saturating(&words[0], u64::MAX - 1, shared);
+            add_saturating(&words[0], 1, shared);
+            add_saturating(&words[0], 7, shared);
             assert_eq!(words[0].load(Ordering::Relaxed), u64::MAX);
         }
     }
@@ -157,6 +157,6 @@ mod tests {
     #[test]
     fn names_of_columns_are_unique() {
         let names: std::collections::BTreeSet<String> = COLUMNS.iter().map(ToString::to_string).collect();
-        assert_eq!(names.len(), COUNTS);
+        assert_eq!(names.len(), COLUMN_COUNT);
     }
 }

@@ -38,11 +38,11 @@ pub use histogram::Histogram;
 pub use memory::{COLUMNS, Column, Labels, Meaning, Memory};
 pub use reason::Reason;
 use shard::{RowSource, Shard};
-use site::WORKS;
-pub(crate) use site::{MOST_DEVICES, Site};
+use site::SITES_PER_DEVICE;
+pub(crate) use site::{MAX_DEVICES, Site};
 pub use slot::uncounted;
-use slot::{Slots, Use};
-pub use snapshot::{Numbers, Snapshot};
+use slot::{Slots, Writers};
+pub use snapshot::{Snapshot, SnapshotRow};
 pub use tally::Tally;
 
 use crate::algorithm::{Fault, Outcome};
@@ -56,33 +56,33 @@ pub(crate) struct Stats {
     clock: Arc<dyn Clock>,
     publisher: Option<Publisher>,
     /// The time of the next publication, by `clock`.
-    due: AtomicU64,
+    next_publication: AtomicU64,
 }
 
 /// The receiver of snapshots, and their interval.
 pub(crate) struct Publisher {
-    pub(crate) every: Duration,
+    pub(crate) interval: Duration,
     pub(crate) publish: Box<dyn Fn(&Snapshot) + Send + Sync>,
 }
 
 impl Stats {
     pub(crate) fn new(
-        on: bool,
+        enabled: bool,
         devices: Vec<(String, Class)>,
         clock: Arc<dyn Clock>,
         publisher: Option<Publisher>,
         memory: Option<&'static dyn Memory>,
     ) -> Self {
         Self {
-            shards: Slots::new(on),
+            shards: Slots::new(enabled),
             source: Arc::new(RowSource { devices: RwLock::new(devices), memory }),
-            due: AtomicU64::new(if publisher.is_some() { 0 } else { u64::MAX }),
+            next_publication: AtomicU64::new(if publisher.is_some() { 0 } else { u64::MAX }),
             clock,
             publisher,
         }
     }
 
-    /// Adds a place for the numbers of one more device.
+    /// Adds the name of one more device, so that it has numbers.
     pub(crate) fn add_device(&self, name: String, class: Class) {
         self.source.devices.write().unwrap_or_else(PoisonError::into_inner).push((name, class));
     }
@@ -93,16 +93,16 @@ impl Stats {
 
     /// Returns the counters of the calling thread.
     #[inline]
-    pub(crate) fn here(&self) -> Here<'_> {
-        Here { shard: self.shards.here(|writers| self.shard(writers)), thread: PhantomData }
+    pub(crate) fn this_thread(&self) -> ThreadCounters<'_> {
+        ThreadCounters { shard: self.shards.of_this_thread(|writers| self.shard(writers)), thread: PhantomData }
     }
 
     /// Begins to follow requests that the framework has just been given.
     #[inline]
     pub(crate) fn timer(&self, requests: usize) -> StageTimer<'_> {
-        let here = self.here();
-        let mut timer = StageTimer { stats: self, here, requests, weight: 0, since: 0 };
-        if let Some(shard) = here.shard
+        let counters = self.this_thread();
+        let mut timer = StageTimer { stats: self, counters, requests, weight: 0, since: 0 };
+        if let Some(shard) = counters.shard
             && shard.count_down(requests)
         {
             timer.begin(shard);
@@ -115,8 +115,8 @@ impl Stats {
     }
 
     #[cold]
-    fn shard(&self, writers: Use) -> Shard {
-        Shard::new(self.source.clone(), (1 + self.devices().len()) * WORKS, writers)
+    fn shard(&self, writers: Writers) -> Shard {
+        Shard::new(self.source.clone(), (1 + self.devices().len()) * SITES_PER_DEVICE, writers)
     }
 
     /// Publishes a snapshot now.
@@ -129,17 +129,20 @@ impl Stats {
     /// Publishes a snapshot if one is due. One thread publishes it; other threads continue.
     #[inline]
     fn publish_if_due(&self, now: u64) {
-        if now >= self.due.load(Ordering::Relaxed) {
+        if now >= self.next_publication.load(Ordering::Relaxed) {
             self.publish_at(now);
         }
     }
 
     #[cold]
     fn publish_at(&self, now: u64) {
-        let every = self.publisher.as_ref().map_or(u128::MAX, |publisher| publisher.every.as_nanos());
-        let (due, next) =
-            (self.due.load(Ordering::Relaxed), now.saturating_add(u64::try_from(every).unwrap_or(u64::MAX)));
-        if now >= due && self.due.compare_exchange(due, next, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+        let interval = self.publisher.as_ref().map_or(u128::MAX, |publisher| publisher.interval.as_nanos());
+        let (due, next) = (
+            self.next_publication.load(Ordering::Relaxed),
+            now.saturating_add(u64::try_from(interval).unwrap_or(u64::MAX)),
+        );
+        if now >= due && self.next_publication.compare_exchange(due, next, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+        {
             self.publish();
         }
     }
@@ -153,61 +156,61 @@ impl Drop for Stats {
 
 /// The counters of one thread, while it is in a call of the framework.
 #[derive(Clone, Copy)]
-pub(crate) struct Here<'a> {
+pub(crate) struct ThreadCounters<'a> {
     shard: Option<&'a Shard>,
     /// Keeps the value in its thread, because another thread has another shard.
     thread: PhantomData<*const ()>,
 }
 
-impl Here<'_> {
+impl ThreadCounters<'_> {
     /// Counts requests, of `bytes` bytes together, that go to a device.
     #[inline]
-    pub(crate) fn sent(self, site: Site, reason: Reason, requests: usize, bytes: usize) {
+    pub(crate) fn count_sent(self, site: Site, reason: Reason, requests: usize, bytes: usize) {
         if let Some(shard) = self.shard {
-            shard.sent(site, reason, requests, bytes);
+            shard.count_sent(site, reason, requests, bytes);
         }
     }
 
     /// Counts a rare event that happened `times` times.
     #[cold]
-    pub(crate) fn event(self, site: Site, event: Event, times: usize) {
+    pub(crate) fn count_event(self, site: Site, event: Event, times: usize) {
         if let Some(shard) = self.shard {
-            shard.event(site, event, times as u64);
+            shard.count_event(site, event, times as u64);
         }
     }
 
     /// Counts the outcome of a request.
     #[inline]
-    pub(crate) fn result(self, site: Site, result: &Result<Outcome, Fault>) {
+    pub(crate) fn count_result(self, site: Site, result: &Result<Outcome, Fault>) {
         match result {
-            Ok(outcome) => self.outcome(site, *outcome),
-            Err(fault) => self.fault(site, fault),
+            Ok(outcome) => self.count_outcome(site, *outcome),
+            Err(fault) => self.count_fault(site, fault),
         }
     }
 
     /// Counts a fault of a device.
-    pub(crate) fn fault(self, site: Site, fault: &Fault) {
+    pub(crate) fn count_fault(self, site: Site, fault: &Fault) {
         let event = if matches!(fault, Fault::Declined(_)) { Event::Declined } else { Event::Fault };
-        self.event(site, event, 1);
+        self.count_event(site, event, 1);
     }
 
     /// Counts an outcome.
     #[inline]
-    pub(crate) fn outcome(self, site: Site, outcome: Outcome) {
+    pub(crate) fn count_outcome(self, site: Site, outcome: Outcome) {
         match outcome {
             Outcome::Done => {}
-            Outcome::BadTag => self.event(site, Event::BadTag, 1),
-            Outcome::BadLength => self.event(site, Event::BadLength, 1),
-            Outcome::BadKey => self.event(site, Event::BadKey, 1),
-            Outcome::Malformed => self.event(site, Event::Malformed, 1),
-            Outcome::NoRoom => self.event(site, Event::NoRoom, 1),
+            Outcome::BadTag => self.count_event(site, Event::BadTag, 1),
+            Outcome::BadLength => self.count_event(site, Event::BadLength, 1),
+            Outcome::BadKey => self.count_event(site, Event::BadKey, 1),
+            Outcome::Malformed => self.count_event(site, Event::Malformed, 1),
+            Outcome::NoRoom => self.count_event(site, Event::NoRoom, 1),
         }
     }
 
     /// Counts the time that a stage took for `requests` requests.
-    pub(crate) fn time(self, site: Site, stage: Stage, ns: u64, requests: u64) {
+    pub(crate) fn record_time(self, site: Site, stage: Stage, ns: u64, requests: u64) {
         if let Some(shard) = self.shard {
-            shard.time(site, stage, ns, requests);
+            shard.record_time(site, stage, ns, requests);
         }
     }
 }
@@ -215,7 +218,7 @@ impl Here<'_> {
 /// Follows requests through the calling thread, and reads the clock if they are timed.
 pub(crate) struct StageTimer<'a> {
     stats: &'a Stats,
-    here: Here<'a>,
+    counters: ThreadCounters<'a>,
     /// Number of requests that the framework was given.
     requests: usize,
     /// Number of requests that the timed ones represent; 0 if these requests are not timed.
@@ -226,26 +229,26 @@ pub(crate) struct StageTimer<'a> {
 impl<'a> StageTimer<'a> {
     /// Returns the counters of the calling thread.
     #[inline]
-    pub(crate) fn here(&self) -> Here<'a> {
-        self.here
+    pub(crate) fn counters(&self) -> ThreadCounters<'a> {
+        self.counters
     }
 
     /// Notes that requests with `bytes` bytes in total go to a device now.
     #[inline]
-    pub(crate) fn sent(&mut self, site: Site, reason: Reason, requests: usize, bytes: usize) {
-        self.here.sent(site, reason, requests, bytes);
+    pub(crate) fn count_sent(&mut self, site: Site, reason: Reason, requests: usize, bytes: usize) {
+        self.counters.count_sent(site, reason, requests, bytes);
         if self.weight != 0 {
-            self.stage(site, Stage::Dispatch, requests);
+            self.record_stage(site, Stage::Dispatch, requests);
         }
     }
 
     /// Notes that some of these requests have returned.
     #[inline]
-    pub(crate) fn back(&mut self, site: Site, requests: usize) {
+    pub(crate) fn count_returned(&mut self, site: Site, requests: usize) {
         if self.weight != 0 {
             // If none has returned, a ring has only begun to work on them.
             if requests > 0 {
-                self.stage(site, Stage::Invoke, requests);
+                self.record_stage(site, Stage::Invoke, requests);
             }
             self.stats.publish_if_due(self.since);
         }
@@ -258,10 +261,10 @@ impl<'a> StageTimer<'a> {
     }
 
     #[cold]
-    fn stage(&mut self, site: Site, stage: Stage, requests: usize) {
+    fn record_stage(&mut self, site: Site, stage: Stage, requests: usize) {
         let now = self.stats.clock.now();
         let weight = self.weight.saturating_mul(requests as u64) / self.requests.max(1) as u64;
-        self.here.time(site, stage, now.saturating_sub(self.since), weight.max(1));
+        self.counters.record_time(site, stage, now.saturating_sub(self.since), weight.max(1));
         self.since = now;
     }
 }

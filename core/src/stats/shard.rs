@@ -5,10 +5,13 @@ use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use super::event::{Event, Stage};
 use super::histogram::Recorder;
-use super::memory::{BATCHED, BATCHES, BYTES, COUNTS, EVENTS, Labels, Meaning, Memory, Words, add};
+use super::memory::{
+    BATCHED_INDEX, BATCHES_INDEX, BYTES_INDEX, COLUMN_COUNT, Counters, FIRST_EVENT_INDEX, Labels, Meaning, Memory,
+    add_saturating,
+};
 use super::reason::Reason;
-use super::site::{MOST_SITES, Site};
-use super::slot::Use;
+use super::site::{MAX_SITES, Site};
+use super::slot::Writers;
 use crate::driver::Class;
 
 /// Average number of requests from one timed request to the next at first, so that short programs have times, too.
@@ -18,20 +21,25 @@ const LAST_GAP: u64 = 512;
 
 /// The labels for the numbers of all slots, and the memory of the numbers.
 pub(super) struct RowSource {
-    /// Names and classes, by the places of devices in the framework.
+    /// Names and classes, by the indexes of devices in the framework.
     pub(super) devices: RwLock<Vec<(String, Class)>>,
     pub(super) memory: Option<&'static dyn Memory>,
 }
 
 impl RowSource {
     /// Passes the memory, and the subject of the numbers of this site, to `make`.
-    fn with<T>(&self, site: Site, numbers: Meaning, make: impl FnOnce(Option<&dyn Memory>, Labels<'_>) -> T) -> T {
+    fn with_labels<T>(
+        &self,
+        site: Site,
+        meaning: Meaning,
+        make: impl FnOnce(Option<&dyn Memory>, Labels<'_>) -> T,
+    ) -> T {
         let (device, algorithm, operation) = site.parts();
         let devices = self.devices.read().unwrap_or_else(PoisonError::into_inner);
         let device = device.and_then(|device| devices.get(device));
         let (device, class) = device.map_or(("", ""), |(name, class)| (name, class.name()));
-        let about = Labels { numbers, device, class, algorithm: algorithm.name(), operation: operation.name() };
-        make(self.memory, about)
+        let labels = Labels { meaning, device, class, algorithm: algorithm.name(), operation: operation.name() };
+        make(self.memory, labels)
     }
 }
 
@@ -39,7 +47,7 @@ impl RowSource {
 #[repr(align(128))]
 pub(super) struct Shard {
     shared: bool,
-    quiet: bool,
+    uncounted: bool,
     source: Arc<RowSource>,
     /// Requests until the next one that is timed; at least 1.
     countdown: AtomicU64,
@@ -57,41 +65,41 @@ type Rows = Box<[OnceLock<Box<Row>>]>;
 
 /// The numbers of one site.
 pub(super) struct Row {
-    pub(super) counts: Words<COUNTS>,
+    pub(super) counts: Counters<COLUMN_COUNT>,
     stages: [OnceLock<Recorder>; Stage::ALL.len()],
 }
 
 impl Shard {
-    pub(super) fn new(source: Arc<RowSource>, sites: usize, writers: Use) -> Self {
-        let (shared, quiet) = (writers != Use::Own, writers == Use::Quiet);
+    pub(super) fn new(source: Arc<RowSource>, sites: usize, writers: Writers) -> Self {
+        let (shared, uncounted) = (writers != Writers::One, writers == Writers::Uncounted);
         // Requests that are not counted are not timed.
-        let countdown = AtomicU64::new(if quiet { u64::MAX } else { 1 });
+        let countdown = AtomicU64::new(if uncounted { u64::MAX } else { 1 });
         let (gap, gaps) = (AtomicU64::new(1), AtomicU64::new(0));
-        Self { shared, quiet, source, countdown, gap, gaps, rows: rows(sites), added_rows: OnceLock::new() }
+        Self { shared, uncounted, source, countdown, gap, gaps, rows: empty_rows(sites), added_rows: OnceLock::new() }
     }
 
     #[inline]
-    pub(super) fn sent(&self, site: Site, reason: Reason, requests: usize, bytes: usize) {
+    pub(super) fn count_sent(&self, site: Site, reason: Reason, requests: usize, bytes: usize) {
         if self.shared {
-            self.sent_shared(site, reason, requests as u64, bytes as u64);
+            self.count_sent_shared(site, reason, requests as u64, bytes as u64);
         } else {
-            self.row(site).sent(reason, requests as u64, bytes as u64, false);
+            self.row(site).count_sent(reason, requests as u64, bytes as u64, false);
         }
     }
 
     #[cold]
-    fn sent_shared(&self, site: Site, reason: Reason, requests: u64, bytes: u64) {
-        if !self.quiet {
-            self.row(site).sent(reason, requests, bytes, true);
+    fn count_sent_shared(&self, site: Site, reason: Reason, requests: u64, bytes: u64) {
+        if !self.uncounted {
+            self.row(site).count_sent(reason, requests, bytes, true);
         }
     }
 
-    pub(super) fn event(&self, site: Site, event: Event, times: u64) {
-        add(&self.row(site).counts[EVENTS + event as usize], times, self.shared);
+    pub(super) fn count_event(&self, site: Site, event: Event, times: u64) {
+        add_saturating(&self.row(site).counts[FIRST_EVENT_INDEX + event as usize], times, self.shared);
     }
 
-    pub(super) fn time(&self, site: Site, stage: Stage, ns: u64, requests: u64) {
-        if self.quiet {
+    pub(super) fn record_time(&self, site: Site, stage: Stage, ns: u64, requests: u64) {
+        if self.uncounted {
             return;
         }
         let recorder = self.row(site).stages[stage as usize].get_or_init(|| self.recorder(site, stage));
@@ -132,12 +140,12 @@ impl Shard {
 
     #[inline]
     fn row(&self, site: Site) -> &Row {
-        self.rows.get(site.0).unwrap_or_else(|| self.added_row(site)).get_or_init(|| Box::new(self.make(site)))
+        self.rows.get(site.0).unwrap_or_else(|| self.added_row(site)).get_or_init(|| Box::new(self.make_row(site)))
     }
 
     #[cold]
-    fn make(&self, site: Site) -> Row {
-        let counts = self.source.with(site, Meaning::Counts, Words::new);
+    fn make_row(&self, site: Site) -> Row {
+        let counts = self.source.with_labels(site, Meaning::Counts, Counters::new);
         // Allocate the stages of direct requests at the first request, so that later ones allocate nothing.
         let at_once = |stage: &Stage| matches!(stage, Stage::Dispatch | Stage::Invoke);
         let recorder = |stage: &Stage| at_once(stage).then(|| self.recorder(site, *stage));
@@ -148,27 +156,27 @@ impl Shard {
 
     #[cold]
     fn recorder(&self, site: Site, stage: Stage) -> Recorder {
-        self.source.with(site, Meaning::Times(stage), Recorder::new)
+        self.source.with_labels(site, Meaning::Times(stage), Recorder::new)
     }
 
     #[cold]
-    fn added_row(&self, Site(place): Site) -> &OnceLock<Box<Row>> {
-        &self.added_rows.get_or_init(|| rows(MOST_SITES.saturating_sub(self.rows.len())))[place - self.rows.len()]
+    fn added_row(&self, Site(index): Site) -> &OnceLock<Box<Row>> {
+        &self.added_rows.get_or_init(|| empty_rows(MAX_SITES.saturating_sub(self.rows.len())))[index - self.rows.len()]
     }
 }
 
-fn rows(sites: usize) -> Rows {
+fn empty_rows(sites: usize) -> Rows {
     (0..sites).map(|_| OnceLock::new()).collect()
 }
 
 impl Row {
     #[inline]
-    fn sent(&self, reason: Reason, requests: u64, bytes: u64, shared: bool) {
-        add(&self.counts[reason as usize], requests, shared);
-        add(&self.counts[BYTES], bytes, shared);
+    fn count_sent(&self, reason: Reason, requests: u64, bytes: u64, shared: bool) {
+        add_saturating(&self.counts[reason as usize], requests, shared);
+        add_saturating(&self.counts[BYTES_INDEX], bytes, shared);
         if requests > 1 {
-            add(&self.counts[BATCHES], 1, shared);
-            add(&self.counts[BATCHED], requests, shared);
+            add_saturating(&self.counts[BATCHES_INDEX], 1, shared);
+            add_saturating(&self.counts[BATCHED_INDEX], requests, shared);
         }
     }
 
@@ -183,7 +191,7 @@ mod tests {
     use super::*;
 
     fn shard() -> Shard {
-        Shard::new(Arc::new(RowSource { devices: RwLock::default(), memory: None }), 1, Use::Own)
+        Shard::new(Arc::new(RowSource { devices: RwLock::default(), memory: None }), 1, Writers::One)
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! A thread takes a slot at its first request, and returns it when it ends. The next thread with this slot sees the writes of the thread
 //! before it: returning is a `Release` and taking an `Acquire` of the same word. A thread that finds no slot, or is already ending, uses
-//! the [`SHARED`] slot, where numbers are added atomically.
+//! the [`SHARED_SLOT`], where numbers are added atomically.
 //!
 //! `fork` copies the word: in the child, the slots of the parent's other threads stay taken. Counts remain correct, but fewer threads have
 //! their own slot. The parent may continue to write the memory of its slots, so a child begins with new ones.
@@ -14,16 +14,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::process::Process;
 
 /// Slots that one thread at a time has to itself.
-const OWN: usize = u64::BITS as usize;
+const OWN_SLOTS: usize = u64::BITS as usize;
 /// The slot of all other threads.
-const SHARED: usize = OWN;
+const SHARED_SLOT: usize = OWN_SLOTS;
 /// The slot of threads whose requests are not counted.
-const QUIET: usize = OWN + 1;
+const UNCOUNTED_SLOT: usize = OWN_SLOTS + 1;
 
-const NONE: usize = usize::MAX;
+const NO_SLOT: usize = usize::MAX;
 
 /// Bit `n` is set if slot `n` is taken.
-static TAKEN: AtomicU64 = AtomicU64::new(0);
+static TAKEN_SLOTS: AtomicU64 = AtomicU64::new(0);
 
 /// Runs `body` without counting the requests of the calling thread. It serves for measurements, which are not work of the program. Events
 /// of devices are counted.
@@ -31,54 +31,54 @@ pub fn uncounted<T>(body: impl FnOnce() -> T) -> T {
     struct Restore(usize);
     impl Drop for Restore {
         fn drop(&mut self) {
-            SLOT.set(self.0);
+            CURRENT_SLOT.set(self.0);
         }
     }
-    let _restore = Restore(SLOT.replace(QUIET));
+    let _restore = Restore(CURRENT_SLOT.replace(UNCOUNTED_SLOT));
     body()
 }
 
 /// The writers of a slot.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Use {
+pub(super) enum Writers {
     /// One thread at a time.
-    Own,
+    One,
     /// Several threads.
-    Shared,
+    Several,
     /// Several threads, none of which counts its requests.
-    Quiet,
+    Uncounted,
 }
 
 /// The content of each slot, in one process.
 pub(super) struct Slots<T> {
     process: Process,
     /// Empty if nothing is counted.
-    each: Box<[OnceLock<Box<T>>]>,
+    contents: Box<[OnceLock<Box<T>>]>,
     /// The slots of a child process, which sets this field in its own copy of the value.
     child: OnceLock<Box<Slots<T>>>,
 }
 
 impl<T> Slots<T> {
-    pub(super) fn new(on: bool) -> Self {
-        let each = (0..if on { QUIET + 1 } else { 0 }).map(|_| OnceLock::new()).collect();
-        Self { process: Process::current(), each, child: OnceLock::new() }
+    pub(super) fn new(enabled: bool) -> Self {
+        let contents = (0..if enabled { UNCOUNTED_SLOT + 1 } else { 0 }).map(|_| OnceLock::new()).collect();
+        Self { process: Process::current(), contents, child: OnceLock::new() }
     }
 
     /// Returns the content of the calling thread's slot. `make` gets the kind of the slot's writers.
     #[inline]
-    pub(super) fn here(&self, make: impl FnOnce(Use) -> T) -> Option<&T> {
-        let slot = current();
+    pub(super) fn of_this_thread(&self, make: impl FnOnce(Writers) -> T) -> Option<&T> {
+        let slot = current_slot();
         let writers = || match slot {
-            SHARED => Use::Shared,
-            QUIET => Use::Quiet,
-            _ => Use::Own,
+            SHARED_SLOT => Writers::Several,
+            UNCOUNTED_SLOT => Writers::Uncounted,
+            _ => Writers::One,
         };
-        Some(self.in_this_process().each.get(slot)?.get_or_init(|| Box::new(make(writers()))))
+        Some(self.in_this_process().contents.get(slot)?.get_or_init(|| Box::new(make(writers()))))
     }
 
     /// Returns the content of all slots of this process.
     pub(super) fn all(&self) -> impl Iterator<Item = &T> {
-        self.in_this_process().each.iter().filter_map(|slot| Some(&**slot.get()?))
+        self.in_this_process().contents.iter().filter_map(|slot| Some(&**slot.get()?))
     }
 
     #[inline]
@@ -88,51 +88,51 @@ impl<T> Slots<T> {
 
     #[cold]
     fn in_child(&self) -> &Self {
-        self.child.get_or_init(|| Box::new(Self::new(!self.each.is_empty()))).in_this_process()
+        self.child.get_or_init(|| Box::new(Self::new(!self.contents.is_empty()))).in_this_process()
     }
 }
 
 thread_local! {
     // The type has no destructor, so reading is a plain load, and works while other thread-locals are being destroyed.
-    static SLOT: Cell<usize> = const { Cell::new(NONE) };
-    static OWNER: Owner = const { Owner { slot: Cell::new(SHARED) } };
+    static CURRENT_SLOT: Cell<usize> = const { Cell::new(NO_SLOT) };
+    static OWNER: SlotOwner = const { SlotOwner { slot: Cell::new(SHARED_SLOT) } };
 }
 
 /// Returns the slot of the calling thread.
 #[inline]
-fn current() -> usize {
-    match SLOT.get() {
-        NONE => take(),
+fn current_slot() -> usize {
+    match CURRENT_SLOT.get() {
+        NO_SLOT => take_slot(),
         slot => slot,
     }
 }
 
 #[cold]
-fn take() -> usize {
+fn take_slot() -> usize {
     let slot = OWNER.try_with(|owner| {
         let free = |taken: u64| (taken != u64::MAX).then(|| taken | (taken + 1));
-        let slot = match TAKEN.fetch_update(Ordering::Acquire, Ordering::Relaxed, free) {
+        let slot = match TAKEN_SLOTS.fetch_update(Ordering::Acquire, Ordering::Relaxed, free) {
             Ok(before) => before.trailing_ones() as usize,
-            Err(_) => SHARED,
+            Err(_) => SHARED_SLOT,
         };
         owner.slot.set(slot);
-        SLOT.set(slot);
+        CURRENT_SLOT.set(slot);
         slot
     });
-    slot.unwrap_or(SHARED)
+    slot.unwrap_or(SHARED_SLOT)
 }
 
 /// Gives a thread's slot back.
-struct Owner {
+struct SlotOwner {
     slot: Cell<usize>,
 }
 
-impl Drop for Owner {
+impl Drop for SlotOwner {
     fn drop(&mut self) {
-        SLOT.set(NONE);
+        CURRENT_SLOT.set(NO_SLOT);
         let slot = self.slot.get();
-        if slot < OWN {
-            TAKEN.fetch_and(!(1 << slot), Ordering::Release);
+        if slot < OWN_SLOTS {
+            TAKEN_SLOTS.fetch_and(!(1 << slot), Ordering::Release);
         }
     }
 }
@@ -146,35 +146,35 @@ mod tests {
 
     #[test]
     fn concurrent_threads_have_their_own_slots_and_surplus_threads_share() {
-        const THREADS: usize = OWN + 10;
+        const THREADS: usize = OWN_SLOTS + 10;
         let (all, barrier) = (Mutex::new(Vec::new()), Barrier::new(THREADS));
         std::thread::scope(|scope| {
             for _ in 0..THREADS {
                 scope.spawn(|| {
-                    let slot = current();
+                    let slot = current_slot();
                     all.lock().unwrap().push(slot);
                     barrier.wait();
-                    assert_eq!(current(), slot, "a thread keeps its slot");
+                    assert_eq!(current_slot(), slot, "a thread keeps its slot");
                 });
             }
         });
         let all = all.into_inner().unwrap();
-        let own: Vec<usize> = all.iter().copied().filter(|slot| *slot != SHARED).collect();
+        let own: Vec<usize> = all.iter().copied().filter(|slot| *slot != SHARED_SLOT).collect();
         assert_eq!(own.len(), own.iter().collect::<BTreeSet<_>>().len(), "no two have the same: {all:?}");
-        assert!(all.len() - own.len() >= THREADS - OWN);
+        assert!(all.len() - own.len() >= THREADS - OWN_SLOTS);
     }
 
     #[test]
     fn slots_are_reused() {
         // More threads than slots, a few at a time: were slots lost, the last ones would have to share.
-        for _ in 0..OWN {
-            std::thread::spawn(current).join().unwrap();
+        for _ in 0..OWN_SLOTS {
+            std::thread::spawn(current_slot).join().unwrap();
         }
         let tries = if cfg!(miri) { 20 } else { 100_000 };
         let reused = (0..tries).any(|_| {
             // Other tests may hold every slot for a moment.
             std::thread::yield_now();
-            std::thread::spawn(current).join().unwrap() != SHARED
+            std::thread::spawn(current_slot).join().unwrap() != SHARED_SLOT
         });
         assert!(reused);
     }
@@ -184,7 +184,7 @@ mod tests {
         struct Late(std::sync::mpsc::Sender<usize>);
         impl Drop for Late {
             fn drop(&mut self) {
-                self.0.send(current()).unwrap();
+                self.0.send(current_slot()).unwrap();
             }
         }
         thread_local!(static LATE: Cell<Option<Late>> = const { Cell::new(None) });
@@ -192,10 +192,10 @@ mod tests {
         std::thread::spawn(move || {
             // Thread-local values are destroyed in reverse order of their first use.
             LATE.set(Some(Late(sender)));
-            current()
+            current_slot()
         })
         .join()
         .unwrap();
-        assert_eq!(receiver.recv().unwrap(), SHARED);
+        assert_eq!(receiver.recv().unwrap(), SHARED_SLOT);
     }
 }

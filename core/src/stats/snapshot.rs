@@ -19,12 +19,12 @@ pub struct Snapshot {
     pub at: u64,
     /// A row for each device, algorithm and operation that has any numbers: rows without a device first, then in the order of
     /// [`Gantry::devices`](crate::Gantry::devices).
-    pub rows: Vec<Numbers>,
+    pub rows: Vec<SnapshotRow>,
 }
 
 /// The counts of one device, one algorithm and one operation.
 #[derive(Clone, Debug)]
-pub struct Numbers {
+pub struct SnapshotRow {
     /// Name and class of the device; `None` for requests that reached none.
     pub device: Option<(String, Class)>,
     /// The algorithm.
@@ -56,7 +56,7 @@ impl Snapshot {
             // A device that replaced another of the same name continues the numbers of the replaced device.
             let device = device.and_then(|device| devices.iter().position(|other| other.0 == devices[device].0));
             let site = device.map_or(site, |device| Site::new(device, algorithm, operation));
-            let numbers = rows.entry(site.0).or_insert_with(|| Numbers {
+            let numbers = rows.entry(site.0).or_insert_with(|| SnapshotRow {
                 device: device.map(|device| devices[device].clone()),
                 algorithm,
                 operation,
@@ -110,14 +110,14 @@ impl Snapshot {
     }
 }
 
-impl Numbers {
+impl SnapshotRow {
     /// Returns the number of requests that were handed to the device.
     pub fn requests(&self) -> u64 {
         self.reasons.iter().fold(0, |sum, requests| sum.saturating_add(*requests))
     }
 
     /// Returns the number of requests that a route with this reason sent to the device.
-    pub fn reason(&self, reason: Reason) -> u64 {
+    pub fn requests_with_reason(&self, reason: Reason) -> u64 {
         self.reasons[reason as usize]
     }
 
@@ -135,7 +135,7 @@ impl Numbers {
         (self.device.as_ref().map(|(name, _)| &**name), self.algorithm, self.operation)
     }
 
-    fn since(&self, earlier: &Numbers) -> Numbers {
+    fn since(&self, earlier: &SnapshotRow) -> SnapshotRow {
         let (mut difference, mut subtrahend) = (self.clone(), earlier.clone());
         for (number, earlier) in difference.numbers_mut().zip(subtrahend.numbers_mut()) {
             *number = number.saturating_sub(*earlier);

@@ -2,8 +2,8 @@
 
 use std::sync::OnceLock;
 
-use super::memory::{Labels, Meaning, Memory, Words, add};
-use super::slot::{Slots, Use};
+use super::memory::{Counters, Labels, Meaning, Memory, add_saturating};
+use super::slot::{Slots, Writers};
 
 /// Counts requests and their bytes by algorithm and operation, as cheaply as a framework counts its own.
 pub struct Tally {
@@ -18,7 +18,7 @@ pub struct Tally {
 /// The rows of one slot that have numbers.
 struct Shard {
     shared: bool,
-    rows: Box<[OnceLock<Words<2>>]>,
+    rows: Box<[OnceLock<Counters<2>>]>,
 }
 
 impl Tally {
@@ -34,27 +34,27 @@ impl Tally {
     /// Adds `requests` requests, which have `bytes` bytes in total, to the row at this index.
     #[inline]
     pub fn count(&self, row: usize, requests: u64, bytes: u64) {
-        let shard = self.shards.here(|writers| self.shard(writers));
+        let shard = self.shards.of_this_thread(|writers| self.shard(writers));
         if let Some(Shard { shared, rows }) = shard
-            && let Some(words) = rows.get(row)
+            && let Some(counters) = rows.get(row)
         {
-            let words = words.get_or_init(|| self.words(row));
-            add(&words[0], requests, *shared);
-            add(&words[1], bytes, *shared);
+            let counters = counters.get_or_init(|| self.new_counters(row));
+            add_saturating(&counters[0], requests, *shared);
+            add_saturating(&counters[1], bytes, *shared);
         }
     }
 
     #[cold]
-    fn shard(&self, writers: Use) -> Shard {
+    fn shard(&self, writers: Writers) -> Shard {
         // Requests that are not counted have no rows.
-        let rows = if writers == Use::Quiet { &[] } else { &*self.rows };
-        Shard { shared: writers != Use::Own, rows: rows.iter().map(|_| OnceLock::new()).collect() }
+        let rows = if writers == Writers::Uncounted { &[] } else { &*self.rows };
+        Shard { shared: writers != Writers::One, rows: rows.iter().map(|_| OnceLock::new()).collect() }
     }
 
     #[cold]
-    fn words(&self, row: usize) -> Words<2> {
+    fn new_counters(&self, row: usize) -> Counters<2> {
         let (algorithm, operation) = self.rows[row];
-        let about = Labels { numbers: Meaning::Tally, device: self.device, class: "", algorithm, operation };
-        Words::new(self.memory, about)
+        let labels = Labels { meaning: Meaning::Tally, device: self.device, class: "", algorithm, operation };
+        Counters::new(self.memory, labels)
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::packet;
 pub(crate) use crate::algorithm::KnownAnswer;
-use crate::algorithm::{KeyOf, Kind, Operation, Place, Refusal, SessionParams};
+use crate::algorithm::{AnswerField, KeyOf, Kind, Operation, Refusal, SessionParams};
 use crate::driver::{Device, DeviceSession};
 
 impl KnownAnswer {
@@ -23,23 +23,23 @@ impl KnownAnswer {
             Kind::Kem | Kind::Encipherment => params.with_direction(row.direction),
             Kind::Packet => {
                 let params = params.with_mac_key(self.second_key).with_tag_len(self.tag_length());
-                packet::association(self.aad).map_or(params.clone(), |esp| params.with_esp(esp))
+                packet::esp_params(self.aad).map_or(params.clone(), |esp| params.with_esp(esp))
             }
             _ => params.with_mac_key(self.second_key),
         }
     }
 
     /// Returns the bytes of a field.
-    pub(super) fn at(&self, place: Place) -> &'static [u8] {
-        match place {
-            Place::Nothing => &[],
-            Place::Key => self.key,
-            Place::SecondKey => self.second_key,
-            Place::Iv => self.iv,
-            Place::Aad => self.aad,
-            Place::Input => self.input,
-            Place::Output => self.output,
-            Place::Tag => self.tag,
+    pub(super) fn field(&self, field: AnswerField) -> &'static [u8] {
+        match field {
+            AnswerField::Nothing => &[],
+            AnswerField::Key => self.key,
+            AnswerField::SecondKey => self.second_key,
+            AnswerField::Iv => self.iv,
+            AnswerField::Aad => self.aad,
+            AnswerField::Input => self.input,
+            AnswerField::Output => self.output,
+            AnswerField::Tag => self.tag,
         }
     }
 

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use super::answer::KnownAnswer;
-use super::run::{Failure, Run, forgery, stream};
+use super::run::{Failure, Run, check_forgery, check_stream};
 use super::{compressed, packets, post_quantum, slh_dsa, vectors};
 use crate::algorithm::{Algorithm, Fault, Operation, Outcome};
 use crate::driver::{Capability, Device, DeviceSession, call_guarded};
@@ -15,7 +15,7 @@ use crate::driver::{Capability, Device, DeviceSession, call_guarded};
 pub(crate) type RunResult = (Run, Result<Outcome, Fault>);
 
 /// The path of a batch to the device: a queue pair without other requests, for as long as the caller has time.
-pub(crate) trait Bench {
+pub(crate) trait TestBench {
     /// A batch that has been sent, and may stay in the device when the caller has no more time.
     type Sent;
 
@@ -34,19 +34,24 @@ pub(crate) trait Bench {
 
 /// Maximum number of requests in a batch, regardless of a device's lanes, because a caller waits for the test. (For SLH-DSA the maximum is
 /// one request, which fills the lanes.)
-const LARGEST_BATCH: usize = 128;
+const MAX_BATCH: usize = 128;
 
 /// The paths that a capability may offer, in the order of the test.
 #[derive(Clone, Copy)]
-enum Path {
+enum TestPath {
     Direct { in_place: bool },
     Forgery,
     Stream,
     Batch,
 }
 
-const PATHS: [Path; 5] =
-    [Path::Direct { in_place: false }, Path::Direct { in_place: true }, Path::Forgery, Path::Stream, Path::Batch];
+const PATHS: [TestPath; 5] = [
+    TestPath::Direct { in_place: false },
+    TestPath::Direct { in_place: true },
+    TestPath::Forgery,
+    TestPath::Stream,
+    TestPath::Batch,
+];
 
 /// The progress of a test.
 pub(crate) enum Progress {
@@ -69,7 +74,7 @@ pub(crate) struct Test<S> {
     /// The batch of this step.
     sent: Option<S>,
     /// The time of the fastest batch, in nanoseconds.
-    fastest: u64,
+    fastest_ns: u64,
 }
 
 #[derive(Clone)]
@@ -92,7 +97,7 @@ impl<S> Test<S> {
         let (tested, algorithm) = (representative(capability.algorithm), capability.algorithm);
         let all_answers = tables.into_iter().flatten().chain(algorithm.answers());
         let answers = all_answers.filter(|answer| answer.algorithm == tested).collect();
-        Self { capability: capability.clone(), answers, step: 0, sessions: None, sent: None, fastest: u64::MAX }
+        Self { capability: capability.clone(), answers, step: 0, sessions: None, sent: None, fastest_ns: u64::MAX }
     }
 
     /// Returns the batch that was sent and has not come back yet.
@@ -101,7 +106,7 @@ impl<S> Test<S> {
     }
 
     /// Continues until all is tested, or the bench has no more time. Runs at least one step.
-    pub(crate) fn run(&mut self, device: &dyn Device, bench: &impl Bench<Sent = S>) -> Result<Progress, Failure> {
+    pub(crate) fn run(&mut self, device: &dyn Device, bench: &impl TestBench<Sent = S>) -> Result<Progress, Failure> {
         if self.answers.is_empty() {
             return Err(Failure::Wrong(format!("{} has no known answers", self.capability.algorithm)));
         }
@@ -114,24 +119,24 @@ impl<S> Test<S> {
                 return Ok(pause);
             }
             self.step += 1;
-            if matches!(path, Path::Batch) {
+            if matches!(path, TestPath::Batch) {
                 self.sessions = None;
             }
             if self.step < steps && bench.is_over() {
                 return Ok(Progress::Unfinished);
             }
         }
-        Ok(Progress::Passed(self.fastest))
+        Ok(Progress::Passed(self.fastest_ns))
     }
 
     /// Runs one known answer of one operation on one path, if the capability offers it. Returns the reason if the step is not complete.
     fn run_step(
         &mut self,
         device: &dyn Device,
-        bench: &impl Bench<Sent = S>,
+        bench: &impl TestBench<Sent = S>,
         operation: Operation,
         answer: &'static KnownAnswer,
-        path: Path,
+        path: TestPath,
     ) -> Result<Option<Progress>, Failure> {
         let sessions = if let Some(sessions) = &self.sessions {
             sessions.clone()
@@ -142,18 +147,18 @@ impl<S> Test<S> {
         };
         let (capability, session) = (&self.capability, &*sessions.session);
         match path {
-            Path::Direct { in_place } if capability.direct && in_place <= capability.in_place => {
+            TestPath::Direct { in_place } if capability.synchronous && in_place <= capability.in_place => {
                 let mut run = Run::new(answer, operation, in_place);
                 let result = session.run(run.operands());
                 run.verify(sessions.verifier.as_deref())?;
                 run.check_result(result, "direct")?;
             }
-            Path::Forgery if capability.direct && operation.info().detects_forgeries => {
-                forgery(session, answer, operation, capability.in_place)?;
+            TestPath::Forgery if capability.synchronous && operation.info().detects_forgeries => {
+                check_forgery(session, answer, operation, capability.in_place)?;
             }
-            Path::Stream if capability.streaming => stream(session, answer, operation)?,
-            Path::Batch => return self.run_batch(bench, &sessions, operation, answer),
-            Path::Direct { .. } | Path::Forgery | Path::Stream => {}
+            TestPath::Stream if capability.streaming => check_stream(session, answer, operation)?,
+            TestPath::Batch => return self.run_batch(bench, &sessions, operation, answer),
+            TestPath::Direct { .. } | TestPath::Forgery | TestPath::Stream => {}
         }
         Ok(None)
     }
@@ -161,7 +166,7 @@ impl<S> Test<S> {
     /// Runs the answer in a batch with other answers under its key.
     fn run_batch(
         &mut self,
-        bench: &impl Bench<Sent = S>,
+        bench: &impl TestBench<Sent = S>,
         sessions: &Sessions,
         operation: Operation,
         answer: &KnownAnswer,
@@ -182,7 +187,7 @@ impl<S> Test<S> {
             run.verify(sessions.verifier.as_deref())?;
             run.check_result(result, "batch")?;
         }
-        self.fastest = self.fastest.min(took);
+        self.fastest_ns = self.fastest_ns.min(took);
         Ok(None)
     }
 
@@ -194,7 +199,7 @@ impl<S> Test<S> {
             other.key == answer.key && other.second_key == answer.second_key && same_length(other)
         };
         let answers: Vec<&KnownAnswer> = self.answers.iter().filter(same_session).copied().collect();
-        let most = if answer.algorithm.is_slh_dsa() { 1 } else { LARGEST_BATCH };
+        let most = if answer.algorithm.is_slh_dsa() { 1 } else { MAX_BATCH };
         let count = (2 * self.capability.lanes).saturating_add(3).min(most);
         let verifies = operation.info().detects_forgeries && operation != Operation::Decompress;
         // One forgery among many messages: the device must not confuse it with its neighbours.
@@ -223,11 +228,11 @@ fn representative(algorithm: Algorithm) -> Algorithm {
 }
 
 /// Maximum nanoseconds of a batch of known answers in the first test.
-pub(crate) const PATIENCE: u64 = 500_000_000;
+pub(crate) const ANSWER_TIMEOUT_NS: u64 = 500_000_000;
 
-/// Returns the nanoseconds allowed for repeating a test, during which a caller waits. They are 8 times `before`, the time of the first
-/// test, between 1 ms and 20 ms, and at least twice `before`. The machine does other work too.
-pub(crate) fn retry_patience(before: u64) -> u64 {
-    let expected = before.min(PATIENCE / 2);
+/// Returns the nanoseconds allowed for repeating a test, during which a caller waits. They are 8 times `before_ns`, the time of the first
+/// test, between 1 ms and 20 ms, and at least twice `before_ns`. The machine does other work too.
+pub(crate) fn retry_timeout_ns(before_ns: u64) -> u64 {
+    let expected = before_ns.min(ANSWER_TIMEOUT_NS / 2);
     (8 * expected).clamp(1_000_000, 20_000_000).max(2 * expected)
 }

@@ -21,9 +21,9 @@ mod vectors;
 
 pub(crate) use comparison::Comparison;
 pub(crate) use deadlines::Deadlines;
-pub(crate) use known_answers::{Bench, PATIENCE, Progress, RunResult, Test, retry_patience};
+pub(crate) use known_answers::{ANSWER_TIMEOUT_NS, Progress, RunResult, Test, TestBench, retry_timeout_ns};
 pub(crate) use quarantine::Trust;
 pub(crate) use run::{Failure, Run};
 pub use sample_keys::{sample_key, sample_params};
 pub use sample_text::sample_text;
-pub(crate) use shadow::{REFERENCE, ShadowCopy, is_due};
+pub(crate) use shadow::{REFERENCE_CLASS, ShadowCopy, sample_one_in};

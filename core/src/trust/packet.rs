@@ -9,18 +9,18 @@ use crate::algorithm::{Algorithm, Esp, Fault, Operation, Outcome};
 use crate::driver::{DeviceSession, Operands, call_guarded};
 
 /// Returns the association of a known answer. `aad` has the SPI, the next header, and whether numbers are extended.
-pub(super) fn association(aad: &[u8]) -> Option<Esp> {
+pub(super) fn esp_params(aad: &[u8]) -> Option<Esp> {
     let &[a, b, c, d, _, extended] = aad else { return None };
     Some(Esp { spi: u32::from_be_bytes([a, b, c, d]), extended: extended != 0 })
 }
 
 /// Returns the number of a packet, from the field in which other requests have their IV.
-pub(super) fn number(iv: &[u8]) -> u64 {
+pub(super) fn packet_number(iv: &[u8]) -> u64 {
     iv.as_array().map_or(0, |number| u64::from_be_bytes(*number))
 }
 
 /// Returns the buffer of a known answer before its packet is protected. A device that does not write all of the buffer is detected.
-pub(super) fn unprotected(answer: &KnownAnswer) -> Vec<u8> {
+pub(super) fn unprotected_packet(answer: &KnownAnswer) -> Vec<u8> {
     let mut packet = vec![0xEE; answer.output.len()];
     packet[answer.algorithm.info().payload_start()..][..answer.input.len()].copy_from_slice(answer.input);
     packet
@@ -30,25 +30,25 @@ pub(super) fn unprotected(answer: &KnownAnswer) -> Vec<u8> {
 #[derive(Clone)]
 pub(super) struct Packet {
     pub(super) data: Zeroizing<Vec<u8>>,
-    pub(super) payload: usize,
+    pub(super) payload_len: usize,
     pub(super) next_header: u8,
 }
 
 impl Packet {
     /// Copies a packet. The payload and the next header are not known yet.
     pub(super) fn new(data: &[u8]) -> Self {
-        Self { data: Zeroizing::new(data.to_vec()), payload: 0, next_header: 0 }
+        Self { data: Zeroizing::new(data.to_vec()), payload_len: 0, next_header: 0 }
     }
 
     fn run(&mut self, session: &dyn DeviceSession, operation: Operation, number: u64) -> Result<Outcome, Fault> {
-        let Self { data: packet, payload, next_header } = self;
-        session.run(Operands::Packet { operation, number, packet, payload, next_header })
+        let Self { data: packet, payload_len, next_header } = self;
+        session.run(Operands::Packet { operation, number, packet, payload_len, next_header })
     }
 
     /// Returns the payload and its next header; `None` if the payload would be longer than the packet.
     pub(super) fn content(&self, algorithm: Algorithm) -> Option<(&[u8], u8)> {
         let start = algorithm.info().payload_start();
-        let payload = self.data.get(start..start.checked_add(self.payload)?)?;
+        let payload = self.data.get(start..start.checked_add(self.payload_len)?)?;
         Some((payload, self.next_header))
     }
 
@@ -68,14 +68,14 @@ impl Packet {
 pub(super) fn check(
     (algorithm, reference): (Algorithm, &dyn DeviceSession),
     (operation, number, before): (Operation, u64, Packet),
-    (packet, payload, next_header): (&mut [u8], &mut usize, &mut u8),
+    (packet, payload_len, next_header): (&mut [u8], &mut usize, &mut u8),
     outcome: Outcome,
 ) -> Comparison {
     let mut expected = before.clone();
     let Ok(expected_outcome) = call_guarded(|| expected.run(reference, operation, number)) else {
         return Comparison::None;
     };
-    let device_packet = Packet { payload: *payload, next_header: *next_header, ..Packet::new(packet) };
+    let device_packet = Packet { payload_len: *payload_len, next_header: *next_header, ..Packet::new(packet) };
     let is_same = expected_outcome == outcome
         && match (outcome, operation) {
             (Outcome::Done, Operation::Protect) => {
@@ -89,6 +89,6 @@ pub(super) fn check(
         return Comparison::Same;
     }
     packet.copy_from_slice(&expected.data);
-    (*payload, *next_header) = (expected.payload, expected.next_header);
+    (*payload_len, *next_header) = (expected.payload_len, expected.next_header);
     Comparison::Differs(expected_outcome)
 }

@@ -39,7 +39,7 @@ impl From<Refusal> for Failure {
 }
 
 /// Rejects a device that accepts a forged tag, or truncated data.
-pub(super) fn forgery(
+pub(super) fn check_forgery(
     session: &dyn DeviceSession,
     answer: &'static KnownAnswer,
     operation: Operation,
@@ -83,13 +83,13 @@ pub(crate) struct Run {
     written: usize,
     in_place: bool,
     /// The tag does not belong to the data, and the device must refuse it.
-    forged: bool,
+    is_forged: bool,
 }
 
 impl Run {
     /// Makes a run with a wrong tag, for an operation that verifies one.
     pub(super) fn forged(answer: &'static KnownAnswer, operation: Operation, in_place: bool) -> Self {
-        let mut run = Self { forged: true, ..Self::new(answer, operation, in_place) };
+        let mut run = Self { is_forged: true, ..Self::new(answer, operation, in_place) };
         let end = if operation.info().kind == Kind::Packet { run.data.last_mut() } else { run.tag.last_mut() };
         if let Some(last) = end {
             *last ^= 1;
@@ -99,9 +99,9 @@ impl Run {
 
     pub(super) fn new(answer: &'static KnownAnswer, operation: Operation, in_place: bool) -> Self {
         let row = operation.info();
-        let [_, input, output, tag] = row.answer.map(|place| answer.at(place));
+        let [_, input, output, tag] = row.answer_fields.map(|field| answer.field(field));
         let mut data = match row.kind {
-            Kind::Packet if row.direction == Direction::Encrypt => packet::unprotected(answer),
+            Kind::Packet if row.direction == Direction::Encrypt => packet::unprotected_packet(answer),
             _ if row.in_place => input.to_vec(),
             Kind::Compression => vec![0; answer.algorithm.info().length(row.output, output.len(), 0)],
             // The buffer is as long as the ciphertext.
@@ -120,12 +120,12 @@ impl Run {
         if !in_place && row.kind != Kind::Packet {
             data.fill(0xEE); // shows bytes that a device does not write
         }
-        Self { answer, operation, input, data, tag, written, in_place, forged: false }
+        Self { answer, operation, input, data, tag, written, in_place, is_forged: false }
     }
 
     pub(crate) fn operands(&mut self) -> Operands<'_> {
-        let Self { answer, operation, input, data, tag, written, in_place, forged: _ } = self;
-        let iv = answer.at(operation.info().answer[0]);
+        let Self { answer, operation, input, data, tag, written, in_place, is_forged: _ } = self;
+        let iv = answer.field(operation.info().answer_fields[0]);
         let input = if *in_place && operation.info().in_place { None } else { Some(&**input) };
         Operands::from_fields(*operation, Fields { iv, aad: answer.aad, input, output: data, tag, written })
     }
@@ -135,10 +135,10 @@ impl Run {
     pub(super) fn verify(&mut self, verifier: Option<&dyn DeviceSession>) -> Result<(), Failure> {
         let Some(verifier) = verifier else { return Ok(()) };
         let KnownAnswer { algorithm, iv, aad, input, output, .. } = self.answer;
-        let is_good = match self.operation {
+        let is_valid = match self.operation {
             Operation::Protect => {
                 let content = Some((*input, aad[4]));
-                Packet::new(&self.data).restores((*algorithm, verifier), packet::number(iv), content)?
+                Packet::new(&self.data).restores((*algorithm, verifier), packet::packet_number(iv), content)?
             }
             Operation::Compress => {
                 compression::restores(verifier, self.data.get(..self.written).unwrap_or_default(), input)?
@@ -150,7 +150,7 @@ impl Run {
             }
             _ => verifier.run(Operands::Verify { input, signature: &self.data })? == Outcome::Done,
         };
-        if is_good {
+        if is_valid {
             (self.data, self.written) = (output.to_vec(), output.len());
         }
         Ok(())
@@ -158,10 +158,10 @@ impl Run {
 
     pub(super) fn check_result(&self, result: Result<Outcome, Fault>, path: &str) -> Result<(), Failure> {
         let row = self.operation.info();
-        let [_, _, output, tag] = row.answer.map(|place| self.answer.at(place));
+        let [_, _, output, tag] = row.answer_fields.map(|field| self.answer.field(field));
         let is_right = match row.kind {
             Kind::Packet if row.direction == Direction::Decrypt => {
-                let opened = Packet { payload: self.written, next_header: self.tag[0], ..Packet::new(&self.data) };
+                let opened = Packet { payload_len: self.written, next_header: self.tag[0], ..Packet::new(&self.data) };
                 opened.content(self.answer.algorithm) == Some((self.answer.input, self.answer.aad[4]))
             }
             Kind::Packet => self.data == output,
@@ -170,11 +170,11 @@ impl Run {
             _ => self.data == output && self.tag == tag,
         };
         let failure = match result {
-            Ok(Outcome::BadTag) if self.forged && self.holds_plaintext() => {
+            Ok(Outcome::BadTag) if self.is_forged && self.holds_plaintext() => {
                 Failure::Wrong("plaintext was left in the buffer with a bad tag".to_owned())
             }
-            Ok(Outcome::BadTag) if self.forged => return Ok(()),
-            Ok(_) if self.forged => Failure::Wrong("a bad tag was accepted".to_owned()),
+            Ok(Outcome::BadTag) if self.is_forged => return Ok(()),
+            Ok(_) if self.is_forged => Failure::Wrong("a bad tag was accepted".to_owned()),
             Ok(Outcome::Done) if is_right => return Ok(()),
             Ok(Outcome::Done) => Failure::Wrong("a wrong result".to_owned()),
             Ok(outcome) => Failure::Wrong(outcome.to_string()),
@@ -196,7 +196,11 @@ impl Run {
 }
 
 /// Runs the answer in two pieces, twice on the same stream. Then a copy taken between the pieces must find a forgery.
-fn aead_stream(session: &dyn DeviceSession, answer: &'static KnownAnswer, operation: Operation) -> Result<(), Failure> {
+fn check_aead_stream(
+    session: &dyn DeviceSession,
+    answer: &'static KnownAnswer,
+    operation: Operation,
+) -> Result<(), Failure> {
     let mut stream = session.aead_stream(operation)?;
     for _ in 0..2 {
         let mut run = Run::new(answer, operation, true);
@@ -224,7 +228,7 @@ fn aead_stream(session: &dyn DeviceSession, answer: &'static KnownAnswer, operat
 }
 
 /// Runs the answer in two pieces, twice on the same stream, and once more on a copy taken between the pieces.
-pub(super) fn stream(
+pub(super) fn check_stream(
     session: &dyn DeviceSession,
     answer: &'static KnownAnswer,
     operation: Operation,
@@ -251,7 +255,7 @@ pub(super) fn stream(
             let result = stream.update(Buffers::InPlace(first)).and_then(|()| stream.update(Buffers::InPlace(second)));
             run.check_result(result.map(|()| Outcome::Done), "stream")?;
         }
-        Operation::Seal | Operation::Open => aead_stream(session, answer, operation)?,
+        Operation::Seal | Operation::Open => check_aead_stream(session, answer, operation)?,
         _ => return Err(Failure::Wrong("this operation has no streams".to_owned())),
     }
     Ok(())

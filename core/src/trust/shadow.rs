@@ -9,7 +9,7 @@ use zeroize::Zeroizing;
 
 use super::comparison::Comparison;
 use super::{compression, packet};
-use crate::algorithm::{Algorithm, Length, Operation, Outcome, tags_equal};
+use crate::algorithm::{Algorithm, FieldLength, Operation, Outcome, tags_equal};
 use crate::driver::{Class, DeviceSession, Fields, Operands, View, call_guarded};
 
 /// A copy of a request, made before it goes to a device.
@@ -22,14 +22,14 @@ pub(crate) struct ShadowCopy {
     /// The tag; for a key exchange, a secret; for decipherment, a message; for packets, the next header.
     tag: Zeroizing<Vec<u8>>,
     /// Length in bytes of the result without the tag.
-    output: usize,
+    output_len: usize,
     /// For packets, length in bytes of the payload.
     written: usize,
 }
 
 /// Returns whether to verify this request, which is the case for one request in `every`. Never if `every` is 0.
 #[inline]
-pub(crate) fn is_due(every: u32) -> bool {
+pub(crate) fn sample_one_in(every: u32) -> bool {
     thread_local! {
         static COUNTDOWN: Cell<u32> = const { Cell::new(0) };
     }
@@ -57,9 +57,17 @@ impl ShadowCopy {
         if row.takes_seed() && iv.is_empty() {
             return None;
         }
-        let iv = if row.iv == Length::Number { number } else { Zeroizing::new(iv.to_vec()) };
+        let iv = if row.iv == FieldLength::Number { number } else { Zeroizing::new(iv.to_vec()) };
         let (input, tag) = (Zeroizing::new(input.to_vec()), Zeroizing::new(tag.to_vec()));
-        Some(Self { operation, iv, aad: aad.to_vec(), input, tag, output: output.len(), written: written.unwrap_or(0) })
+        Some(Self {
+            operation,
+            iv,
+            aad: aad.to_vec(),
+            input,
+            tag,
+            output_len: output.len(),
+            written: written.unwrap_or(0),
+        })
     }
 
     /// Computes the request on `reference`, and compares the results. If the device was wrong, writes the right result to `operands`.
@@ -73,13 +81,13 @@ impl ShadowCopy {
         if let Operands::Compression { output, written, .. } = operands {
             return compression::check(reference, (self.operation, &self.input), (output, written), outcome);
         }
-        if let Operands::Packet { packet, payload, next_header, .. } = operands {
+        if let Operands::Packet { packet, payload_len, next_header, .. } = operands {
             let data = std::mem::take(&mut self.input);
-            let before = packet::Packet { data, payload: self.written, next_header: self.tag[0] };
-            let request = (self.operation, packet::number(&self.iv), before);
-            return packet::check((algorithm, reference), request, (packet, payload, next_header), outcome);
+            let before = packet::Packet { data, payload_len: self.written, next_header: self.tag[0] };
+            let request = (self.operation, packet::packet_number(&self.iv), before);
+            return packet::check((algorithm, reference), request, (packet, payload_len, next_header), outcome);
         }
-        let (mut output, mut written) = (Zeroizing::new(vec![0; self.output]), 0);
+        let (mut output, mut written) = (Zeroizing::new(vec![0; self.output_len]), 0);
         let Self { operation, iv, aad, input, tag, .. } = &mut self;
         let fields = Fields { iv, aad, input: Some(input), output: &mut output, tag, written: &mut written };
         let expected = call_guarded(|| reference.run(Operands::from_fields(*operation, fields)));
@@ -87,10 +95,10 @@ impl ShadowCopy {
         let view = operands.view();
         // The buffer may hold anything after a result of variable length.
         let length = view.written.map_or(output.len(), |_| written);
-        let same = view.written.is_none_or(|length| length == written)
+        let is_same = view.written.is_none_or(|length| length == written)
             && tags_equal(view.output.get(..length).unwrap_or_default(), output.get(..length).unwrap_or_default());
         // After a bad tag the output holds no result to compare.
-        if expected == outcome && (expected != Outcome::Done || same && tags_equal(view.tag, tag)) {
+        if expected == outcome && (expected != Outcome::Done || is_same && tags_equal(view.tag, tag)) {
             return Comparison::Same;
         }
         let results = operands.results();
@@ -106,7 +114,7 @@ impl ShadowCopy {
 }
 
 /// The class of the devices whose results are trusted.
-pub(crate) const REFERENCE: Class = Class::Software;
+pub(crate) const REFERENCE_CLASS: Class = Class::Software;
 
 #[cfg(test)]
 mod tests {

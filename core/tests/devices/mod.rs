@@ -139,12 +139,12 @@ pub(crate) struct Scripted {
     script: Script,
     pub(crate) served: Arc<AtomicUsize>,
     opened: Arc<AtomicUsize>,
-    open: Arc<Open>,
+    open: Arc<OpenCounts>,
 }
 
 /// Sessions that are open on a device.
 #[derive(Default)]
-struct Open {
+struct OpenCounts {
     now: AtomicUsize,
     most: AtomicUsize,
 }
@@ -160,7 +160,7 @@ impl Scripted {
     }
 
     /// Returns the maximum number of sessions that were open at a time.
-    pub(crate) fn most_open(&self) -> usize {
+    pub(crate) fn max_open(&self) -> usize {
         self.open.most.load(Ordering::SeqCst)
     }
 
@@ -185,10 +185,10 @@ impl Driver for Scripted {
     }
 
     fn discover(&self) -> Vec<Found> {
-        let direct = self.script.capability.direct && self.script.ring.is_none();
-        let mut capabilities = vec![Capability { direct, ..self.script.capability.clone() }];
+        let synchronous = self.script.capability.synchronous && self.script.ring.is_none();
+        let mut capabilities = vec![Capability { synchronous, ..self.script.capability.clone() }];
         if self.script.digests.is_some() {
-            capabilities.push(Capability { direct, ..Capability::new(Algorithm::Sha256) });
+            capabilities.push(Capability { synchronous, ..Capability::new(Algorithm::Sha256) });
         }
         let info = DeviceInfo {
             capabilities,
@@ -214,7 +214,7 @@ struct TheDevice {
     /// Jobs in all rings together.
     inside: Arc<AtomicUsize>,
     opened: Arc<AtomicUsize>,
-    open: Arc<Open>,
+    open: Arc<OpenCounts>,
     /// Number of attached queue pairs.
     pairs: Arc<AtomicUsize>,
 }
@@ -256,7 +256,7 @@ struct TheSession {
     algorithm: Algorithm,
     script: Script,
     served: Arc<AtomicUsize>,
-    open: Arc<Open>,
+    open: Arc<OpenCounts>,
 }
 
 impl Drop for TheSession {

@@ -69,7 +69,7 @@ fn a_full_ring_eventually_serves_every_request() {
 
 #[test]
 fn a_device_with_queue_pairs_only_serves_direct_calls() {
-    let capability = Capability { direct: false, ..Capability::new(Algorithm::Null) };
+    let capability = Capability { synchronous: false, ..Capability::new(Algorithm::Null) };
     let ring = Scripted::new(Script { ring: Some(4), capability, ..Script::new("ring") });
     let session = session_on(BreakEven, &[&ring]);
     run_one(&session);

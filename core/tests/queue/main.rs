@@ -394,7 +394,7 @@ fn a_group_outlives_the_session_that_began_it() {
     let ticket = queue.submit(&first, request(0)).unwrap();
     queue.submit(&second, request(1)).unwrap();
     queue.cancel(ticket).unwrap();
-    // The first session's place is free now, and this session takes it.
+    // The first session's index is free now, and this session takes it.
     queue.submit(&third, Submission::decrypt(&[], vec![2; LENGTH]).user(2)).unwrap();
     let mut users = drain(&mut queue);
     users.sort_unstable();

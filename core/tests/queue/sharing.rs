@@ -43,10 +43,10 @@ fn urgent_requests_go_first_and_no_class_starves() {
     use Priority::{Bulk, Normal, RealTime};
     let log = served(&[(Bulk, 1000), (RealTime, 1), (Normal, 1000)], 8000);
     assert!(count(&log, 1) > 8000 * 3 / 4, "{}", count(&log, 1));
-    // Requests wait in every class. Each is overtaken at most `patience` times in a row, and once by each class whose turn it is.
+    // Requests wait in every class. Each is overtaken at most `max_passed` times in a row, and once by each class whose turn it is.
     for (sender, class) in [(2, Normal), (0, Bulk)] {
         let most = log.split(|other| *other == sender).map(<[usize]>::len).max();
-        assert!(most <= Some(class.patience() as usize + 3), "{class:?}: {most:?}");
+        assert!(most <= Some(class.max_passed() as usize + 3), "{class:?}: {most:?}");
     }
 }
 

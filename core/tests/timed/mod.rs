@@ -82,7 +82,8 @@ impl Driver for Timing {
 
     fn discover(&self) -> Vec<Found> {
         let usual = Capability::new(Algorithm::Null);
-        let capability = Capability { lanes: self.lanes, break_even: self.lanes, direct: self.ring.is_none(), ..usual };
+        let capability =
+            Capability { lanes: self.lanes, break_even: self.lanes, synchronous: self.ring.is_none(), ..usual };
         let capabilities = vec![capability];
         let info = DeviceInfo { version: "1".into(), capabilities, ..DeviceInfo::new(self.name, self.class) };
         vec![Found::Device(Arc::new(Timed { info, timing: self.clone() }))]
@@ -133,13 +134,13 @@ struct Lanes(Timing);
 
 impl QueuePair for Lanes {
     fn submit(&mut self, batch: &mut Batch<'_>) {
-        let mut place = 0;
+        let mut index = 0;
         while let Some(mut job) = batch.take() {
             let mut operands = job.operands();
-            if place % self.0.lanes == 0 {
+            if index % self.0.lanes == 0 {
                 self.0.spend(operands.bytes());
             }
-            place += 1;
+            index += 1;
             copy(&mut operands);
             batch.complete(job, Ok(Outcome::Done));
         }
@@ -165,7 +166,7 @@ impl QueuePair for Ring {
             let mut operands = job.operands();
             self.free = self.free.max(self.timing.clock.now()) + self.timing.time(operands.bytes());
             copy(&mut operands);
-            self.timing.clock.at(self.free);
+            self.timing.clock.announce(self.free);
             self.jobs.push_back((self.free, job));
         }
     }

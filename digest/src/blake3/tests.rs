@@ -82,8 +82,8 @@ const VECTORS: [(usize, &str, &str, &str); 35] = [
 const KEY: &[u8; 32] = b"whats the Elvish word for friend";
 const CONTEXT: &str = "BLAKE3 2019-12-27 16:29:52 test vectors context";
 
-fn many(function: &Blake3, messages: &[impl AsRef<[u8]>]) -> Vec<[u8; DIGEST]> {
-    let mut digests = vec![[0xa5; DIGEST]; messages.len()];
+fn digest_many(function: &Blake3, messages: &[impl AsRef<[u8]>]) -> Vec<[u8; DIGEST_SIZE]> {
+    let mut digests = vec![[0xa5; DIGEST_SIZE]; messages.len()];
     function.digest_many(messages, &mut digests).unwrap();
     digests
 }
@@ -94,7 +94,7 @@ fn digests_match_the_vectors_in_every_mode() {
     let messages: Vec<Vec<u8>> = VECTORS.iter().map(|(length, ..)| input(*length)).collect();
     on_every_level(|level| {
         let functions = [Blake3::new(), Blake3::keyed(KEY), Blake3::derive_key(CONTEXT)];
-        let together = functions.each_ref().map(|function| many(function, &messages));
+        let together = functions.each_ref().map(|function| digest_many(function, &messages));
         for (i, (message, (length, hash, keyed, derived))) in messages.iter().zip(VECTORS).enumerate() {
             for ((function, digests), expected) in functions.iter().zip(&together).zip([hash, keyed, derived]) {
                 assert_eq!(hex(&function.digest(message)), expected, "{level}, {length} bytes");
@@ -117,7 +117,8 @@ fn messages_in_every_lane_and_batch_have_the_digest_of_the_crate_blake3() {
                 _ => lengths[(5 * i + count) % lengths.len()],
             };
             let messages: Vec<Vec<u8>> = (0..count).map(|i| random.bytes(of(i))).collect();
-            let digests = many(&Blake3::new(), &messages).into_iter().zip(many(&Blake3::keyed(&key), &messages));
+            let digests =
+                digest_many(&Blake3::new(), &messages).into_iter().zip(digest_many(&Blake3::keyed(&key), &messages));
             for (message, (plain, keyed)) in messages.iter().zip(digests) {
                 assert_eq!(plain, *::blake3::hash(message).as_bytes(), "{level}, {} of {count}", message.len());
                 let expected = *::blake3::keyed_hash(&key, message).as_bytes();
@@ -132,7 +133,7 @@ fn messages_of_every_length_have_the_digest_of_the_crate_blake3() {
     let bytes = Random::new(0x6c65_6e67).bytes(1100);
     let messages: Vec<&[u8]> = (0..=300).chain(950..=1100).map(|length| &bytes[..length]).collect();
     on_every_level(|level| {
-        for (message, digest) in messages.iter().zip(many(&Blake3::new(), &messages)) {
+        for (message, digest) in messages.iter().zip(digest_many(&Blake3::new(), &messages)) {
             assert_eq!(digest, *::blake3::hash(message).as_bytes(), "{level}, {} bytes", message.len());
         }
     });
@@ -158,8 +159,8 @@ fn long_messages_have_the_digest_of_the_crate_blake3() {
 
 #[test]
 fn digests_of_another_number_than_the_messages_are_refused() {
-    let mut digests = [[7; DIGEST]];
+    let mut digests = [[7; DIGEST_SIZE]];
     let error = Blake3::new().digest_many(&["a", "b"], &mut digests);
     assert_eq!(error, Err(Error::OutputLength { needed: 64, found: 32 }));
-    assert_eq!(digests, [[7; DIGEST]]);
+    assert_eq!(digests, [[7; DIGEST_SIZE]]);
 }

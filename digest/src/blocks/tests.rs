@@ -36,7 +36,7 @@ fn tree_level_hashes_blocks_with_their_salt_and_pads_the_last() {
 #[test]
 fn tree_level_rejects_empty_blocks_and_outputs_of_wrong_length() {
     let mut output = [0xa5; 64];
-    assert_eq!(tree_level(Algorithm::Sha256, Salt::NONE, 0, &[1], &mut output), Err(Error::BlockSize));
+    assert_eq!(tree_level(Algorithm::Sha256, Salt::NONE, 0, &[1], &mut output), Err(Error::ZeroBlockSize));
     let short = tree_level(Algorithm::Sha256, Salt::NONE, 8, &[1; 17], &mut output);
     assert_eq!(short, Err(Error::OutputLength { needed: 96, found: 64 }));
     assert_eq!(output, [0xa5; 64]);

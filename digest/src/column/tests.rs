@@ -54,11 +54,11 @@ fn column_digests_equal_single_ones_and_missing_values_get_zeros() {
 fn invalid_offsets_are_rejected_with_the_index_of_the_value() {
     for (offsets, error) in [
         (&[][..], Error::NoOffsets),
-        (&[0, 2, 1, 3], Error::OffsetsBackwards { index: 1 }),
+        (&[0, 2, 1, 3], Error::DecreasingOffsets { index: 1 }),
         (&[0, 2, 11], Error::OffsetBeyondData { index: 1, data: 10 }),
         (&[0, 12, 3], Error::OffsetBeyondData { index: 0, data: 10 }),
         (&[-1, 2], Error::OffsetNegative { index: 0 }),
-        (&[0, 2, -2, 4], Error::OffsetsBackwards { index: 1 }),
+        (&[0, 2, -2, 4], Error::DecreasingOffsets { index: 1 }),
         (&[11], Error::OffsetBeyondData { index: 0, data: 10 }),
         (&[i32::MIN, i32::MAX], Error::OffsetNegative { index: 0 }),
     ] {

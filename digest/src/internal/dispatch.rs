@@ -7,20 +7,26 @@ mod compiled;
 pub(crate) mod node;
 pub mod sponge;
 
-use crate::internal::kernel::iterate::Iterate;
+use crate::internal::kernel::iterate::IterateKernel;
 use crate::internal::kernel::md5::Md5;
 #[cfg(target_arch = "x86_64")]
 use crate::internal::kernel::sha_ni::{iterate_sha1, iterate_sha256};
 use crate::internal::kernel::sha1::Sha1;
 use crate::internal::kernel::sha1_checked::Sha1Checked;
 use crate::internal::kernel::sha2::{Sha256, Sha512};
-use crate::internal::kernel::{Compress, Compression, Segment};
+use crate::internal::kernel::{CompressKernel, Compression, Segment};
 use crate::level::{Level, LevelName};
+
+/// The least number of SHA-256 messages for which sixteen lanes of AVX-512 are faster than the SHA instructions.
+#[cfg(target_arch = "x86_64")]
+fn sha256_break_even(level: Level) -> usize {
+    if level.is_zen() && level.latency() == 1 { 16 } else { 9 }
+}
 
 /// A hash function of the MD4 family, with its kernels.
 pub trait Hash: Compression {
     /// Returns the kernel that iterates HMACs in registers, if this CPU has one, and how many of `chains` it takes.
-    fn hmac_chain_kernel(_: Level, _chains: usize) -> Option<(usize, Iterate<Self>)> {
+    fn hmac_chain_kernel(_: Level, _chains: usize) -> Option<(usize, IterateKernel<Self>)> {
         None
     }
 
@@ -39,18 +45,18 @@ pub trait Hash: Compression {
 pub struct Kernels<H: Hash> {
     /// Lanes of `side_by_side`.
     pub(crate) lanes: usize,
-    pub(crate) side_by_side: Compress<H>,
+    pub(crate) side_by_side: CompressKernel<H>,
     /// From this many messages on, `side_by_side` is faster than `few`.
     pub(crate) break_even: usize,
     /// For messages of one or two blocks, the number from which on `side_by_side` is faster.
-    pub(crate) brief_break_even: usize,
+    pub(crate) short_break_even: usize,
     /// Lanes of `few`; 1 if `few` is `single`.
     pub(crate) few_lanes: usize,
-    pub(crate) few: Compress<H>,
+    pub(crate) few: CompressKernel<H>,
     /// For a single message: the fastest kernel of this CPU.
-    pub(crate) single: Compress<H>,
+    pub(crate) single: CompressKernel<H>,
     /// For a single message of one or two blocks.
-    pub(crate) brief: Compress<H>,
+    pub(crate) short_single: CompressKernel<H>,
 }
 
 impl<H: Hash> Clone for Kernels<H> {
@@ -76,7 +82,7 @@ impl<H: Hash> Kernels<H> {
     /// Advances one chaining value over whole blocks.
     pub fn compress(&self, chain: &mut [H::Word; 8], blocks: &[u8]) {
         let message = blocks.as_ptr();
-        let segment = Segment { messages: &raw const message, blocks: blocks.len() / H::BLOCK };
+        let segment = Segment { messages: &raw const message, blocks: blocks.len() / H::BLOCK_SIZE };
         // SAFETY: the CPU has the instructions because `self` exists. There is one lane, eight words are at least `WORDS`, and
         // the division keeps the reads within the slice.
         unsafe { (self.single)(chain.as_mut_ptr(), &[segment], None) }
@@ -93,8 +99,9 @@ impl Hash for Md5 {
 impl Hash for Sha1 {
     /// Returns a kernel of one lane or two.
     #[cfg(target_arch = "x86_64")]
-    fn hmac_chain_kernel(level: Level, chains: usize) -> Option<(usize, Iterate<Self>)> {
-        let kernel: (usize, Iterate<Self>) = if chains > 1 { (2, iterate_sha1::<2>) } else { (1, iterate_sha1::<1>) };
+    fn hmac_chain_kernel(level: Level, chains: usize) -> Option<(usize, IterateKernel<Self>)> {
+        let kernel: (usize, IterateKernel<Self>) =
+            if chains > 1 { (2, iterate_sha1::<2>) } else { (1, iterate_sha1::<1>) };
         level.sha().then_some(kernel)
     }
 
@@ -114,8 +121,8 @@ impl Hash for Sha1Checked {
 impl Hash for Sha256 {
     /// On Zen, three chains use four lanes, which take less time than two lanes and one.
     #[cfg(target_arch = "x86_64")]
-    fn hmac_chain_kernel(level: Level, chains: usize) -> Option<(usize, Iterate<Self>)> {
-        let kernel: (usize, Iterate<Self>) = match chains {
+    fn hmac_chain_kernel(level: Level, chains: usize) -> Option<(usize, IterateKernel<Self>)> {
+        let kernel: (usize, IterateKernel<Self>) = match chains {
             ..2 => (1, iterate_sha256::<1>),
             2 => (2, iterate_sha256::<2>),
             3 if !level.is_zen() => (2, iterate_sha256::<2>),

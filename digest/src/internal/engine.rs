@@ -6,13 +6,13 @@
 //! lanes are busy, the remaining ones finish a few at a time, and the last one at single-stream speed.
 
 /// Most lanes of any kernel for a few lanes.
-pub const MAX_FEW: usize = 16;
+pub const MAX_FEW_LANES: usize = 16;
 
 /// A run of whole blocks: a pointer to the first byte, and the number of blocks.
-pub type Run = (*const u8, usize);
+pub type BlockRun = (*const u8, usize);
 
 /// No blocks: the end of a job.
-pub const END: Run = (core::ptr::null(), 0);
+pub const NO_BLOCKS: BlockRun = (core::ptr::null(), 0);
 
 /// The lanes of one family of kernels. Segments are counted in blocks; 0 blocks mean the end of the job.
 pub trait Lanes {
@@ -25,23 +25,23 @@ pub trait Lanes {
     /// From this many busy lanes on, at least one, advancing all lanes is faster than a few at a time.
     fn break_even(&self) -> usize;
 
-    /// Number of lanes of `advance_few`, at most [`MAX_FEW`].
-    fn few(&self) -> usize;
+    /// Number of lanes of `advance_few`, at most [`MAX_FEW_LANES`].
+    fn few_lanes(&self) -> usize;
 
     /// Puts a job on a lane. Returns the length of its first segment.
-    fn start(&mut self, lane: usize, job: Self::Job) -> usize;
+    fn start_job(&mut self, lane: usize, job: Self::Job) -> usize;
 
     /// Prepares the next segment of a lane. Returns its length.
-    fn next(&mut self, lane: usize) -> usize;
+    fn next_segment(&mut self, lane: usize) -> usize;
 
     /// Points an idle lane at the data of a busy one, so that it reads valid memory.
     fn shadow(&mut self, idle: usize, busy: usize);
 
-    /// Advances all lanes by `blocks`. With `end`, this completes the segment of every busy lane; the call may then also run
-    /// later segments, which [`next`](Self::next) must take into account.
-    fn advance(&mut self, blocks: usize, end: bool);
+    /// Advances all lanes by `blocks`. With `ends_segments`, this completes the segment of every busy lane; the call may then also run
+    /// later segments, which [`next_segment`](Self::next_segment) must take into account.
+    fn advance(&mut self, blocks: usize, ends_segments: bool);
 
-    /// Advances only these lanes, at most [`few`](Self::few) of them, by `blocks`.
+    /// Advances only these lanes, at most [`few_lanes`](Self::few_lanes) of them, by `blocks`.
     fn advance_few(&mut self, lanes: &[usize], blocks: usize);
 }
 
@@ -60,7 +60,7 @@ pub fn run<const MAX: usize, L: Lanes>(lanes: &mut L, jobs: impl Iterator<Item =
                 continue;
             }
             // The segment is done, or the lane was idle.
-            *blocks = if *blocks > 0 { lanes.next(lane) } else { 0 };
+            *blocks = if *blocks > 0 { lanes.next_segment(lane) } else { 0 };
             if *blocks == 0 {
                 *blocks = refill(lanes, lane, &mut jobs);
             }
@@ -88,7 +88,7 @@ pub fn run<const MAX: usize, L: Lanes>(lanes: &mut L, jobs: impl Iterator<Item =
 
 /// Runs one job alone.
 pub fn run_one<L: Lanes>(lanes: &mut L, job: L::Job) {
-    let blocks = lanes.start(0, job);
+    let blocks = lanes.start_job(0, job);
     run_few(lanes, &mut [blocks]);
 }
 
@@ -100,7 +100,7 @@ fn refill<L: Lanes>(lanes: &mut L, lane: usize, jobs: &mut Option<impl Iterator<
             *jobs = None;
             break;
         };
-        let blocks = lanes.start(lane, job);
+        let blocks = lanes.start_job(lane, job);
         if blocks > 0 {
             return blocks;
         }
@@ -110,13 +110,13 @@ fn refill<L: Lanes>(lanes: &mut L, lane: usize, jobs: &mut Option<impl Iterator<
 
 /// Finishes the jobs in the lanes, a few at a time.
 fn run_few<L: Lanes>(lanes: &mut L, left: &mut [usize]) {
-    let few = lanes.few();
+    let few_lanes = lanes.few_lanes();
     loop {
-        let mut group = [0; MAX_FEW];
+        let mut group = [0; MAX_FEW_LANES];
         let mut size = 0;
         let mut step = usize::MAX;
         for (lane, &blocks) in left.iter().enumerate() {
-            if blocks > 0 && size < few {
+            if blocks > 0 && size < few_lanes {
                 group[size] = lane;
                 size += 1;
                 step = step.min(blocks);
@@ -130,7 +130,7 @@ fn run_few<L: Lanes>(lanes: &mut L, left: &mut [usize]) {
         for &lane in group {
             left[lane] -= step;
             if left[lane] == 0 {
-                left[lane] = lanes.next(lane);
+                left[lane] = lanes.next_segment(lane);
             }
         }
     }

@@ -1,9 +1,9 @@
 //! A request to a hash function.
 
 /// One request.
-pub struct Job<'a, Start, Stream> {
+pub struct Job<'a, Setup, Stream> {
     /// The state before the message.
-    pub start: &'a Start,
+    pub setup: &'a Setup,
     /// A message that arrives in pieces.
     pub stream: Option<&'a mut Stream>,
     /// The next piece of `stream`, or the whole message if there is no stream.

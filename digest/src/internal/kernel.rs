@@ -24,20 +24,21 @@ use core::marker::PhantomData;
 use crate::internal::vector::{Vector, Word};
 
 /// Largest block of any hash function (SHA-512).
-pub(crate) const MAX_BLOCK: usize = 128;
+pub(crate) const MAX_BLOCK_SIZE: usize = 128;
 
 /// Most lanes of a hash function.
-pub(crate) const HASH_LANES: usize = 16;
+pub(crate) const MAX_HASH_LANES: usize = 16;
 
 /// A compression function. Advances `lanes` independent chaining values over the blocks of their messages, segment by segment.
 /// With `outer` it then turns these digests into HMACs.
 ///
-/// `state` is word-major: word `i` of lane `l` is at `i * row(lanes) + l`.
+/// `state` is word-major: word `i` of lane `l` is at `i * row_stride(lanes) + l`.
 ///
 /// # Safety
 /// The CPU supports the level the function was compiled for. `state` is valid for `Compression::WORDS` rows. Each segment has one
 /// pointer per lane, readable for its blocks.
-pub type Compress<H> = unsafe fn(state: *mut <H as Compression>::Word, segments: &[Segment], outer: Option<&Outer<H>>);
+pub type CompressKernel<H> =
+    unsafe fn(state: *mut <H as Compression>::Word, segments: &[Segment], outer: Option<&OuterHash<H>>);
 
 /// Successive blocks of each lane.
 #[derive(Clone, Copy)]
@@ -48,16 +49,16 @@ pub struct Segment {
 }
 
 /// The outer hash of HMAC (RFC 2104). It always takes one block.
-pub struct Outer<H: Compression> {
+pub struct OuterHash<H: Compression> {
     /// The chaining value after the outer key block.
     pub(crate) chain: [H::Word; 8],
     /// The padded block after the key block; the digest replaces its first bytes.
-    pub(crate) frame: [u8; MAX_BLOCK],
+    pub(crate) frame: [u8; MAX_BLOCK_SIZE],
     /// Bytes of the digest.
-    pub(crate) digest: usize,
+    pub(crate) digest_size: usize,
 }
 
-impl<H: Compression> Outer<H> {
+impl<H: Compression> OuterHash<H> {
     /// Returns the block over the digests in `chains`, and sets `chains` to the chaining value before it.
     ///
     /// # Safety
@@ -67,7 +68,7 @@ impl<H: Compression> Outer<H> {
         let mut words = [chains[0]; 16];
         for (i, word) in words.iter_mut().enumerate() {
             *word = match chains[..H::WORDS].get(i) {
-                Some(digest) if i * size_of::<H::Word>() < self.digest => *digest,
+                Some(digest) if i * size_of::<H::Word>() < self.digest_size => *digest,
                 // SAFETY: guaranteed by the caller.
                 _ => unsafe { V::splat(H::Word::read(&self.frame, i, H::BIG_ENDIAN)) },
             };
@@ -82,8 +83,8 @@ impl<H: Compression> Outer<H> {
 
 /// Words from one row of chaining values to the next. It does not depend on the number of lanes, which saves a multiplication per
 /// access to a column.
-const fn row(lanes: usize) -> usize {
-    if lanes > 1 { HASH_LANES } else { 1 }
+const fn row_stride(lanes: usize) -> usize {
+    if lanes > 1 { MAX_HASH_LANES } else { 1 }
 }
 
 /// The compression function of a hash function of the MD4 family (Merkle-Damgård, sixteen words to a block).
@@ -93,23 +94,23 @@ pub trait Compression: Sized + 'static {
     /// The bytes of a block.
     type Block: Block;
     /// Bytes of a block.
-    const BLOCK: usize = size_of::<Self::Block>();
+    const BLOCK_SIZE: usize = size_of::<Self::Block>();
     /// Words of the chaining value.
     const WORDS: usize;
     /// The order of bytes in words of the message and the digest.
     const BIG_ENDIAN: bool;
     /// Bytes of the length field at the end of the padding.
-    const LENGTH_FIELD: usize;
+    const LENGTH_FIELD_SIZE: usize;
     /// From this many lanes on, `compress` fetches the next block between the rounds, which is faster.
-    const FETCHES_AHEAD_FROM: usize = usize::MAX;
+    const MIN_LANES_TO_FETCH_AHEAD: usize = usize::MAX;
 
-    /// Advances the chaining values by one block. Only the first `WORDS` of `state` are used. With [`FETCHES_AHEAD_FROM`] lanes
+    /// Advances the chaining values by one block. Only the first `WORDS` of `state` are used. With [`MIN_LANES_TO_FETCH_AHEAD`] lanes
     /// or more, it also fetches and arranges all four quarters of `next_block`.
     ///
     /// # Safety
     /// The CPU has the instructions of `V`. If `next_block` has a block, the messages are readable there.
     ///
-    /// [`FETCHES_AHEAD_FROM`]: Self::FETCHES_AHEAD_FROM
+    /// [`MIN_LANES_TO_FETCH_AHEAD`]: Self::MIN_LANES_TO_FETCH_AHEAD
     unsafe fn compress<V: Vector<Word = Self::Word>>(
         state: &mut [V; 8],
         words: [V; 16],
@@ -133,7 +134,7 @@ pub struct NextBlock<H, V> {
     /// The messages and the offset of the block in each, if there is one to fetch.
     block: Option<(*const *const u8, usize)>,
     /// The quarters of the block; once arranged, its words.
-    parts: [[V; 4]; 4],
+    quarters: [[V; 4]; 4],
     hash: PhantomData<H>,
 }
 
@@ -146,7 +147,7 @@ impl<H: Compression, V: Vector<Word = H::Word>> NextBlock<H, V> {
     unsafe fn fetch(&mut self, quarter: usize) {
         if let Some((messages, offset)) = self.block() {
             // SAFETY: guaranteed by the caller.
-            self.parts[quarter] = unsafe { V::fetch(messages, offset, H::BIG_ENDIAN, quarter) };
+            self.quarters[quarter] = unsafe { V::fetch(messages, offset, H::BIG_ENDIAN, quarter) };
         }
     }
 
@@ -154,8 +155,8 @@ impl<H: Compression, V: Vector<Word = H::Word>> NextBlock<H, V> {
     #[inline(always)]
     fn arrange(&mut self) {
         if self.block().is_some() {
-            let words = V::arrange(self.parts);
-            self.parts.as_flattened_mut().copy_from_slice(&words);
+            let words = V::arrange(self.quarters);
+            self.quarters.as_flattened_mut().copy_from_slice(&words);
         }
     }
 
@@ -163,41 +164,41 @@ impl<H: Compression, V: Vector<Word = H::Word>> NextBlock<H, V> {
     #[inline(always)]
     fn words(&self) -> Option<[V; 16]> {
         self.block()?;
-        let mut words = [self.parts[0][0]; 16];
-        words.copy_from_slice(self.parts.as_flattened());
+        let mut words = [self.quarters[0][0]; 16];
+        words.copy_from_slice(self.quarters.as_flattened());
         Some(words)
     }
 
     /// The block to fetch. The filter tells the compiler when there never is one.
     #[inline(always)]
     fn block(&self) -> Option<(*const *const u8, usize)> {
-        self.block.filter(|_| V::LANES >= H::FETCHES_AHEAD_FROM)
+        self.block.filter(|_| V::LANES >= H::MIN_LANES_TO_FETCH_AHEAD)
     }
 }
 
 /// The loop over blocks, common to all compression functions.
 ///
 /// # Safety
-/// As for [`Compress`]; also, the CPU has the instructions of `V`.
+/// As for [`CompressKernel`]; also, the CPU has the instructions of `V`.
 #[inline(always)]
-pub(crate) unsafe fn run<H: Compression, V: Vector<Word = H::Word>>(
+pub(crate) unsafe fn compress_segments<H: Compression, V: Vector<Word = H::Word>>(
     state: *mut H::Word,
     segments: &[Segment],
-    mut outer: Option<&Outer<H>>,
+    mut outer: Option<&OuterHash<H>>,
 ) {
     // SAFETY: the caller guarantees the preconditions of `splat`, `load`, `gather` and `store`.
     unsafe {
         let mut chain = [V::splat(H::Word::default()); 8];
         for (i, word) in chain[..H::WORDS].iter_mut().enumerate() {
-            *word = V::load(state.add(i * row(V::LANES)));
+            *word = V::load(state.add(i * row_stride(V::LANES)));
         }
         let blocks = |segment: &Segment| {
             let messages = segment.messages;
-            (0..segment.blocks).map(move |block| (messages, block * H::BLOCK))
+            (0..segment.blocks).map(move |block| (messages, block * H::BLOCK_SIZE))
         };
         let mut blocks = segments.iter().flat_map(blocks);
         let mut next = blocks.next();
-        let mut next_block = NextBlock::<H, V> { block: None, parts: [[chain[0]; 4]; 4], hash: PhantomData };
+        let mut next_block = NextBlock::<H, V> { block: None, quarters: [[chain[0]; 4]; 4], hash: PhantomData };
         loop {
             let words = match (next, next_block.words()) {
                 (Some(_), Some(words)) => words,
@@ -212,7 +213,7 @@ pub(crate) unsafe fn run<H: Compression, V: Vector<Word = H::Word>>(
             H::compress(&mut chain, words, &mut next_block);
         }
         for (i, word) in chain[..H::WORDS].iter().enumerate() {
-            word.store(state.add(i * row(V::LANES)));
+            word.store(state.add(i * row_stride(V::LANES)));
         }
     }
 }

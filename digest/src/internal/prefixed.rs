@@ -11,12 +11,12 @@ use crate::internal::dispatch::after_prefix;
 use crate::internal::dispatch::sponge::Function;
 use crate::internal::dispatch::{self, Hash, Kernels};
 use crate::internal::hash;
-use crate::internal::kernel::absorb::{Absorption, SPONGE_LANES, WORDS};
+use crate::internal::kernel::absorb::{Absorption, MAX_SPONGE_LANES, STATE_WORDS};
 #[cfg(target_arch = "x86_64")]
 use crate::internal::kernel::after_prefix::StridedMessages;
-use crate::internal::kernel::keccak::{INITIAL, Keccak, SHAKE};
+use crate::internal::kernel::keccak::{DOMAIN_SHAKE, INITIAL, Keccak};
 use crate::internal::kernel::sha2::{INITIAL_256, INITIAL_512, Sha256, Sha512};
-use crate::internal::kernel::{Compression, HASH_LANES, Segment};
+use crate::internal::kernel::{Compression, MAX_HASH_LANES, Segment};
 use crate::internal::sponge;
 use crate::internal::vector::Word;
 use crate::level::Level;
@@ -32,14 +32,14 @@ const CACHE_LINE: usize = 64;
 /// A prefix is public data, so it is not zeroized.
 #[derive(Clone)]
 pub struct Prefix {
-    start: Start,
+    state: PrefixState,
     rest: Vec<u8>,
     /// Bytes of the whole prefix.
-    length: usize,
+    len: usize,
 }
 
 #[derive(Clone)]
-enum Start {
+enum PrefixState {
     /// The last field has the kernels for messages after a prefix, if this CPU can run them.
     #[cfg(target_arch = "x86_64")]
     Sha256(Kernels<Sha256>, [u32; 8], Option<after_prefix::Kernels<Sha256>>),
@@ -58,13 +58,13 @@ impl Prefix {
 
     fn sha256_on(level: Level, prefix: &[u8]) -> Self {
         let (kernels, mut chain) = (Sha256::kernels(level), INITIAL_256);
-        let (whole, rest) = prefix.split_at(prefix.len() / Sha256::BLOCK * Sha256::BLOCK);
+        let (whole, rest) = prefix.split_at(prefix.len() / Sha256::BLOCK_SIZE * Sha256::BLOCK_SIZE);
         kernels.compress(&mut chain, whole);
         #[cfg(target_arch = "x86_64")]
-        let start = Start::Sha256(kernels, chain, after_prefix::Kernels::new(level));
+        let state = PrefixState::Sha256(kernels, chain, after_prefix::Kernels::new(level));
         #[cfg(not(target_arch = "x86_64"))]
-        let start = Start::Sha256(kernels, chain, ());
-        Prefix { start, rest: rest.to_vec(), length: prefix.len() }
+        let state = PrefixState::Sha256(kernels, chain, ());
+        Prefix { state, rest: rest.to_vec(), len: prefix.len() }
     }
 
     /// A prefix of any length for SHA-512 (FIPS 180-4). Digests have 64 bytes.
@@ -74,9 +74,9 @@ impl Prefix {
 
     fn sha512_on(level: Level, prefix: &[u8]) -> Self {
         let (kernels, mut chain) = (Sha512::kernels(level), INITIAL_512);
-        let (whole, rest) = prefix.split_at(prefix.len() / Sha512::BLOCK * Sha512::BLOCK);
+        let (whole, rest) = prefix.split_at(prefix.len() / Sha512::BLOCK_SIZE * Sha512::BLOCK_SIZE);
         kernels.compress(&mut chain, whole);
-        Prefix { start: Start::Sha512(kernels, chain), rest: rest.to_vec(), length: prefix.len() }
+        Prefix { state: PrefixState::Sha512(kernels, chain), rest: rest.to_vec(), len: prefix.len() }
     }
 
     /// A prefix of any length for SHAKE256 (FIPS 202). Digests have up to 136 bytes, the length of a block.
@@ -86,183 +86,193 @@ impl Prefix {
 
     fn shake256_on(level: Level, prefix: &[u8]) -> Self {
         let kernels = <Shake as Function>::kernels(level);
-        Prefix { start: Start::Shake256(kernels), rest: prefix.to_vec(), length: prefix.len() }
+        Prefix { state: PrefixState::Shake256(kernels), rest: prefix.to_vec(), len: prefix.len() }
     }
 
     /// Bytes of a block, and of the longest digest.
-    fn sizes(&self) -> (usize, usize) {
-        match self.start {
-            Start::Sha256(..) => (Sha256::BLOCK, 32),
-            Start::Sha512(..) => (Sha512::BLOCK, 64),
-            Start::Shake256(_) => (Shake::BLOCK, Shake::BLOCK),
+    fn block_and_digest_size(&self) -> (usize, usize) {
+        match self.state {
+            PrefixState::Sha256(..) => (Sha256::BLOCK_SIZE, 32),
+            PrefixState::Sha512(..) => (Sha512::BLOCK_SIZE, 64),
+            PrefixState::Shake256(_) => (Shake::BLOCK_SIZE, Shake::BLOCK_SIZE),
         }
     }
 }
 
 /// Messages of one length after a prefix, initially zeros. They are zeroized on drop, but the stack of the kernels is not
 /// overwritten.
-pub struct Messages {
-    start: Start,
-    /// Padded messages, back to back, starting at `first`.
+pub struct PrefixedMessages {
+    state: PrefixState,
+    /// Padded messages, back to back, starting at `first_offset`.
     bytes: Vec<u8>,
     /// Offset of the first cache line of `bytes`.
-    first: usize,
+    first_offset: usize,
     /// Bytes of a padded message.
     stride: usize,
     /// Bytes of the prefix at the start of each message.
-    rest: usize,
-    length: usize,
+    prefix_rest_len: usize,
+    /// Bytes of a message without the prefix.
+    message_len: usize,
     count: usize,
     /// Bytes of the longest digest.
-    digest: usize,
+    max_digest_size: usize,
 }
 
-impl Messages {
-    /// Creates `count` messages of `length` bytes each.
-    pub fn new(prefix: &Prefix, length: usize, count: usize) -> Self {
-        let rest = prefix.rest.len();
-        let (block, digest) = prefix.sizes();
-        let rest_len = (rest + length) % block;
-        let whole = rest + length - rest_len;
-        let blocks = match prefix.start {
-            Start::Sha256(..) => hash::padding::<Sha256>(rest_len, (prefix.length + length) as u64),
-            Start::Sha512(..) => hash::padding::<Sha512>(rest_len, (prefix.length + length) as u64),
-            Start::Shake256(_) => {
+impl PrefixedMessages {
+    /// Creates `count` messages of `message_len` bytes each.
+    pub fn new(prefix: &Prefix, message_len: usize, count: usize) -> Self {
+        let prefix_rest_len = prefix.rest.len();
+        let (block_size, max_digest_size) = prefix.block_and_digest_size();
+        let rest_len = (prefix_rest_len + message_len) % block_size;
+        let whole = prefix_rest_len + message_len - rest_len;
+        let blocks = match prefix.state {
+            PrefixState::Sha256(..) => hash::padding::<Sha256>(rest_len, (prefix.len + message_len) as u64),
+            PrefixState::Sha512(..) => hash::padding::<Sha512>(rest_len, (prefix.len + message_len) as u64),
+            PrefixState::Shake256(_) => {
                 let mut padded = [0; _];
-                Shake::pad(&mut padded, rest_len, SHAKE);
+                Shake::pad(&mut padded, rest_len, DOMAIN_SHAKE);
                 (1, padded)
             }
         };
-        let (blocks, padding) = (blocks.0, &blocks.1[rest_len..blocks.0 * block]);
-        let stride = whole + blocks * block;
+        let (blocks, padding) = (blocks.0, &blocks.1[rest_len..blocks.0 * block_size]);
+        let stride = whole + blocks * block_size;
         let bytes = alloc::vec![0; count * stride + CACHE_LINE];
-        let first = bytes.as_ptr().align_offset(CACHE_LINE) % CACHE_LINE;
-        let mut messages = Messages { start: prefix.start.clone(), bytes, first, stride, rest, length, count, digest };
-        for padded in messages.bytes[first..].chunks_exact_mut(stride).take(count) {
-            padded[..rest].copy_from_slice(&prefix.rest);
-            padded[rest + length..].copy_from_slice(padding);
+        let first_offset = bytes.as_ptr().align_offset(CACHE_LINE) % CACHE_LINE;
+        let mut messages = PrefixedMessages {
+            state: prefix.state.clone(),
+            bytes,
+            first_offset,
+            stride,
+            prefix_rest_len,
+            message_len,
+            count,
+            max_digest_size,
+        };
+        for padded in messages.bytes[first_offset..].chunks_exact_mut(stride).take(count) {
+            padded[..prefix_rest_len].copy_from_slice(&prefix.rest);
+            padded[prefix_rest_len + message_len..].copy_from_slice(padding);
         }
         messages
     }
 
     /// The bytes of a message.
     pub fn message(&self, index: usize) -> &[u8] {
-        let begin = self.begin(index);
-        &self.bytes[begin..begin + self.length]
+        let offset = self.message_offset(index);
+        &self.bytes[offset..offset + self.message_len]
     }
 
     /// The bytes of a message, mutable.
     pub fn message_mut(&mut self, index: usize) -> &mut [u8] {
-        let begin = self.begin(index);
-        &mut self.bytes[begin..begin + self.length]
+        let offset = self.message_offset(index);
+        &mut self.bytes[offset..offset + self.message_len]
     }
 
-    /// Writes the digests of the first messages to `output`, `size` bytes each, one after the other, until `output` is full.
+    /// Writes the digests of the first messages to `output`, `digest_size` bytes each, one after the other, until `output` is full.
     ///
     /// # Panics
-    /// If `size` is not 8, 16, 24 or 32, or exceeds the digest; if the length of `output` is no multiple of `size`; or if
+    /// If `digest_size` is not 8, 16, 24 or 32, or exceeds the digest; if the length of `output` is no multiple of `digest_size`; or if
     /// there are fewer messages than digests.
-    pub fn digest(&self, size: usize, output: &mut [u8]) {
-        self.check(size);
-        assert!(output.len().is_multiple_of(size));
-        let messages = 0..output.len() / size;
+    pub fn digest(&self, digest_size: usize, output: &mut [u8]) {
+        self.check_digest_size(digest_size);
+        assert!(output.len().is_multiple_of(digest_size));
+        let messages = 0..output.len() / digest_size;
         assert!(messages.end <= self.count);
         #[cfg(target_arch = "x86_64")]
-        if let Some((chain, kernels)) = self.prefixed_kernels() {
+        if let Some((chain, kernels)) = self.after_prefix_kernels() {
             let messages = StridedMessages {
-                from: self.bytes[self.first..].as_ptr(),
+                from: self.bytes[self.first_offset..].as_ptr(),
                 from_stride: self.stride,
-                blocks: self.stride / Sha256::BLOCK,
+                blocks: self.stride / Sha256::BLOCK_SIZE,
                 to: output.as_mut_ptr(),
-                to_stride: size,
-                size,
+                to_stride: digest_size,
+                digest_size,
                 count: messages.end,
             };
-            // SAFETY: there are `count` padded messages from `first` on. `output` has room for as many digests and is not
-            // aliased. `check` has validated the size.
+            // SAFETY: there are `count` padded messages from `first_offset` on. `output` has room for as many digests and is not
+            // aliased. `check_digest_size` has validated the size.
             return unsafe { kernels.run(&chain, &messages) };
         }
-        let mut digests = Digests::new(&self.start);
+        let mut digests = Digests::new(&self.state);
         let mut rest = output;
         let mut done = 0;
         while done < messages.end {
             let count = self.compress(done..messages.end, &mut digests);
-            let (outputs, others) = core::mem::take(&mut rest).split_at_mut(count * size);
-            digests.write(size, outputs.chunks_exact_mut(size));
+            let (outputs, others) = core::mem::take(&mut rest).split_at_mut(count * digest_size);
+            digests.write(digest_size, outputs.chunks_exact_mut(digest_size));
             (rest, done) = (others, done + count);
         }
     }
 
-    /// Digests messages, and writes `size` bytes of each digest into its own message, at byte `at`.
+    /// Digests messages, and writes `digest_size` bytes of each digest into its own message, at byte `at`.
     ///
     /// # Panics
-    /// If `size` is not 8, 16, 24 or 32, or exceeds the digest; or if `messages` or the place of the digest is out of range.
-    pub fn digest_in_place(&mut self, messages: Range<usize>, at: usize, size: usize) {
-        self.check(size);
+    /// If `digest_size` is not 8, 16, 24 or 32, or exceeds the digest; or if `messages` or the place of the digest is out of range.
+    pub fn digest_in_place(&mut self, messages: Range<usize>, at: usize, digest_size: usize) {
+        self.check_digest_size(digest_size);
         assert!(messages.start <= messages.end && messages.end <= self.count);
-        assert!(at.checked_add(size).is_some_and(|end| end <= self.length));
-        let at = self.rest + at;
+        assert!(at.checked_add(digest_size).is_some_and(|end| end <= self.message_len));
+        let at = self.prefix_rest_len + at;
         #[cfg(target_arch = "x86_64")]
-        if let Some((chain, kernels)) = self.prefixed_kernels() {
-            let from = self.bytes[self.first + messages.start * self.stride..].as_mut_ptr();
+        if let Some((chain, kernels)) = self.after_prefix_kernels() {
+            let from = self.bytes[self.first_offset + messages.start * self.stride..].as_mut_ptr();
             let messages = StridedMessages {
                 from,
                 from_stride: self.stride,
-                blocks: self.stride / Sha256::BLOCK,
+                blocks: self.stride / Sha256::BLOCK_SIZE,
                 to: from.wrapping_add(at),
                 to_stride: self.stride,
-                size,
+                digest_size,
                 count: messages.len(),
             };
             // SAFETY: there are `count` padded messages from `from` on, which are not aliased, and each digest ends within its
-            // message. `check` has validated the size.
+            // message. `check_digest_size` has validated the size.
             return unsafe { kernels.run(&chain, &messages) };
         }
-        let mut digests = Digests::new(&self.start);
+        let mut digests = Digests::new(&self.state);
         let mut done = messages.start;
         while done < messages.end {
             let count = self.compress(done..messages.end, &mut digests);
-            let padded = self.bytes[self.first + done * self.stride..].chunks_exact_mut(self.stride).take(count);
-            digests.write(size, padded.map(|message| &mut message[at..at + size]));
+            let padded = self.bytes[self.first_offset + done * self.stride..].chunks_exact_mut(self.stride).take(count);
+            digests.write(digest_size, padded.map(|message| &mut message[at..at + digest_size]));
             done += count;
         }
     }
 
     /// The chaining value and the kernels that digest all messages in one call, if there are any.
     #[cfg(target_arch = "x86_64")]
-    fn prefixed_kernels(&self) -> Option<([u32; 8], after_prefix::Kernels<Sha256>)> {
-        match &self.start {
-            Start::Sha256(_, chain, kernels) => kernels.map(|kernels| (*chain, kernels)),
+    fn after_prefix_kernels(&self) -> Option<([u32; 8], after_prefix::Kernels<Sha256>)> {
+        match &self.state {
+            PrefixState::Sha256(_, chain, kernels) => kernels.map(|kernels| (*chain, kernels)),
             _ => None,
         }
     }
 
-    fn check(&self, size: usize) {
-        assert!([8, 16, 24, 32].contains(&size) && size <= self.digest);
+    fn check_digest_size(&self, digest_size: usize) {
+        assert!([8, 16, 24, 32].contains(&digest_size) && digest_size <= self.max_digest_size);
     }
 
-    fn begin(&self, index: usize) -> usize {
+    fn message_offset(&self, index: usize) -> usize {
         assert!(index < self.count);
-        self.first + index * self.stride + self.rest
+        self.first_offset + index * self.stride + self.prefix_rest_len
     }
 
     /// Digests the first of `messages`, as many as there are lanes. Returns their number; the digests are in the first lanes.
     fn compress(&self, messages: Range<usize>, digests: &mut Digests) -> usize {
-        let padded = &self.bytes[self.first..][messages.start * self.stride..messages.end * self.stride];
-        match (&self.start, digests) {
-            (Start::Sha256(kernels, chain, _), Digests::Narrow(rows)) => {
+        let padded = &self.bytes[self.first_offset..][messages.start * self.stride..messages.end * self.stride];
+        match (&self.state, digests) {
+            (PrefixState::Sha256(kernels, chain, _), Digests::Narrow(rows)) => {
                 compress(*kernels, chain, padded, self.stride, rows)
             }
-            (Start::Sha512(kernels, chain), Digests::Wide(rows)) => {
+            (PrefixState::Sha512(kernels, chain), Digests::Wide(rows)) => {
                 compress(*kernels, chain, padded, self.stride, rows)
             }
-            (Start::Shake256(kernels), Digests::Sponge(rows)) => absorb(*kernels, padded, self.stride, rows),
-            _ => unreachable!("the digests must be those of the start's function"),
+            (PrefixState::Shake256(kernels), Digests::Sponge(rows)) => absorb(*kernels, padded, self.stride, rows),
+            _ => unreachable!("the digests must be those of the prefix's function"),
         }
     }
 }
 
-impl Drop for Messages {
+impl Drop for PrefixedMessages {
     fn drop(&mut self) {
         // `fill` clears whole registers at once, unlike `zeroize`; `black_box` keeps the compiler from removing the stores.
         self.bytes.fill(0);
@@ -273,27 +283,27 @@ impl Drop for Messages {
 /// Digests of all lanes as words: word `i` of lane `l` at `[i][l]`.
 #[allow(clippy::large_enum_variant, reason = "it is on the stack of one call")]
 enum Digests {
-    Narrow([[u32; HASH_LANES]; 8]),
-    Wide([[u64; HASH_LANES]; 8]),
-    Sponge([[u64; SPONGE_LANES]; WORDS]),
+    Narrow([[u32; MAX_HASH_LANES]; 8]),
+    Wide([[u64; MAX_HASH_LANES]; 8]),
+    Sponge([[u64; MAX_SPONGE_LANES]; STATE_WORDS]),
 }
 
 impl Digests {
-    fn new(start: &Start) -> Self {
-        match start {
-            Start::Sha256(..) => Digests::Narrow([[0; _]; _]),
-            Start::Sha512(..) => Digests::Wide([[0; _]; _]),
-            Start::Shake256(_) => Digests::Sponge([[0; _]; _]),
+    fn new(state: &PrefixState) -> Self {
+        match state {
+            PrefixState::Sha256(..) => Digests::Narrow([[0; _]; _]),
+            PrefixState::Sha512(..) => Digests::Wide([[0; _]; _]),
+            PrefixState::Shake256(_) => Digests::Sponge([[0; _]; _]),
         }
     }
 
-    /// Writes the digests of the first lanes as bytes, `size` of each.
+    /// Writes the digests of the first lanes as bytes, `digest_size` of each.
     #[inline(always)]
-    fn write<'a>(&self, size: usize, outputs: impl Iterator<Item = &'a mut [u8]>) {
+    fn write<'a>(&self, digest_size: usize, outputs: impl Iterator<Item = &'a mut [u8]>) {
         match self {
-            Digests::Narrow(rows) => write(rows, size, true, outputs),
-            Digests::Wide(rows) => write(rows, size, true, outputs),
-            Digests::Sponge(rows) => write(rows, size, false, outputs),
+            Digests::Narrow(rows) => write(rows, digest_size, true, outputs),
+            Digests::Wide(rows) => write(rows, digest_size, true, outputs),
+            Digests::Sponge(rows) => write(rows, digest_size, false, outputs),
         }
     }
 }
@@ -309,15 +319,15 @@ impl Drop for Digests {
     }
 }
 
-/// Writes the first `size` bytes of each lane's digest. Each size that signatures use has its own compiled copy.
+/// Writes the first `digest_size` bytes of each lane's digest. Each size that signatures use has its own compiled copy.
 #[inline(always)]
 fn write<'a, W: Word, const N: usize>(
     rows: &[[W; N]],
-    size: usize,
+    digest_size: usize,
     big_endian: bool,
     outputs: impl Iterator<Item = &'a mut [u8]>,
 ) {
-    match size {
+    match digest_size {
         16 => write_words::<W, N, 16>(rows, big_endian, outputs),
         24 => write_words::<W, N, 24>(rows, big_endian, outputs),
         32 => write_words::<W, N, 32>(rows, big_endian, outputs),
@@ -348,7 +358,7 @@ fn compress<H: Hash>(
     chain: &[H::Word; 8],
     padded: &[u8],
     stride: usize,
-    rows: &mut [[H::Word; HASH_LANES]; 8],
+    rows: &mut [[H::Word; MAX_HASH_LANES]; 8],
 ) -> usize {
     let left = padded.len() / stride;
     let (lanes, kernel) = if left >= kernels.break_even {
@@ -358,19 +368,19 @@ fn compress<H: Hash>(
     } else {
         (1, kernels.single)
     };
-    let messages = pointers::<HASH_LANES>(padded, stride, lanes);
-    let segment = Segment { messages: messages.as_ptr(), blocks: stride / H::BLOCK };
+    let messages = pointers::<MAX_HASH_LANES>(padded, stride, lanes);
+    let segment = Segment { messages: messages.as_ptr(), blocks: stride / H::BLOCK_SIZE };
     if lanes == 1 {
         let mut state = *chain;
         // SAFETY: the CPU has the instructions because `kernels` exists. There is one lane, `state` has all words, and the
-        // message has `stride / H::BLOCK` blocks.
+        // message has `stride / H::BLOCK_SIZE` blocks.
         unsafe { kernel(state.as_mut_ptr(), &[segment], None) };
         rows.iter_mut().zip(&mut state).for_each(|(row, word)| row[0] = core::mem::take(word));
         core::hint::black_box(&mut state);
     } else {
         rows.iter_mut().zip(chain).for_each(|(row, word)| row.fill(*word));
         // SAFETY: the CPU has the instructions because `kernels` exists. `rows` has eight rows as long as the kernels' rows.
-        // Each lane has a pointer to a message in `padded`, which has `stride / H::BLOCK` blocks.
+        // Each lane has a pointer to a message in `padded`, which has `stride / H::BLOCK_SIZE` blocks.
         unsafe { kernel(rows.as_mut_ptr().cast(), &[segment], None) };
     }
     lanes.min(left)
@@ -381,25 +391,27 @@ fn absorb(
     kernels: dispatch::sponge::Kernels,
     padded: &[u8],
     stride: usize,
-    rows: &mut [[u64; SPONGE_LANES]; WORDS],
+    rows: &mut [[u64; MAX_SPONGE_LANES]; STATE_WORDS],
 ) -> usize {
     let left = padded.len() / stride;
-    let blocks = stride / Shake::BLOCK;
+    let blocks = stride / Shake::BLOCK_SIZE;
     if left < kernels.break_even || kernels.lanes == 1 {
         let mut state = INITIAL;
         let message = padded.as_ptr();
         // SAFETY: the CPU has the instructions because `kernels` exists. There is one lane, `state` has all words, and the
         // message has `blocks` blocks.
-        unsafe { (kernels.single)(state.as_mut_ptr(), &raw const message, blocks, Shake::BLOCK, Shake::ROUNDS) };
+        unsafe { (kernels.single)(state.as_mut_ptr(), &raw const message, blocks, Shake::BLOCK_SIZE, Shake::ROUNDS) };
         rows.iter_mut().zip(&mut state).for_each(|(row, word)| row[0] = core::mem::take(word));
         core::hint::black_box(&mut state);
         return 1;
     }
-    let messages = pointers::<SPONGE_LANES>(padded, stride, kernels.lanes);
+    let messages = pointers::<MAX_SPONGE_LANES>(padded, stride, kernels.lanes);
     rows.as_flattened_mut().fill(0);
     // SAFETY: the CPU has the instructions because `kernels` exists. `rows` has all words, in rows as long as the rows of
     // the kernels. Each lane has a pointer to a message in `padded`, which has `blocks` blocks.
-    unsafe { (kernels.side_by_side)(rows.as_mut_ptr().cast(), messages.as_ptr(), blocks, Shake::BLOCK, Shake::ROUNDS) };
+    unsafe {
+        (kernels.side_by_side)(rows.as_mut_ptr().cast(), messages.as_ptr(), blocks, Shake::BLOCK_SIZE, Shake::ROUNDS);
+    };
     kernels.lanes.min(left)
 }
 
@@ -415,15 +427,15 @@ fn pointers<const N: usize>(padded: &[u8], stride: usize, lanes: usize) -> [*con
 
 /// Writes `output.len()` bytes of SHAKE256 (FIPS 202) of a message in parts. The state of the sponge is zeroized.
 pub fn shake256(parts: &[&[u8]], output: &mut [u8]) {
-    let start = sponge::Start::<Shake>::xof(output.len(), 0, SHAKE);
+    let setup = sponge::Setup::<Shake>::xof(output.len(), 0, DOMAIN_SHAKE);
     let kernels = <Shake as Function>::kernels(Level::in_use());
-    let mut stream = sponge::Stream::new(&start);
+    let mut stream = sponge::Stream::new(&setup);
     for input in parts {
-        sponge::run_one(kernels, sponge::Job { start: &start, stream: Some(&mut stream), input, output: None });
+        sponge::run_one(kernels, sponge::Job { setup: &setup, stream: Some(&mut stream), input, output: None });
     }
     sponge::run_one(
         kernels,
-        sponge::Job { start: &start, stream: Some(&mut stream), input: &[], output: Some(output) },
+        sponge::Job { setup: &setup, stream: Some(&mut stream), input: &[], output: Some(output) },
     );
 }
 

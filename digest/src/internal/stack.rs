@@ -1,9 +1,9 @@
 //! Inspects the stack after a call, for tests.
 
-use super::wipe::{in_own_frame, overwrite};
+use super::wipe::{in_own_frame, overwrite_stack};
 
 /// Stack bytes cleared before the work.
-const DEPTH: usize = 32 << 10;
+const CLEARED_BYTES: usize = 32 << 10;
 
 /// Returns the stack that `work` left behind. Runs on its own thread: otherwise any function that needs the test's registers
 /// would save the test's copies of the secrets on the stack.
@@ -13,8 +13,8 @@ pub(crate) fn stack_after(work: impl FnOnce() + Send) -> Vec<u8> {
 
 #[inline(never)]
 fn call_and_copy_stack(work: impl FnOnce()) -> Vec<u8> {
-    let mut stack = vec![0u8; 2 * DEPTH];
-    overwrite::<DEPTH>();
+    let mut stack = vec![0u8; 2 * CLEARED_BYTES];
+    overwrite_stack::<CLEARED_BYTES>();
     in_own_frame(work);
     // SAFETY: the bytes read lie between the stack pointer and the end of a thread's stack (2 MiB), and the vector has room for
     // all of them.
@@ -28,7 +28,7 @@ fn call_and_copy_stack(work: impl FnOnce()) -> Vec<u8> {
 }
 
 /// Returns true if the stack holds eight successive bytes of a secret.
-pub(crate) fn holds(stack: &[u8], secrets: &[Vec<u8>]) -> bool {
+pub(crate) fn holds_secret(stack: &[u8], secrets: &[Vec<u8>]) -> bool {
     let mut parts: std::collections::HashSet<&[u8]> = secrets.iter().flat_map(|secret| secret.windows(8)).collect();
     parts.remove([0; 8].as_slice()); // Shorter keys leave zero round keys.
     stack.windows(8).any(|part| parts.contains(part))

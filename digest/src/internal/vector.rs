@@ -18,7 +18,7 @@ pub mod avx512;
 #[cfg(target_arch = "aarch64")]
 pub(crate) mod neon;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-pub(crate) mod pair;
+pub(crate) mod register_pair;
 mod scalar;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod sse2;
@@ -187,10 +187,10 @@ pub trait Vector: Copy {
 }
 
 /// Registers of 64-bit words that are read two words at a time: sponges do not have blocks of sixteen words.
-pub trait Pairs: Vector<Word = u64> {
+pub trait LoadPair: Vector<Word = u64> {
     /// Reads two successive little-endian words of each lane's message.
     ///
     /// # Safety
     /// The CPU has the instructions of this type; `lanes` points to `LANES` pointers, each readable for 16 bytes at `offset`.
-    unsafe fn pair(lanes: *const *const u8, offset: usize) -> [Self; 2];
+    unsafe fn load_pair(lanes: *const *const u8, offset: usize) -> [Self; 2];
 }

@@ -1,35 +1,35 @@
 //! Wipes keys off the stack.
 
-/// Runs `work` in its own frame, so that [`overwrite`] covers all of its stack.
+/// Runs `work` in its own frame, so that [`overwrite_stack`] covers all of its stack.
 #[inline(never)]
 pub fn in_own_frame<T>(work: impl FnOnce() -> T) -> T {
     work()
 }
 
-/// Overwrites `DEPTH` bytes of the stack below the caller's frame.
+/// Overwrites `BYTES` bytes of the stack below the caller's frame.
 #[inline(never)]
 #[allow(clippy::large_stack_arrays, reason = "the array overwrites the stack")]
-pub fn overwrite<const DEPTH: usize>() {
-    // `black_box` keeps the compiler from removing the zeros. A reference `&[0; DEPTH]` would point to static memory.
-    let mut zeros = [0u8; DEPTH];
+pub fn overwrite_stack<const BYTES: usize>() {
+    // `black_box` keeps the compiler from removing the zeros. A reference `&[0; BYTES]` would point to static memory.
+    let mut zeros = [0u8; BYTES];
     core::hint::black_box(&mut zeros);
 }
 
 /// Stack bytes overwritten after work with keys. SHA-512 with precomputed message words uses the most: 40 KiB.
-const STACK: usize = 48 << 10;
+const STACK_BYTES: usize = 48 << 10;
 
 /// Runs work with keys, then overwrites the stack it used, also after a panic: a message of the caller may panic when asked for its bytes.
 pub(crate) fn with_stack_wiped<T>(work: impl FnOnce() -> T) -> T {
-    let _wiped = Wiped;
+    let _wiped = WipeStackOnDrop;
     in_own_frame(work)
 }
 
 /// Overwrites the stack on drop.
-struct Wiped;
+struct WipeStackOnDrop;
 
-impl Drop for Wiped {
+impl Drop for WipeStackOnDrop {
     fn drop(&mut self) {
-        overwrite::<STACK>();
+        overwrite_stack::<STACK_BYTES>();
     }
 }
 
@@ -38,14 +38,14 @@ mod tests {
     use crate::internal::dispatch::sponge::Function;
     use crate::internal::kernel::keccak::{INITIAL, Keccak};
     use crate::internal::sponge;
-    use crate::internal::stack::{holds, stack_after};
+    use crate::internal::stack::{holds_secret, stack_after};
     use crate::level::every_level;
     use crate::random::Random;
 
     /// The key, HMAC's pads, and the states after them.
-    fn secrets_of<F: Function>(start: &sponge::Start<F>, key: &[u8]) -> Vec<Vec<u8>> {
+    fn secrets_of<F: Function>(setup: &sponge::Setup<F>, key: &[u8]) -> Vec<Vec<u8>> {
         let pad = |with: u8| key.iter().map(|byte| byte ^ with).collect();
-        [key.to_vec(), pad(0x36), pad(0x5c)].into_iter().chain(start.secrets()).collect()
+        [key.to_vec(), pad(0x36), pad(0x5c)].into_iter().chain(setup.secrets()).collect()
     }
 
     /// Messages and streams of HMAC over SHA-3. Given a known message, any state of it leads back to the keyed states, so all
@@ -57,19 +57,19 @@ mod tests {
         for level in every_level() {
             let kernels = <Keccak<136>>::kernels(level);
             let key = random.bytes(32);
-            let start = sponge::Start::<Keccak<136>>::hmac(kernels, INITIAL, 32, &key);
+            let setup = sponge::Setup::<Keccak<136>>::hmac(kernels, INITIAL, 32, &key);
             // Pieces, so that the stream holds the state after them.
             let pieces = random.bytes(3 * 136 + 50);
-            let mut expected = sponge::Stream::new(&start);
+            let mut expected = sponge::Stream::new(&setup);
             let update = |stream: &mut sponge::Stream<Keccak<136>>, input: &[u8]| {
-                sponge::run_one(kernels, sponge::Job { start: &start, stream: Some(stream), input, output: None });
+                sponge::run_one(kernels, sponge::Job { setup: &setup, stream: Some(stream), input, output: None });
             };
             update(&mut expected, &pieces);
-            let mut secrets = secrets_of(&start, &key);
+            let mut secrets = secrets_of(&setup, &key);
             secrets.push(expected.secret());
             // One by one and side by side.
             for count in [1, 2, 5, 19] {
-                let mut streams: Vec<_> = (0..count).map(|_| sponge::Stream::new(&start)).collect();
+                let mut streams: Vec<_> = (0..count).map(|_| sponge::Stream::new(&setup)).collect();
                 let mut macs = vec![[0; 32]; count];
                 let stack = stack_after(|| {
                     if count == 1 {
@@ -81,10 +81,10 @@ mod tests {
                     sponge::run(
                         kernels,
                         true,
-                        jobs.map(|(stream, input, output)| sponge::Job { start: &start, stream, input, output }),
+                        jobs.map(|(stream, input, output)| sponge::Job { setup: &setup, stream, input, output }),
                     );
                 });
-                assert!(!holds(&stack, &secrets), "{level:?}, {count}");
+                assert!(!holds_secret(&stack, &secrets), "{level:?}, {count}");
             }
         }
     }

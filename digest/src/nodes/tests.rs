@@ -9,7 +9,7 @@ pub(crate) fn node(hex: &str) -> Node {
 
 /// The digest of two nodes, one message at a time.
 pub(crate) fn parent(function: NodeHash, pair: &[u8]) -> Node {
-    digest(function, PAIR, pair)
+    digest(function, PAIR_PREFIX, pair)
 }
 
 /// The digest of one message, with the byte `prefix` before it if the function has prefixes.
@@ -20,12 +20,12 @@ fn digest(function: NodeHash, prefix: u8, message: &[u8]) -> Node {
         hasher.finish(&mut digest).unwrap();
         digest
     };
-    match function.kernel() {
-        Kernel::Sha256 { twice: false } => one(Algorithm::Sha256, message),
-        Kernel::Sha256 { twice: true } => one(Algorithm::Sha256, &one(Algorithm::Sha256, message)),
-        Kernel::Messages(algorithm) => one(algorithm, message),
-        Kernel::Blake3 => ::blake3::hash(message).into(),
-        Kernel::Rfc6962 => one(Algorithm::Sha256, &[&[prefix], message].concat()),
+    match function.pair_hash() {
+        PairHash::Sha256 { twice: false } => one(Algorithm::Sha256, message),
+        PairHash::Sha256 { twice: true } => one(Algorithm::Sha256, &one(Algorithm::Sha256, message)),
+        PairHash::Messages(algorithm) => one(algorithm, message),
+        PairHash::Blake3 => ::blake3::hash(message).into(),
+        PairHash::Rfc6962 => one(Algorithm::Sha256, &[&[prefix], message].concat()),
     }
 }
 
@@ -36,7 +36,8 @@ fn leaves_are_digests_of_the_messages() {
         for function in NodeHash::ALL {
             for count in [0, 1, 2, 63, 64, 65, 150] {
                 let messages: Vec<Vec<u8>> = (0..count).map(|_| random.bytes(random.below(200))).collect();
-                let expected: Vec<Node> = messages.iter().map(|message| digest(function, LEAF, message)).collect();
+                let expected: Vec<Node> =
+                    messages.iter().map(|message| digest(function, LEAF_PREFIX, message)).collect();
                 let mut leaves = vec![[0; 32]; count];
                 assert_eq!(hash_leaves(function, &messages, &mut leaves), Ok(()));
                 assert_eq!(leaves, expected, "{level} {function:?}, {count}");
@@ -117,9 +118,9 @@ fn numbers_of_nodes_that_make_no_tree_are_refused() {
     let wrong = hash_pairs(NodeHash::Sha256, &[[0; 32]; 4], &mut nodes[..1]);
     assert_eq!(wrong, Err(Error::OutputLength { needed: 64, found: 32 }));
     assert_eq!(hash_pairs_in_place(NodeHash::Sha256, &mut nodes[..5]), Err(Error::OddNodes { nodes: 5 }));
-    assert_eq!(merkle_root(NodeHash::Sha256, &mut nodes), Err(Error::NotAPowerOfTwo { nodes: 6 }));
-    assert_eq!(merkle_root(NodeHash::Sha256, &mut []), Err(Error::NotAPowerOfTwo { nodes: 0 }));
-    assert_eq!(merkle_tree(NodeHash::Sha256, &[], &mut nodes), Err(Error::NotAPowerOfTwo { nodes: 0 }));
+    assert_eq!(merkle_root(NodeHash::Sha256, &mut nodes), Err(Error::NotAPowerOfTwo { leaves: 6 }));
+    assert_eq!(merkle_root(NodeHash::Sha256, &mut []), Err(Error::NotAPowerOfTwo { leaves: 0 }));
+    assert_eq!(merkle_tree(NodeHash::Sha256, &[], &mut nodes), Err(Error::NotAPowerOfTwo { leaves: 0 }));
     let wrong = merkle_tree(NodeHash::Sha256, &[[0; 32]; 4], &mut nodes[..2]);
     assert_eq!(wrong, Err(Error::OutputLength { needed: 96, found: 64 }));
     assert_eq!(nodes, [[7; 32]; 6]);

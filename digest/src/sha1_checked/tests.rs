@@ -15,13 +15,13 @@ const COLLISIONS: [&[u8]; 4] = [
 ];
 
 /// The result of the crate `sha1-checked`.
-fn peer(message: &[u8]) -> Result<[u8; DIGEST], Collision> {
+fn reference_digest(message: &[u8]) -> Result<[u8; DIGEST_SIZE], Collision> {
     let result = ::sha1_checked::Sha1::try_digest(message);
     if result.has_collision() { Err(Collision) } else { Ok((*result.hash()).into()) }
 }
 
-fn many(messages: &[impl AsRef<[u8]>]) -> Vec<Result<[u8; DIGEST], Collision>> {
-    let mut results = vec![Ok([0xa5; DIGEST]); messages.len()];
+fn digest_many(messages: &[impl AsRef<[u8]>]) -> Vec<Result<[u8; DIGEST_SIZE], Collision>> {
+    let mut results = vec![Ok([0xa5; DIGEST_SIZE]); messages.len()];
     Sha1Checked::digest_many(messages, &mut results).unwrap();
     results
 }
@@ -39,11 +39,11 @@ fn collisions_are_refused_in_every_lane_and_batch() {
                     for place in 0..count {
                         let mut messages: Vec<&[u8]> = others[..count].iter().map(Vec::as_slice).collect();
                         messages[place] = message;
-                        for (i, result) in many(&messages).into_iter().enumerate() {
+                        for (i, result) in digest_many(&messages).into_iter().enumerate() {
                             assert_eq!(result.is_err(), i == place, "{level}, {place} of {count}");
                         }
                     }
-                    assert_eq!(many(&vec![message; count]), vec![Err(Collision); count], "{level}, {count}");
+                    assert_eq!(digest_many(&vec![message; count]), vec![Err(Collision); count], "{level}, {count}");
                 }
             }
         }
@@ -60,7 +60,7 @@ fn collisions_in_pieces_are_refused_and_the_next_message_is_not() {
                 assert_eq!(hasher.clone().finish(), Err(Collision), "{level}, pieces of {piece}");
                 assert_eq!(hasher.finish(), Err(Collision), "{level}, pieces of {piece}");
                 hasher.update(b"abc");
-                assert_eq!(hasher.finish(), peer(b"abc"), "{level}");
+                assert_eq!(hasher.finish(), reference_digest(b"abc"), "{level}");
             }
         }
     });
@@ -79,10 +79,10 @@ fn parts_of_collisions_have_the_results_of_sha1_checked() {
             changed
         }));
     }
-    let expected: Vec<_> = messages.iter().map(|message| peer(message)).collect();
+    let expected: Vec<_> = messages.iter().map(|message| reference_digest(message)).collect();
     assert!(expected.iter().filter(|result| result.is_err()).count() >= COLLISIONS.len());
     on_every_level(|level| {
-        assert_eq!(many(&messages), expected, "{level}");
+        assert_eq!(digest_many(&messages), expected, "{level}");
         for (message, expected) in messages.iter().zip(&expected) {
             assert_eq!(Sha1Checked::digest(message), *expected, "{level}, {} bytes", message.len());
         }
@@ -98,10 +98,10 @@ fn kernels_of_every_level_refuse_collisions() {
         for count in [1, 2, 4, 5, 17] {
             let messages: Vec<&[u8]> = others.iter().map(Vec::as_slice).chain(COLLISIONS).collect();
             for messages in messages.chunks(count) {
-                let mut outputs = vec![[0xa5; OUTPUT]; messages.len()];
-                run_whole(level, &START, None, &Slices(messages), outputs.as_flattened_mut());
+                let mut outputs = vec![[0xa5; OUTPUT_SIZE]; messages.len()];
+                run_whole(level, &SETUP, None, &Slices(messages), outputs.as_flattened_mut());
                 for (message, output) in messages.iter().zip(&outputs) {
-                    assert_eq!(checked(output), peer(message), "{level:?}, batches of {count}");
+                    assert_eq!(split_output(output), reference_digest(message), "{level:?}, batches of {count}");
                 }
             }
         }
@@ -113,8 +113,8 @@ fn random_messages_have_the_digest_of_sha1() {
     let random = Random::new(0x7261_6e64);
     on_every_level(|level| {
         let messages: Vec<Vec<u8>> = (0..300).map(|_| random.bytes(random.length())).collect();
-        for (result, message) in many(&messages).into_iter().zip(&messages) {
-            assert_eq!(result, peer(message), "{level}, {} bytes", message.len());
+        for (result, message) in digest_many(&messages).into_iter().zip(&messages) {
+            assert_eq!(result, reference_digest(message), "{level}, {} bytes", message.len());
             assert!(result.is_ok());
         }
     });
@@ -124,13 +124,13 @@ fn random_messages_have_the_digest_of_sha1() {
 fn batches_of_every_size_and_length_have_the_results_of_sha1_checked() {
     let random = Random::new(0x7369_7a65);
     let messages: Vec<Vec<u8>> = (0..=300).map(|length| random.bytes(length)).collect();
-    let expected: Vec<_> = messages.iter().map(|message| peer(message)).collect();
+    let expected: Vec<_> = messages.iter().map(|message| reference_digest(message)).collect();
     on_every_level(|level| {
-        assert_eq!(many(&messages), expected, "{level}");
+        assert_eq!(digest_many(&messages), expected, "{level}");
         for count in 0..=40 {
             // The messages have one to five blocks.
             let range = 24 + 5 * count..24 + 6 * count;
-            assert_eq!(many(&messages[range.clone()]), expected[range], "{level}, {count}");
+            assert_eq!(digest_many(&messages[range.clone()]), expected[range], "{level}, {count}");
         }
     });
 }

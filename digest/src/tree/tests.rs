@@ -36,14 +36,14 @@ fn path(function: NodeHash, index: usize, leaves: &[Node]) -> Vec<Node> {
 }
 
 /// SUBPROOF of RFC 9162, 2.1.4.1.
-fn subproof(function: NodeHash, old: usize, leaves: &[Node], known: bool) -> Vec<Node> {
+fn subproof(function: NodeHash, old: usize, leaves: &[Node], is_old_root_known: bool) -> Vec<Node> {
     if old == leaves.len() {
-        return if known { Vec::new() } else { vec![root(function, leaves)] };
+        return if is_old_root_known { Vec::new() } else { vec![root(function, leaves)] };
     }
     let power = largest_power_below(leaves.len());
     let (left, right) = leaves.split_at(power);
     if old <= power {
-        [subproof(function, old, left, known), vec![root(function, right)]].concat()
+        [subproof(function, old, left, is_old_root_known), vec![root(function, right)]].concat()
     } else {
         [subproof(function, old - power, right, false), vec![root(function, left)]].concat()
     }
@@ -55,7 +55,7 @@ fn random_leaves(count: usize) -> Vec<Node> {
 }
 
 /// A tree that got its leaves in unequal pieces.
-fn grown(function: NodeHash, leaves: &[Node]) -> MerkleTree {
+fn tree_grown_in_pieces(function: NodeHash, leaves: &[Node]) -> MerkleTree {
     let (random, mut tree, mut rest) = (Random::new(7), MerkleTree::new(function), leaves);
     while !rest.is_empty() {
         let (piece, after) = rest.split_at(random.below(6).min(rest.len()));
@@ -69,12 +69,12 @@ fn grown(function: NodeHash, leaves: &[Node]) -> MerkleTree {
 fn roots_and_proofs_are_those_of_the_definition() {
     let leaves = random_leaves(35);
     for function in NodeHash::ALL {
-        let tree = grown(function, &leaves);
+        let tree = tree_grown_in_pieces(function, &leaves);
         assert_eq!(tree.leaves(), leaves);
         for new in 1..=leaves.len() {
             let part = &leaves[..new];
             let new_root = root(function, part);
-            assert_eq!(tree.root_of(new), Ok(new_root), "{function:?}, {new}");
+            assert_eq!(tree.root_at(new), Ok(new_root), "{function:?}, {new}");
             for index in 0..new {
                 let proof = tree.inclusion_proof(index, new).unwrap();
                 assert_eq!(proof, path(function, index, part), "{function:?}, {index} of {new}");
@@ -99,9 +99,9 @@ fn pieces_of_any_size_grow_the_same_tree_on_every_level() {
             let mut at_once = MerkleTree::new(function);
             at_once.append(&leaves);
             assert_eq!(at_once.root(), root(function, &leaves), "{level} {function:?}");
-            assert_eq!(grown(function, &leaves).levels, at_once.levels, "{level} {function:?}");
+            assert_eq!(tree_grown_in_pieces(function, &leaves).levels, at_once.levels, "{level} {function:?}");
             let mut whole = leaves[..256].to_vec();
-            assert_eq!(at_once.root_of(256), merkle_root(function, &mut whole), "{level} {function:?}");
+            assert_eq!(at_once.root_at(256), merkle_root(function, &mut whole), "{level} {function:?}");
         }
     });
 }
@@ -141,16 +141,16 @@ fn roots_are_those_of_certificate_transparency() {
 #[test]
 fn altered_proofs_are_refused() {
     let leaves = random_leaves(13);
-    let tree = grown(RFC, &leaves);
+    let tree = tree_grown_in_pieces(RFC, &leaves);
     let refused = |verdict: Result<(), InvalidProof>| assert_eq!(verdict, Err(InvalidProof));
     for new in 1..=13 {
-        let new_root = tree.root_of(new).unwrap();
+        let new_root = tree.root_at(new).unwrap();
         for index in 0..new {
             let proof = tree.inclusion_proof(index, new).unwrap();
             let verify = |index: usize, proof: &[Node], root: &Node| {
                 verify_inclusion(RFC, &leaves[index.min(12)], index as u64, new as u64, proof, root)
             };
-            for altered in altered(&proof) {
+            for altered in altered_proofs(&proof) {
                 refused(verify(index, &altered, &new_root));
             }
             refused(verify(index, &proof, &[0; 32]));
@@ -159,12 +159,12 @@ fn altered_proofs_are_refused() {
                 refused(verify(other, &proof, &new_root));
             }
             let old = index + 1;
-            let old_root = tree.root_of(old).unwrap();
+            let old_root = tree.root_at(old).unwrap();
             let proof = tree.consistency_proof(old, new).unwrap();
             let verify = |proof: &[Node], old_root: &Node, new_root: &Node| {
                 verify_consistency(RFC, old as u64, new as u64, proof, old_root, new_root)
             };
-            for altered in altered(&proof) {
+            for altered in altered_proofs(&proof) {
                 refused(verify(&altered, &old_root, &new_root));
             }
             refused(verify(&proof, &[0; 32], &new_root));
@@ -177,7 +177,7 @@ fn altered_proofs_are_refused() {
 }
 
 /// The proof with a bit of each node changed, and with one node added or removed at each end.
-fn altered(proof: &[Node]) -> Vec<Vec<Node>> {
+fn altered_proofs(proof: &[Node]) -> Vec<Vec<Node>> {
     let mut all = vec![[proof, &[[0; 32]]].concat(), [&[[0; 32]], proof].concat()];
     if !proof.is_empty() {
         all.extend([proof[1..].to_vec(), proof[..proof.len() - 1].to_vec()]);
@@ -210,11 +210,11 @@ fn proofs_about_the_largest_trees_are_verified() {
 }
 
 #[test]
-fn proofs_about_the_empty_tree_and_beyond_the_last_leaf() {
+fn an_empty_tree_has_proofs_and_leaves_beyond_the_end_have_none() {
     let mut tree = MerkleTree::new(RFC);
     tree.append(&[]);
     let empty = tree.root();
-    assert_eq!(tree.inclusion_proof(0, 0), Err(Error::FewLeaves { needed: 1, found: 0 }));
+    assert_eq!(tree.inclusion_proof(0, 0), Err(Error::TooFewLeaves { needed: 1, found: 0 }));
     assert_eq!(tree.consistency_proof(0, 0), Ok(Vec::new()));
     assert_eq!(verify_consistency(RFC, 0, 0, &[], &empty, &empty), Ok(()));
     tree.append(&random_leaves(3));
@@ -223,10 +223,10 @@ fn proofs_about_the_empty_tree_and_beyond_the_last_leaf() {
     assert_eq!(verify_consistency(RFC, 0, 3, &[], &empty, &root), Ok(()));
     assert_eq!(verify_consistency(RFC, 0, 3, &[], &root, &root), Err(InvalidProof));
     assert_eq!(verify_inclusion(RFC, &empty, 0, 0, &[], &empty), Err(InvalidProof));
-    assert_eq!(tree.root_of(4), Err(Error::FewLeaves { needed: 4, found: 3 }));
-    assert_eq!(tree.inclusion_proof(0, 4), Err(Error::FewLeaves { needed: 4, found: 3 }));
-    assert_eq!(tree.inclusion_proof(3, 3), Err(Error::FewLeaves { needed: 4, found: 3 }));
-    assert_eq!(tree.inclusion_proof(usize::MAX, 3), Err(Error::FewLeaves { needed: usize::MAX, found: 3 }));
-    assert_eq!(tree.consistency_proof(3, 2), Err(Error::FewLeaves { needed: 3, found: 2 }));
-    assert_eq!(tree.consistency_proof(2, 4), Err(Error::FewLeaves { needed: 4, found: 3 }));
+    assert_eq!(tree.root_at(4), Err(Error::TooFewLeaves { needed: 4, found: 3 }));
+    assert_eq!(tree.inclusion_proof(0, 4), Err(Error::TooFewLeaves { needed: 4, found: 3 }));
+    assert_eq!(tree.inclusion_proof(3, 3), Err(Error::TooFewLeaves { needed: 4, found: 3 }));
+    assert_eq!(tree.inclusion_proof(usize::MAX, 3), Err(Error::TooFewLeaves { needed: usize::MAX, found: 3 }));
+    assert_eq!(tree.consistency_proof(3, 2), Err(Error::TooFewLeaves { needed: 3, found: 2 }));
+    assert_eq!(tree.consistency_proof(2, 4), Err(Error::TooFewLeaves { needed: 4, found: 3 }));
 }

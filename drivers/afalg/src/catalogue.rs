@@ -26,7 +26,7 @@ pub struct Entry {
     /// True if the driver is only a part of other drivers, and not available by itself.
     pub internal: bool,
     /// True if the driver has passed the kernel's self-test.
-    pub tested: bool,
+    pub passed_self_test: bool,
 }
 
 impl Entry {
@@ -103,7 +103,7 @@ impl Catalogue {
                     "type" => value.clone_into(&mut entry.kind),
                     "async" => entry.asynchronous = value == "yes",
                     "internal" => entry.internal = value == "yes",
-                    "selftest" => entry.tested = value == "passed",
+                    "selftest" => entry.passed_self_test = value == "passed",
                     _ => {}
                 }
             }
@@ -114,8 +114,8 @@ impl Catalogue {
         let simd_modules = (modules.lines())
             .filter_map(|line| {
                 // Name, size, number of users, users: "cryptd 28672 2 crypto_simd,ghash_clmulni_intel, Live 0x0".
-                let mut message = line.split(' ');
-                matches!(message.next()?, "cryptd" | "crypto_simd").then(|| message.nth(2)).flatten()
+                let mut fields = line.split(' ');
+                matches!(fields.next()?, "cryptd" | "crypto_simd").then(|| fields.nth(2)).flatten()
             })
             .flat_map(|users| users.split(','))
             .filter(|user| !user.is_empty() && *user != "-")
@@ -126,8 +126,8 @@ impl Catalogue {
 
     /// Returns the place where a driver computes.
     pub fn engine(&self, entry: &Entry) -> Engine {
-        let queue = ["cryptd(", "pcrypt("].iter().any(|prefix| entry.driver.starts_with(prefix));
-        if entry.internal || queue {
+        let is_queue = ["cryptd(", "pcrypt("].iter().any(|prefix| entry.driver.starts_with(prefix));
+        if entry.internal || is_queue {
             return Engine::None;
         }
         if entry.is_template() {
@@ -285,7 +285,7 @@ mod tests {
         let found = catalogue();
         let drivers: Vec<&str> = found.candidates("hash", "ghash").iter().map(|entry| entry.driver.as_str()).collect();
         assert_eq!(drivers, ["ghash-clmulni"]);
-        assert!(found.entries[0].asynchronous && found.entries[0].tested && !found.entries[0].internal);
+        assert!(found.entries[0].asynchronous && found.entries[0].passed_self_test && !found.entries[0].internal);
         for text in ["", "\n\n\n", "name : x", ":::", "driver\n\n: : :\n", "driver : \u{fffd}\npriority : many"] {
             assert!(Catalogue::parse(text, text).entries.len() <= 1);
         }

@@ -9,7 +9,7 @@ use gantry_core::driver::{Capability, Class, Device, DeviceInfo, DeviceSession, 
 use gantry_core::{Algorithm, Kind, SessionParams};
 
 use crate::catalogue::{Catalogue, Engine};
-use crate::fault::message;
+use crate::fault::system_message;
 use crate::session;
 use crate::sys::{Transform, page_size};
 
@@ -21,10 +21,10 @@ use crate::sys::{Transform, page_size};
 const QUIRKS: &[(&str, usize)] = &[("virtio_crypto", 30)];
 
 /// Maximum bytes of a message to hash, because `sendmsg` takes less than 2 GiB.
-const HASH_MAX: usize = 1 << 30;
+const MAX_HASH_BYTES: usize = 1 << 30;
 
 /// Bytes of an AEAD's socket that are reserved for associated data.
-const ASSOCIATED_MAX: usize = 32 << 10;
+const RESERVED_AAD_BYTES: usize = 32 << 10;
 
 /// The name and the class of an excluded device, and the reason.
 type Exclusion = (String, Class, String);
@@ -34,24 +34,24 @@ type Exclusion = (String, Class, String);
 const SINGLE_ALGORITHM_ERRORS: [i32; 3] = [libc::ENOENT, libc::ETIMEDOUT, libc::ELIBBAD];
 
 /// Returns the devices and the excluded devices, or the reason why AF_ALG has none.
-pub(crate) fn discover(unlimited: bool) -> Result<Vec<Result<AfalgDevice, Exclusion>>, String> {
+pub(crate) fn discover(ignore_quirks: bool) -> Result<Vec<Result<AfalgDevice, Exclusion>>, String> {
     let mut names: Vec<(&str, &str)> = Algorithm::ALL.iter().filter_map(|algorithm| kernel_name(*algorithm)).collect();
     names.dedup();
     // Binding makes the kernel load modules and make templates, so it comes before the kernel's list is read.
-    let mut first = None;
+    let mut first_error = None;
     let mut available = Vec::new();
     for (kind, name) in names {
         match Transform::bind(kind, name) {
             Ok(_) => available.push(name),
             Err(error) if error.raw_os_error().is_some_and(|code| SINGLE_ALGORITHM_ERRORS.contains(&code)) => {
-                first.get_or_insert(error);
+                first_error.get_or_insert(error);
             }
             Err(error) => return Err(explain(&error)),
         }
     }
-    let catalogue = Catalogue::read().map_err(|error| format!("/proc/crypto: {}", message(&error)))?;
+    let catalogue = Catalogue::read().map_err(|error| format!("/proc/crypto: {}", system_message(&error)))?;
 
-    let mut engines: BTreeMap<String, Vec<Offer>> = BTreeMap::new();
+    let mut engines: BTreeMap<String, Vec<AlgorithmDriver>> = BTreeMap::new();
     let mut excluded: BTreeMap<String, String> = BTreeMap::new();
     let mut cpu = Vec::new();
     for &algorithm in Algorithm::ALL {
@@ -59,8 +59,8 @@ pub(crate) fn discover(unlimited: bool) -> Result<Vec<Result<AfalgDevice, Exclus
         let candidates = catalogue.candidates(kind, name);
         for entry in &candidates {
             let Engine::Module(module) = catalogue.engine(entry) else { continue };
-            match Offer::new(algorithm, kind, &entry.driver, unlimited) {
-                Ok(offer) => engines.entry(module).or_default().push(offer),
+            match AlgorithmDriver::new(algorithm, kind, &entry.driver, ignore_quirks) {
+                Ok(algorithm_driver) => engines.entry(module).or_default().push(algorithm_driver),
                 Err(error) => {
                     excluded.insert(module, format!("{}: {}", entry.driver, explain(&error)));
                 }
@@ -69,19 +69,19 @@ pub(crate) fn discover(unlimited: bool) -> Result<Vec<Result<AfalgDevice, Exclus
         if available.contains(&name) {
             let best = candidates.iter().find(|entry| catalogue.engine(entry) == Engine::Cpu);
             let driver = best.map(|entry| entry.driver.clone()).or_else(|| catalogue.compose_on_cpu(name));
-            cpu.extend(driver.and_then(|driver| Offer::new(algorithm, kind, &driver, unlimited).ok()));
+            cpu.extend(driver.and_then(|driver| AlgorithmDriver::new(algorithm, kind, &driver, ignore_quirks).ok()));
         }
     }
     if cpu.is_empty() && engines.is_empty() && excluded.is_empty() {
-        let error = first.unwrap_or_else(|| io::ErrorKind::NotFound.into());
+        let error = first_error.unwrap_or_else(|| io::ErrorKind::NotFound.into());
         return Err(explain(&error));
     }
     let mut found: Vec<Result<AfalgDevice, Exclusion>> = Vec::new();
-    for (module, offers) in engines {
-        let drivers = describe_drivers(&offers);
+    for (module, algorithm_drivers) in engines {
+        let drivers = describe_drivers(&algorithm_drivers);
         let description = format!("the kernel's {drivers}, off the CPU");
         excluded.remove(&module);
-        found.push(Ok(AfalgDevice::new(format!("afalg:{module}"), Class::Hardware, description, offers)));
+        found.push(Ok(AfalgDevice::new(format!("afalg:{module}"), Class::Hardware, description, algorithm_drivers)));
     }
     let exclude = |(module, reason)| Err((format!("afalg:{module}"), Class::Hardware, reason));
     found.extend(excluded.into_iter().map(exclude));
@@ -124,11 +124,11 @@ pub(crate) fn explain(error: &io::Error) -> String {
         }
         _ => "AF_ALG does not work",
     };
-    format!("{reason} ({})", message(error))
+    format!("{reason} ({})", system_message(error))
 }
 
-fn describe_drivers(offers: &[Offer]) -> String {
-    let mut drivers: Vec<&str> = offers.iter().map(|offer| offer.driver.as_str()).collect();
+fn describe_drivers(algorithm_drivers: &[AlgorithmDriver]) -> String {
+    let mut drivers: Vec<&str> = algorithm_drivers.iter().map(|one| one.driver.as_str()).collect();
     drivers.dedup();
     match drivers[..] {
         [first, ref rest @ ..] if rest.len() > 2 => format!("{first} and {} more", rest.len()),
@@ -137,33 +137,33 @@ fn describe_drivers(offers: &[Offer]) -> String {
 }
 
 /// A driver of the kernel for one algorithm of Gantry.
-struct Offer {
+struct AlgorithmDriver {
     algorithm: Algorithm,
     kind: &'static str,
     driver: String,
     /// Maximum bytes of a request, with associated data and tag.
-    limit: usize,
+    max_bytes: usize,
 }
 
-impl Offer {
-    fn new(algorithm: Algorithm, kind: &'static str, driver: &str, unlimited: bool) -> io::Result<Self> {
+impl AlgorithmDriver {
+    fn new(algorithm: Algorithm, kind: &'static str, driver: &str, ignore_quirks: bool) -> io::Result<Self> {
         let transform = Transform::bind(kind, driver)?;
-        let limit = if kind == "hash" {
-            HASH_MAX
+        let max_bytes = if kind == "hash" {
+            MAX_HASH_BYTES
         } else {
             let capacity = transform.accept()?.capacity()?;
-            let quirk = QUIRKS.iter().find(|(prefix, _)| driver.starts_with(prefix) && !unlimited);
+            let quirk = QUIRKS.iter().find(|(prefix, _)| driver.starts_with(prefix) && !ignore_quirks);
             // A buffer that does not begin at a page boundary touches one page more.
             quirk.map_or(capacity, |(_, pages)| capacity.min((pages - 1) * page_size()))
         };
-        Ok(Self { algorithm, kind, driver: driver.to_owned(), limit })
+        Ok(Self { algorithm, kind, driver: driver.to_owned(), max_bytes })
     }
 
     fn capability(&self) -> Capability {
         Capability {
             max_bytes: match self.algorithm.kind() {
-                Kind::Aead => self.limit.saturating_sub(ASSOCIATED_MAX),
-                _ => self.limit,
+                Kind::Aead => self.max_bytes.saturating_sub(RESERVED_AAD_BYTES),
+                _ => self.max_bytes,
             },
             streaming: self.kind == "hash",
             // Measurements decide whether the device pays; the batch size makes no difference.
@@ -175,25 +175,25 @@ impl Offer {
 
 pub(crate) struct AfalgDevice {
     info: DeviceInfo,
-    offers: Vec<Offer>,
+    algorithm_drivers: Vec<AlgorithmDriver>,
 }
 
 impl AfalgDevice {
-    fn new(name: String, class: Class, description: String, mut offers: Vec<Offer>) -> Self {
+    fn new(name: String, class: Class, description: String, mut algorithm_drivers: Vec<AlgorithmDriver>) -> Self {
         // If an engine has several drivers for an algorithm, the kernel's first choice is kept.
         let mut algorithms = Vec::new();
-        offers.retain(|offer| {
-            !algorithms.contains(&offer.algorithm) && {
-                algorithms.push(offer.algorithm);
+        algorithm_drivers.retain(|one| {
+            !algorithms.contains(&one.algorithm) && {
+                algorithms.push(one.algorithm);
                 true
             }
         });
-        let capabilities = offers.iter().map(Offer::capability).collect();
+        let capabilities = algorithm_drivers.iter().map(AlgorithmDriver::capability).collect();
         let version = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().to_owned();
         // A kernel in FIPS mode offers approved algorithms only, and stops if its tests fail (crypto/fips.c).
         let validated = fs::read_to_string("/proc/sys/crypto/fips_enabled").is_ok_and(|mode| mode.trim() == "1");
         let info = DeviceInfo { description, version, validated, capabilities, ..DeviceInfo::new(name, class) };
-        Self { info, offers }
+        Self { info, algorithm_drivers }
     }
 }
 
@@ -203,8 +203,9 @@ impl Device for AfalgDevice {
     }
 
     fn open(&self, params: &SessionParams) -> Result<Arc<dyn DeviceSession>, Refusal> {
-        let offer = self.offers.iter().find(|offer| offer.algorithm == params.algorithm());
-        let Offer { kind, driver, limit, .. } = offer.ok_or(Unsupported::because("the device does not offer it"))?;
-        Ok(Arc::new(session::open(params, kind, driver, *limit, self.info.class == Class::Hardware)?))
+        let algorithm_driver = self.algorithm_drivers.iter().find(|one| one.algorithm == params.algorithm());
+        let AlgorithmDriver { kind, driver, max_bytes, .. } =
+            algorithm_driver.ok_or(Unsupported::because("the device does not offer it"))?;
+        Ok(Arc::new(session::open(params, kind, driver, *max_bytes, self.info.class == Class::Hardware)?))
     }
 }

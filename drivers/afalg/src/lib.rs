@@ -61,7 +61,7 @@ pub fn try_bind(kind: &str, name: &str) -> Result<(), String> {
 /// Discovers the kernel's engines.
 #[derive(Debug, Default)]
 pub struct AfalgDriver {
-    unlimited: bool,
+    ignore_quirks: bool,
 }
 
 impl AfalgDriver {
@@ -73,7 +73,7 @@ impl AfalgDriver {
     /// Makes a driver without the limits of known engines, to test that such an engine then stops forever.
     #[doc(hidden)]
     pub fn without_quirks() -> Self {
-        Self { unlimited: true }
+        Self { ignore_quirks: true }
     }
 }
 
@@ -84,7 +84,7 @@ impl Driver for AfalgDriver {
 
     #[cfg(target_os = "linux")]
     fn discover(&self) -> Vec<Found> {
-        match device::discover(self.unlimited) {
+        match device::discover(self.ignore_quirks) {
             Ok(found) => found
                 .into_iter()
                 .map(|found| match found {
@@ -98,7 +98,7 @@ impl Driver for AfalgDriver {
 
     #[cfg(not(target_os = "linux"))]
     fn discover(&self) -> Vec<Found> {
-        let _ = self.unlimited;
+        let _ = self.ignore_quirks;
         let reason = "AF_ALG needs Linux".to_owned();
         vec![Found::Excluded { name: "afalg".into(), class: Class::Kernel, reason }]
     }

@@ -8,27 +8,27 @@ use gantry_core::driver::{Buffers, DeviceSession, DigestStream, Operands, Refusa
 use gantry_core::{Algorithm as A, Fault, Kind, Operation, Outcome, Process, SessionParams};
 use zeroize::Zeroizing;
 
-use crate::fault::{fault, message};
+use crate::fault::{fault, system_message};
 use crate::stream::HashStream;
-use crate::sys::{Channel, Control, Transform};
+use crate::sys::{Channel, ControlMessages, Transform};
 
-/// Opens a session for the kernel's `name` of this type. `limit` is the maximum size of a request. `can_fail_midway` is true if the
+/// Opens a session for the kernel's `name` of this type. `max_bytes` is the maximum size of a request. `can_fail_midway` is true if the
 /// device may overwrite its input and then fail.
 pub(crate) fn open(
     params: &SessionParams,
     kind: &str,
     name: &str,
-    limit: usize,
+    max_bytes: usize,
     can_fail_midway: bool,
 ) -> Result<AfalgSession, Refusal> {
     let refuse = |call: &str, error: &io::Error| -> Refusal {
-        let reason = format!("{call} {name}: {}", message(error));
+        let reason = format!("{call} {name}: {}", system_message(error));
         if is_transient(error) { Fault::failed(reason).into() } else { Unsupported::because(reason).into() }
     };
     let transform = Transform::bind(kind, name).map_err(|error| refuse("bind", &error))?;
     let algorithm = params.algorithm();
     let key = match request_kind(algorithm) {
-        RequestKind::Aead(Nonce::Associated) => authenc_key(params),
+        RequestKind::Aead(NonceForm::Associated) => authenc_key(params),
         _ => Zeroizing::new(params.key().to_vec()),
     };
     if algorithm.kind() != Kind::Digest {
@@ -41,14 +41,14 @@ pub(crate) fn open(
     let pool = Pool::new(transform);
     // The first socket is made now, so that a session without one fails to open.
     pool.with_socket(|_| Ok(())).map_err(|error| refuse("accept", &error))?;
-    Ok(AfalgSession { kind: request_kind(algorithm), tag_len: params.tag_len(), limit, can_fail_midway, pool })
+    Ok(AfalgSession { kind: request_kind(algorithm), tag_len: params.tag_len(), max_bytes, can_fail_midway, pool })
 }
 
 /// A session on the kernel.
 pub(crate) struct AfalgSession {
     kind: RequestKind,
     tag_len: usize,
-    limit: usize,
+    max_bytes: usize,
     /// If true, in-place requests first write their result to a buffer of the session, because a failure must not change the data.
     can_fail_midway: bool,
     pool: Pool,
@@ -59,12 +59,12 @@ pub(crate) struct AfalgSession {
 enum RequestKind {
     Hash(Operation),
     Cipher,
-    Aead(Nonce),
+    Aead(NonceForm),
 }
 
 /// The form in which the kernel takes the nonce of an AEAD.
 #[derive(Clone, Copy, PartialEq)]
-enum Nonce {
+enum NonceForm {
     /// Unchanged, in 12 bytes.
     Plain,
     /// As the first block of CCM's counter mode (RFC 3610, 2.3): L - 1, nonce, zeros.
@@ -78,9 +78,11 @@ fn request_kind(algorithm: A) -> RequestKind {
         Kind::Digest => RequestKind::Hash(Operation::Digest),
         Kind::Mac => RequestKind::Hash(Operation::Mac),
         Kind::Cipher => RequestKind::Cipher,
-        Kind::Aead if algorithm.info().cipher.is_some() => RequestKind::Aead(Nonce::Associated),
-        Kind::Aead if matches!(algorithm, A::Aes128Ccm | A::Aes192Ccm | A::Aes256Ccm) => RequestKind::Aead(Nonce::Ccm),
-        Kind::Aead => RequestKind::Aead(Nonce::Plain),
+        Kind::Aead if algorithm.info().cipher.is_some() => RequestKind::Aead(NonceForm::Associated),
+        Kind::Aead if matches!(algorithm, A::Aes128Ccm | A::Aes192Ccm | A::Aes256Ccm) => {
+            RequestKind::Aead(NonceForm::Ccm)
+        }
+        Kind::Aead => RequestKind::Aead(NonceForm::Plain),
         _ => unreachable!("core opens sessions only for algorithms that the device offers"),
     }
 }
@@ -106,33 +108,33 @@ impl DeviceSession for AfalgSession {
             (RequestKind::Hash(_), Operands::Digest { input, output } | Operands::Mac { input, output, .. }) => self
                 .exchange(|socket| {
                     if !input.is_empty() {
-                        socket.channel.send(&Control::NONE, &[IoSlice::new(input)], false)?;
+                        socket.channel.send(&ControlMessages::NONE, &[IoSlice::new(input)], false)?;
                     }
                     socket.channel.receive(&mut [IoSliceMut::new(output)])
                 }),
             // The kernel does nothing without data either, so this skips its system calls.
             (RequestKind::Cipher, Operands::Cipher { data, .. }) if data.len() == 0 => Ok(Outcome::Done),
             (RequestKind::Cipher, Operands::Cipher { operation, iv, mut data }) => self.exchange(|socket| {
-                let control = Control::new(operation == Operation::Decrypt, iv, 0);
+                let control = ControlMessages::new(operation == Operation::Decrypt, iv, 0);
                 socket.channel.send(&control, &[IoSlice::new(data.input())], false)?;
                 self.receive(socket, 0, &mut data, &mut [])
             }),
             (RequestKind::Aead(nonce), Operands::Seal { iv, aad, mut data, tag }) => {
-                let associated = self.associated(nonce, iv, aad, &data)?;
-                let control = Control::new(false, nonce.block(iv).get(iv), associated);
+                let aad_len = self.kernel_aad_len(nonce, iv, aad, &data)?;
+                let control = ControlMessages::new(false, nonce.kernel_iv(iv).get(iv), aad_len);
                 self.exchange(|socket| {
                     let parts = [aad, nonce.associated_part(iv), data.input()].map(IoSlice::new);
                     socket.channel.send(&control, &parts, false)?;
-                    self.receive(socket, associated, &mut data, tag)
+                    self.receive(socket, aad_len, &mut data, tag)
                 })
             }
             (RequestKind::Aead(nonce), Operands::Open { iv, aad, mut data, tag }) => {
-                let associated = self.associated(nonce, iv, aad, &data)?;
-                let control = Control::new(true, nonce.block(iv).get(iv), associated);
+                let aad_len = self.kernel_aad_len(nonce, iv, aad, &data)?;
+                let control = ControlMessages::new(true, nonce.kernel_iv(iv).get(iv), aad_len);
                 let result = self.exchange(|socket| {
                     let parts = [aad, nonce.associated_part(iv), data.input(), tag].map(IoSlice::new);
                     socket.channel.send(&control, &parts, false)?;
-                    self.receive(socket, associated, &mut data, &mut [])
+                    self.receive(socket, aad_len, &mut data, &mut [])
                 });
                 if result == Ok(Outcome::BadTag) {
                     // The kernel decrypts before it compares the tags.
@@ -149,7 +151,7 @@ impl DeviceSession for AfalgSession {
             return Err(Unsupported::because("the device does not stream this algorithm"));
         };
         let channel = self.pool.transform.accept();
-        let channel = channel.map_err(|error| Unsupported::because(format!("accept: {}", message(&error))))?;
+        let channel = channel.map_err(|error| Unsupported::because(format!("accept: {}", system_message(&error))))?;
         Ok(Box::new(HashStream::new(operation, self.tag_len, channel)))
     }
 }
@@ -168,57 +170,57 @@ impl AfalgSession {
     fn receive(
         &self,
         socket: &mut PooledSocket,
-        associated: usize,
+        aad_len: usize,
         data: &mut Buffers<'_>,
         tag: &mut [u8],
     ) -> io::Result<()> {
         let PooledSocket { channel, scratch, .. } = socket;
         if !self.can_fail_midway || matches!(data, Buffers::Separate { .. }) {
-            if associated == 0 && tag.is_empty() {
+            if aad_len == 0 && tag.is_empty() {
                 return channel.receive(&mut [IoSliceMut::new(data.output())]);
             }
-            resize(scratch, associated);
+            resize(scratch, aad_len);
             return channel.receive(&mut [scratch, data.output(), tag].map(IoSliceMut::new));
         }
-        resize(scratch, associated + data.len());
+        resize(scratch, aad_len + data.len());
         channel.receive(&mut [scratch, tag].map(IoSliceMut::new))?;
-        data.output().copy_from_slice(&scratch[associated..]);
+        data.output().copy_from_slice(&scratch[aad_len..]);
         Ok(())
     }
 
     /// Returns the number of bytes that the kernel treats as associated data.
-    fn associated(&self, nonce: Nonce, iv: &[u8], aad: &[u8], data: &Buffers<'_>) -> Result<usize, Fault> {
-        if nonce == Nonce::Plain && iv.len() != 12 {
+    fn kernel_aad_len(&self, nonce: NonceForm, iv: &[u8], aad: &[u8], data: &Buffers<'_>) -> Result<usize, Fault> {
+        if nonce == NonceForm::Plain && iv.len() != 12 {
             return Err(Fault::Declined("the kernel takes only nonces of 12 bytes"));
         }
-        let associated = aad.len() + nonce.associated_part(iv).len();
-        if associated + data.len() + self.tag_len > self.limit {
+        let aad_len = aad.len() + nonce.associated_part(iv).len();
+        if aad_len + data.len() + self.tag_len > self.max_bytes {
             return Err(Fault::Declined("data and associated data exceed the socket's buffer"));
         }
-        Ok(associated)
+        Ok(aad_len)
     }
 }
 
-impl Nonce {
+impl NonceForm {
     fn associated_part(self, iv: &[u8]) -> &[u8] {
-        if self == Nonce::Associated { iv } else { &[] }
+        if self == NonceForm::Associated { iv } else { &[] }
     }
 
-    fn block(self, iv: &[u8]) -> Block {
+    fn kernel_iv(self, iv: &[u8]) -> KernelIv {
         let mut block = [0; 16];
-        if self == Nonce::Ccm && iv.len() < 15 {
+        if self == NonceForm::Ccm && iv.len() < 15 {
             block[0] = 14 - iv.len() as u8;
             block[1..=iv.len()].copy_from_slice(iv);
-            return Block(Some(block));
+            return KernelIv(Some(block));
         }
-        Block(None)
+        KernelIv(None)
     }
 }
 
 /// The IV for the kernel, if it differs from the caller's.
-struct Block(Option<[u8; 16]>);
+struct KernelIv(Option<[u8; 16]>);
 
-impl Block {
+impl KernelIv {
     fn get<'a>(&'a self, iv: &'a [u8]) -> &'a [u8] {
         self.0.as_ref().map_or(iv, |block| block)
     }
@@ -251,11 +253,11 @@ impl Pool {
     fn with_socket<T>(&self, work: impl FnOnce(&mut PooledSocket) -> io::Result<T>) -> io::Result<T> {
         let mut pooled = self.sockets.iter().find_map(|socket| socket.try_lock().ok());
         let mut temporary = None;
-        let place = pooled.as_deref_mut().unwrap_or(&mut temporary);
-        let socket = match place {
+        let entry = pooled.as_deref_mut().unwrap_or(&mut temporary);
+        let socket = match entry {
             Some(socket) if socket.process.is_current() => socket,
             // The parent process also uses a socket from before a fork.
-            _ => place.insert(PooledSocket {
+            _ => entry.insert(PooledSocket {
                 channel: self.transform.accept()?,
                 scratch: Zeroizing::default(),
                 process: Process::current(),
@@ -263,7 +265,7 @@ impl Pool {
         };
         let result = work(socket);
         if result.is_err() {
-            *place = None;
+            *entry = None;
         }
         result
     }

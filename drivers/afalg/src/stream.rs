@@ -6,7 +6,7 @@ use gantry_core::driver::DigestStream;
 use gantry_core::{Fault, Operation, Process};
 
 use crate::fault::fault;
-use crate::sys::{Channel, Control};
+use crate::sys::{Channel, ControlMessages};
 
 pub(crate) struct HashStream {
     operation: Operation,
@@ -40,7 +40,7 @@ impl DigestStream for HashStream {
         if input.is_empty() {
             return Ok(());
         }
-        channel.send(&Control::NONE, &[IoSlice::new(input)], true).map_err(|error| fault(&error))
+        channel.send(&ControlMessages::NONE, &[IoSlice::new(input)], true).map_err(|error| fault(&error))
     }
 
     fn finish(&mut self, output: &mut [u8]) -> Result<(), Fault> {

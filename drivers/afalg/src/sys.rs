@@ -36,15 +36,15 @@ impl Transform {
     }
 
     pub(crate) fn set_key(&self, key: &[u8]) -> io::Result<()> {
-        self.set(libc::ALG_SET_KEY, key.as_ptr(), key.len())
+        self.set_option(libc::ALG_SET_KEY, key.as_ptr(), key.len())
     }
 
     /// Sets the length of the tag. The kernel reads it from the length of the option, whose value is absent.
     pub(crate) fn set_tag_length(&self, bytes: usize) -> io::Result<()> {
-        self.set(libc::ALG_SET_AEAD_AUTHSIZE, ptr::null(), bytes)
+        self.set_option(libc::ALG_SET_AEAD_AUTHSIZE, ptr::null(), bytes)
     }
 
-    fn set(&self, option: c_int, value: *const u8, length: usize) -> io::Result<()> {
+    fn set_option(&self, option: c_int, value: *const u8, length: usize) -> io::Result<()> {
         let length = libc::socklen_t::try_from(length).map_err(|_| io::ErrorKind::InvalidInput)?;
         // SAFETY: `value` has `length` bytes, or is null for the option that reads none.
         check(unsafe { libc::setsockopt(self.0.as_raw_fd(), libc::SOL_ALG, option, value.cast(), length) })
@@ -62,7 +62,7 @@ pub(crate) struct Channel(OwnedFd);
 
 impl Channel {
     /// Queues the parts with the control message; `more` means that the message continues.
-    pub(crate) fn send(&self, control: &Control, parts: &[IoSlice<'_>], more: bool) -> io::Result<()> {
+    pub(crate) fn send(&self, control: &ControlMessages, parts: &[IoSlice<'_>], more: bool) -> io::Result<()> {
         // SAFETY: every field is a number or a pointer, for which zero is valid.
         let mut message: libc::msghdr = unsafe { zeroed() };
         message.msg_iov = parts.as_ptr().cast_mut().cast();
@@ -114,14 +114,14 @@ impl Channel {
 
     /// Returns the maximum bytes of a request: the smaller of the send and the receive buffer.
     pub(crate) fn capacity(&self) -> io::Result<usize> {
-        let send = self.option(libc::SO_SNDBUF)?;
-        let receive = self.option(libc::SO_RCVBUF)?;
+        let send = self.read_option(libc::SO_SNDBUF)?;
+        let receive = self.read_option(libc::SO_RCVBUF)?;
         let page = page_size();
         // The kernel counts in whole pages.
         Ok(send.min(receive) / page * page)
     }
 
-    fn option(&self, name: c_int) -> io::Result<usize> {
+    fn read_option(&self, name: c_int) -> io::Result<usize> {
         let mut value: c_int = 0;
         let mut length = size_of::<c_int>() as libc::socklen_t;
         // SAFETY: `value` is a number with the size that is passed.
@@ -135,26 +135,26 @@ impl Channel {
 /// The control messages of a request (cmsg(3)). Each has a length, a level, a type, and a value that is padded to the size of a pointer.
 #[derive(Debug)]
 #[repr(C, align(8))]
-pub(crate) struct Control {
+pub(crate) struct ControlMessages {
     /// Room for operation, IV and length of the associated data.
     bytes: [u8; 96],
     length: usize,
 }
 
-impl Control {
+impl ControlMessages {
     /// No control message, for a hash.
-    pub(crate) const NONE: Control = Control { bytes: [0; 96], length: 0 };
+    pub(crate) const NONE: ControlMessages = ControlMessages { bytes: [0; 96], length: 0 };
 
     /// Makes the messages for a cipher or AEAD. `iv` is empty where the algorithm has none, and has at most 16 bytes.
     #[inline]
-    pub(crate) fn new(decrypt: bool, iv: &[u8], associated: usize) -> Self {
+    pub(crate) fn new(decrypt: bool, iv: &[u8], aad_len: usize) -> Self {
         let mut control = Self::NONE;
         control.push(libc::ALG_SET_OP, u32::from(!decrypt), &[]);
         if !iv.is_empty() {
             control.push(libc::ALG_SET_IV, iv.len() as u32, iv);
         }
-        if associated > 0 {
-            control.push(libc::ALG_SET_AEAD_ASSOCLEN, associated as u32, &[]);
+        if aad_len > 0 {
+            control.push(libc::ALG_SET_AEAD_ASSOCLEN, aad_len as u32, &[]);
         }
         control
     }
@@ -225,7 +225,7 @@ mod tests {
     #[test]
     fn control_messages_have_the_kernels_layout() {
         let iv = [7; 16];
-        let control = Control::new(true, &iv, 40);
+        let control = ControlMessages::new(true, &iv, 40);
         // SAFETY: all arguments are numbers.
         let space = |bytes| unsafe { libc::CMSG_SPACE(bytes) } as usize;
         assert_eq!(control.length, space(4) + space(20) + space(4));
@@ -248,6 +248,6 @@ mod tests {
             found,
             [(level, libc::ALG_SET_OP, 0), (level, libc::ALG_SET_IV, 16), (level, libc::ALG_SET_AEAD_ASSOCLEN, 40)]
         );
-        assert_eq!(Control::new(false, &[], 0).length, space(4));
+        assert_eq!(ControlMessages::new(false, &[], 0).length, space(4));
     }
 }

@@ -15,8 +15,8 @@ gantry_lab::in_guest! {
     /// `io_submit` returns only when all requests are done, so it is no faster than waiting for each in turn. If this test fails,
     /// the kernel has become asynchronous, and the driver should use it.
     fn io_submit_runs_requests_one_after_another() {
-        let engine = Engine::new(b"virtio_crypto_aes_cbc");
-        let sockets: Vec<File> = (0..DEPTH).map(|_| engine.accept()).collect();
+        let bound_socket = BoundSocket::new(b"virtio_crypto_aes_cbc");
+        let sockets: Vec<File> = (0..DEPTH).map(|_| bound_socket.accept()).collect();
         let aio = Aio::new();
         for bytes in [4096, 65536] {
             let input = vec![3; bytes];
@@ -25,7 +25,7 @@ gantry_lab::in_guest! {
             (&sockets[0]).read_exact(&mut expected).unwrap();
             let mut outputs = vec![vec![0; bytes]; DEPTH];
 
-            let one_by_one = time(|| {
+            let one_by_one = mean_time(|| {
                 for (socket, output) in sockets.iter().zip(&mut outputs) {
                     send(socket, &input);
                     let mut socket = socket;
@@ -35,7 +35,7 @@ gantry_lab::in_guest! {
             for output in &mut outputs {
                 output.fill(0);
             }
-            let asynchronous = time(|| {
+            let asynchronous = mean_time(|| {
                 for socket in &sockets {
                     send(socket, &input);
                 }
@@ -43,7 +43,7 @@ gantry_lab::in_guest! {
                 assert_eq!(done, DEPTH, "requests were still in flight when io_submit returned");
             });
             assert!(outputs.iter().all(|output| *output == expected));
-            let threads = time(|| {
+            let threads = mean_time(|| {
                 thread::scope(|scope| {
                     for (socket, output) in sockets.iter().zip(&mut outputs) {
                         let input = &input;
@@ -65,16 +65,16 @@ gantry_lab::in_guest! {
 }
 
 /// Returns the mean time of `work`.
-fn time(mut work: impl FnMut()) -> Duration {
+fn mean_time(mut work: impl FnMut()) -> Duration {
     let start = Instant::now();
     (0..ROUNDS).for_each(|_| work());
     start.elapsed() / ROUNDS
 }
 
 /// A bound socket for AES-128-CBC of one kernel driver, with a key.
-struct Engine(OwnedFd);
+struct BoundSocket(OwnedFd);
 
-impl Engine {
+impl BoundSocket {
     fn new(driver: &[u8]) -> Self {
         // SAFETY: the socket belongs to this function; address and key are valid for the lengths passed.
         unsafe {
@@ -174,16 +174,15 @@ impl Aio {
         ready.len()
     }
 
-    /// Waits for at least `least` events, and returns at most `most`.
-    fn events(&self, least: usize, most: usize) -> Vec<Event> {
-        let mut events = vec![Event::default(); most];
-        let limit = libc::timespec { tv_sec: 30 * libc::time_t::from(least > 0), tv_nsec: 0 };
-        // SAFETY: `events` has room for `most` events.
-        let got = unsafe {
-            libc::syscall(libc::SYS_io_getevents, self.0, least, most, events.as_mut_ptr(), &raw const limit)
-        };
+    /// Waits for at least `min` events, and returns at most `max`.
+    fn events(&self, min: usize, max: usize) -> Vec<Event> {
+        let mut events = vec![Event::default(); max];
+        let limit = libc::timespec { tv_sec: 30 * libc::time_t::from(min > 0), tv_nsec: 0 };
+        // SAFETY: `events` has room for `max` events.
+        let got =
+            unsafe { libc::syscall(libc::SYS_io_getevents, self.0, min, max, events.as_mut_ptr(), &raw const limit) };
         events.truncate(usize::try_from(got).unwrap_or_default());
-        assert!(events.len() >= least, "{}", io::Error::last_os_error());
+        assert!(events.len() >= min, "{}", io::Error::last_os_error());
         events
     }
 }

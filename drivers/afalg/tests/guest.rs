@@ -29,15 +29,15 @@ fn cbc(device: &str) -> Session {
 }
 
 fn session(device: &str, params: SessionParams) -> Session {
-    let gantry = Gantry::builder().driver(&Only(device)).build();
+    let gantry = Gantry::builder().driver(&SingleDeviceDriver(device)).build();
     assert_eq!(gantry.device(device).map(RegisteredDevice::state), Some(DeviceState::Ready), "{gantry:?}");
     gantry.session(params).unwrap()
 }
 
 /// The driver, restricted to one of its devices.
-struct Only<'a>(&'a str);
+struct SingleDeviceDriver<'a>(&'a str);
 
-impl Driver for Only<'_> {
+impl Driver for SingleDeviceDriver<'_> {
     fn name(&self) -> &'static str {
         "afalg"
     }
@@ -77,7 +77,7 @@ fn open_descriptors() -> usize {
 }
 
 /// Runs a command of QEMU's monitor.
-fn monitor(command: &[&str]) {
+fn run_monitor_command(command: &[&str]) {
     assert!(Command::new("guest-monitor").args(command).status().unwrap().success());
 }
 
@@ -87,15 +87,15 @@ in_guest! {
     fn the_largest_request_does_not_stop_a_virtio_engine() {
         let session = cbc(VIRTIO);
         let device = session.gantry().device(VIRTIO).unwrap();
-        let most = device.capability(A::Aes128Cbc).unwrap().max_bytes;
-        assert_eq!(most, 29 * PAGE);
+        let max_bytes = device.capability(A::Aes128Cbc).unwrap().max_bytes;
+        assert_eq!(max_bytes, 29 * PAGE);
         let iv = [1; 16];
-        let (input, mut output) = (vec![3; most + PAGE], vec![0; most + PAGE]);
+        let (input, mut output) = (vec![3; max_bytes + PAGE], vec![0; max_bytes + PAGE]);
         for offset in [0, 1, 16, 100, PAGE - 1] {
-            let (input, output) = (&input[offset..][..most], &mut output[offset..][..most]);
+            let (input, output) = (&input[offset..][..max_bytes], &mut output[offset..][..max_bytes]);
             assert!(session.encrypt(&iv, (input, output)).is_ok(), "{offset}");
         }
-        let mut requests = [Request::encrypt(&iv, (&input[..most + 16], &mut output[..most + 16]))];
+        let mut requests = [Request::encrypt(&iv, (&input[..max_bytes + 16], &mut output[..max_bytes + 16]))];
         assert!(session.process(&mut requests).is_err(), "the device takes no longer requests");
         assert!(round_trips(&session, &[5; 64]));
     }
@@ -117,7 +117,7 @@ in_guest! {
         let gantry = Gantry::builder().driver(&AfalgDriver::new()).build();
         let before = open_descriptors();
         let (requests, seed) = gantry_lab::random_calls();
-        assert_eq!(random(&gantry, requests, seed), 0);
+        assert_eq!(count_wrong_results(&gantry, requests, seed), 0);
         assert_eq!(open_descriptors(), before);
     }
 
@@ -241,17 +241,17 @@ in_guest! {
             action.sa_sigaction = nothing as *const () as usize;
             assert_eq!(libc::sigaction(libc::SIGALRM, &raw const action, std::ptr::null_mut()), 0);
         }
-        let every = |microseconds| {
+        let set_signal_interval = |microseconds| {
             let interval = libc::timeval { tv_sec: 0, tv_usec: microseconds };
             let timer = libc::itimerval { it_interval: interval, it_value: interval };
             // SAFETY: `timer` is valid, and the signal has a handler.
             assert_eq!(unsafe { libc::setitimer(libc::ITIMER_REAL, &raw const timer, std::ptr::null_mut()) }, 0);
         };
-        every(500);
+        set_signal_interval(500);
         let session = cbc(CPU);
         let big = vec![6; 160_000];
         assert!((0..300).all(|_| round_trips(&session, &big)));
-        every(0);
+        set_signal_interval(0);
     }
 
     ["--device", "virtio-crypto", "--timeout", "240", "--append", "sysctl.kernel.hung_task_timeout_secs=10"]
@@ -283,7 +283,7 @@ in_guest! {
                     }
                 });
                 wait_until("requests run", || requests.load(Ordering::Relaxed) >= 10);
-                monitor(&["device_del", "crypto0"]);
+                run_monitor_command(&["device_del", "crypto0"]);
                 wait_until("its thread ends", || {
                     assert!(round_trips(&cpu, &[1; 4096]));
                     hung.is_finished()
@@ -292,7 +292,7 @@ in_guest! {
             // The thread was between two requests, and its next request was refused.
             println!("{} requests; then {:?}", requests.into_inner(), engine.gantry().device(VIRTIO).unwrap().state());
             wait_for_engine(false);
-            monitor(&["device_add", "virtio-crypto-pci,id=crypto0,cryptodev=backend0,bus=slot0"]);
+            run_monitor_command(&["device_add", "virtio-crypto-pci,id=crypto0,cryptodev=backend0,bus=slot0"]);
             wait_for_engine(true);
         }
     }
@@ -301,7 +301,7 @@ in_guest! {
     /// Sessions opened before the engine was plugged in stay on the CPU.
     fn a_hot_plugged_engine_serves_new_sessions() {
         wait_for_engine(true);
-        monitor(&["device_del", "crypto0"]);
+        run_monitor_command(&["device_del", "crypto0"]);
         wait_for_engine(false);
         let driver = AfalgDriver::new();
         let order = [VIRTIO, CPU].map(str::to_owned).to_vec();
@@ -317,7 +317,7 @@ in_guest! {
         assert_eq!(runs_on(&older), CPU);
         assert_eq!(gantry.discover(&driver, |_| None), [""; 0]);
 
-        monitor(&["device_add", "virtio-crypto-pci,id=crypto0,cryptodev=backend0,bus=slot0"]);
+        run_monitor_command(&["device_add", "virtio-crypto-pci,id=crypto0,cryptodev=backend0,bus=slot0"]);
         wait_for_engine(true);
         assert_eq!(gantry.discover(&driver, |_| None), [VIRTIO]);
         let younger = session();
@@ -330,8 +330,8 @@ in_guest! {
     /// Without AES instructions the kernel prefers the engine, but the device `afalg:cpu` still uses the CPU.
     fn afalg_cpu_never_uses_an_engine() {
         let session = cbc(CPU);
-        let most = session.gantry().device(CPU).unwrap().capability(A::Aes128Cbc).unwrap().max_bytes;
-        assert!(most > 30 * PAGE && round_trips(&session, &vec![1; most]), "the capacity of a socket: {most}");
+        let max_bytes = session.gantry().device(CPU).unwrap().capability(A::Aes128Cbc).unwrap().max_bytes;
+        assert!(max_bytes > 30 * PAGE && round_trips(&session, &vec![1; max_bytes]), "the capacity of a socket: {max_bytes}");
         let crypto = fs::read_to_string("/proc/crypto").unwrap();
         assert!(crypto.contains("cbc(aes-generic)") || crypto.contains("cbc(ecb(aes-generic))"), "{crypto}");
     }
@@ -362,7 +362,7 @@ in_guest! {
 
 /// Runs about `requests` random requests on all devices: encryption and decryption, or a hash as a whole and in pieces. Returns
 /// the number of wrong pairs.
-fn random(gantry: &Gantry, requests: usize, seed: u64) -> usize {
+fn count_wrong_results(gantry: &Gantry, requests: usize, seed: u64) -> usize {
     let mut state = seed;
     let mut below = move |limit: usize| {
         state ^= state << 13;
@@ -381,8 +381,8 @@ fn random(gantry: &Gantry, requests: usize, seed: u64) -> usize {
         let params = SessionParams::new(algorithm, &key).with_mac_key(&key[..16.min(info.mac_key.max)]);
         let Ok(session) = pinned.session(params) else { continue };
         for _ in 0..20 {
-            let most = if below(20) == 0 { 100_000 } else { 600 };
-            let length = (below(most) / info.block.max(1) * info.block.max(1)).max(info.min_data);
+            let max_length = if below(20) == 0 { 100_000 } else { 600 };
+            let length = (below(max_length) / info.block.max(1) * info.block.max(1)).max(info.min_data);
             let data: Vec<u8> = (0..length).map(|at| (at ^ done) as u8).collect();
             let iv = vec![done as u8; if info.iv.allows(12) { 12 } else { info.iv.min }];
             let good = match info.kind {

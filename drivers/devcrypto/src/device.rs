@@ -7,9 +7,9 @@ use gantry_abi_cryptodev::SIOP_FLAG_KERNEL_DRIVER_ONLY;
 use gantry_core::driver::{Capability, Class, Device, DeviceInfo, DeviceSession, Found, Refusal};
 use gantry_core::{Algorithm, Kind, SessionParams};
 
-use crate::session::{self, message};
+use crate::session::{self, system_message};
 use crate::session_kind::{SessionKind, session_kind};
-use crate::sys::Crypto;
+use crate::sys::CryptoFile;
 
 /// Maximum bytes of a request. For more pages the module may fail to allocate its tables, and then copies the data.
 const MAX_BYTES: usize = 16 << 20;
@@ -19,22 +19,24 @@ const QUIRKS: &[(&str, usize)] = &[("virtio_crypto", 29 * 4096)];
 
 /// Returns the devices, by trying each algorithm, or the reason why there is none.
 pub(crate) fn discover() -> Result<Vec<Found>, String> {
-    let crypto = Crypto::open().map_err(|error| explain(&error))?;
-    let mut offers: [Vec<Offer>; 2] = [Vec::new(), Vec::new()];
+    let crypto = CryptoFile::open().map_err(|error| explain(&error))?;
+    let mut algorithm_drivers: [Vec<AlgorithmDriver>; 2] = [Vec::new(), Vec::new()];
     for &algorithm in Algorithm::ALL {
         let Some(kind) = session_kind(algorithm) else { continue };
-        match Offer::new(&crypto, algorithm, kind) {
-            Ok(offer) => offers[usize::from(offer.engine)].push(offer),
+        match AlgorithmDriver::new(&crypto, algorithm, kind) {
+            Ok(algorithm_driver) => algorithm_drivers[usize::from(algorithm_driver.is_engine)].push(algorithm_driver),
             // The kernel has no driver for the algorithm.
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {}
             Err(error) => return Err(explain(&error)),
         }
     }
-    let [cpu, engine] = offers;
+    let [cpu, engine] = algorithm_drivers;
     let found: Vec<Found> = [("devcrypto:engine", Class::Hardware, engine), ("devcrypto:cpu", Class::Kernel, cpu)]
         .into_iter()
-        .filter(|(_, _, offers)| !offers.is_empty())
-        .map(|(name, class, offers)| Found::Device(Arc::new(DevcryptoDevice::new(name, class, &crypto, &offers)) as _))
+        .filter(|(_, _, algorithm_drivers)| !algorithm_drivers.is_empty())
+        .map(|(name, class, algorithm_drivers)| {
+            Found::Device(Arc::new(DevcryptoDevice::new(name, class, &crypto, &algorithm_drivers)) as _)
+        })
         .collect();
     if found.is_empty() { Err("/dev/crypto has no algorithm that Gantry supports".to_owned()) } else { Ok(found) }
 }
@@ -48,38 +50,40 @@ fn explain(error: &io::Error) -> String {
         Some(libc::ENOMEM) => "/dev/crypto has no more sessions for this user",
         _ => "/dev/crypto does not work",
     };
-    format!("{reason} ({})", message(error))
+    format!("{reason} ({})", system_message(error))
 }
 
 /// A driver of the kernel for one algorithm.
-struct Offer {
+struct AlgorithmDriver {
     algorithm: Algorithm,
     driver: String,
-    engine: bool,
+    is_engine: bool,
     max_bytes: usize,
     /// Alignment mask: data with any of these address bits set is copied.
     alignment: usize,
 }
 
-impl Offer {
-    fn new(crypto: &Crypto, algorithm: Algorithm, kind: SessionKind) -> io::Result<Self> {
+impl AlgorithmDriver {
+    fn new(crypto: &CryptoFile, algorithm: Algorithm, kind: SessionKind) -> io::Result<Self> {
         // The kernel rejects a triple-DES key with equal parts.
         let key: Vec<u8> = (1..=64).take(algorithm.info().key.min).collect();
         let mac = algorithm.kind() == Kind::Mac;
-        let handle = match kind {
-            SessionKind::Hash { number } => crypto.session((0, &[]), (number, if mac { b"a key" } else { b"" }))?,
+        let kernel_session = match kind {
+            SessionKind::Hash { number } => {
+                crypto.open_session((0, &[]), (number, if mac { b"a key" } else { b"" }))?
+            }
             SessionKind::Cipher { number } | SessionKind::Aead { number, .. } => {
-                crypto.session((number, &key), (0, &[]))?
+                crypto.open_session((number, &key), (0, &[]))?
             }
         };
-        let info = handle.info()?;
+        let info = kernel_session.info()?;
         let name = if matches!(kind, SessionKind::Hash { .. }) { info.hash_driver } else { info.cipher_driver };
         let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
         let driver = String::from_utf8_lossy(name).into_owned();
         let quirk = QUIRKS.iter().find(|(prefix, _)| driver.starts_with(prefix));
         Ok(Self {
             algorithm,
-            engine: info.flags & SIOP_FLAG_KERNEL_DRIVER_ONLY != 0,
+            is_engine: info.flags & SIOP_FLAG_KERNEL_DRIVER_ONLY != 0,
             max_bytes: quirk.map_or(MAX_BYTES, |(_, bytes)| *bytes),
             alignment: usize::from(info.align_mask) + 1,
             driver,
@@ -108,14 +112,14 @@ impl Offer {
 
 struct DevcryptoDevice {
     info: DeviceInfo,
-    crypto: Crypto,
+    crypto: CryptoFile,
 }
 
 impl DevcryptoDevice {
-    fn new(name: &str, class: Class, crypto: &Crypto, offers: &[Offer]) -> Self {
-        let mut drivers: Vec<&str> = offers.iter().map(|offer| offer.driver.as_str()).collect();
+    fn new(name: &str, class: Class, crypto: &CryptoFile, algorithm_drivers: &[AlgorithmDriver]) -> Self {
+        let mut drivers: Vec<&str> = algorithm_drivers.iter().map(|one| one.driver.as_str()).collect();
         drivers.dedup();
-        let alignment = offers.iter().map(|offer| offer.alignment).max().unwrap_or(1);
+        let alignment = algorithm_drivers.iter().map(|one| one.alignment).max().unwrap_or(1);
         let (first, more) = (drivers.first().copied().unwrap_or_default(), drivers.len().saturating_sub(1));
         let others = if more == 0 { String::new() } else { format!(" and {more} more") };
         let copies =
@@ -123,7 +127,7 @@ impl DevcryptoDevice {
         let info = DeviceInfo {
             description: format!("/dev/crypto: {first}{others}{copies}"),
             version: std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().to_owned(),
-            capabilities: offers.iter().map(|offer| offer.capability(class)).collect(),
+            capabilities: algorithm_drivers.iter().map(|one| one.capability(class)).collect(),
             ..DeviceInfo::new(name, class)
         };
         Self { info, crypto: crypto.clone() }
@@ -146,17 +150,17 @@ mod tests {
 
     #[test]
     fn a_virtio_engine_gets_at_most_30_pages() {
-        let offer = |driver: &str| Offer {
+        let algorithm_driver = |driver: &str| AlgorithmDriver {
             algorithm: Algorithm::Aes128Cbc,
             driver: driver.to_owned(),
-            engine: true,
+            is_engine: true,
             max_bytes: QUIRKS.iter().find(|(prefix, _)| driver.starts_with(prefix)).map_or(MAX_BYTES, |quirk| quirk.1),
             alignment: 16,
         };
         // A buffer that does not begin at a page boundary touches one page more.
-        let virtio = offer("virtio_crypto_aes_cbc").capability(Class::Hardware);
+        let virtio = algorithm_driver("virtio_crypto_aes_cbc").capability(Class::Hardware);
         assert!(virtio.max_bytes.div_ceil(4096) < 30);
         assert!(!virtio.in_place, "it may fail after overwriting the input");
-        assert!(offer("cbc-aes-aesni").capability(Class::Kernel).max_bytes > virtio.max_bytes);
+        assert!(algorithm_driver("cbc-aes-aesni").capability(Class::Kernel).max_bytes > virtio.max_bytes);
     }
 }

@@ -4,26 +4,26 @@ use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use gantry_abi_cryptodev::{
-    COP_FLAG_FINAL, COP_FLAG_RESET, COP_FLAG_UPDATE, MAX_AUTH, MAX_DIGEST, MAX_HMAC_KEY, MAX_IV,
+    COP_FLAG_FINAL, COP_FLAG_RESET, COP_FLAG_UPDATE, MAX_AUTH_LEN, MAX_DIGEST_LEN, MAX_HMAC_KEY_LEN, MAX_IV_LEN,
 };
 use gantry_core::driver::{Buffers, CipherStream, DeviceSession, DigestStream, Operands, Refusal, Unsupported};
 use gantry_core::{Fault, Kind, Operation, Outcome, SessionParams};
 use zeroize::Zeroizing;
 
 use crate::session_kind::{SessionKind, session_kind};
-use crate::sys::{AeadRequest, Crypto, Handle};
+use crate::sys::{AeadRequest, CryptoFile, KernelSession};
 
 /// The parameters to open a session of the kernel.
-struct Recipe {
-    crypto: Crypto,
+struct SessionConfig {
+    crypto: CryptoFile,
     kind: SessionKind,
     params: SessionParams,
 }
 
 /// A session of the device.
 pub(crate) struct DevcryptoSession {
-    recipe: Arc<Recipe>,
-    handle: Handle,
+    config: Arc<SessionConfig>,
+    kernel_session: KernelSession,
     /// Unused buffers of AEADs for data and tag. Threads that use the session at the same time take one each.
     buffers: Mutex<Vec<Zeroizing<Vec<u8>>>>,
 }
@@ -31,33 +31,38 @@ pub(crate) struct DevcryptoSession {
 /// Maximum number of unused buffers that a session keeps.
 const MAX_IDLE_BUFFERS: usize = 16;
 
-pub(crate) fn open(crypto: &Crypto, params: &SessionParams) -> Result<DevcryptoSession, Refusal> {
+pub(crate) fn open(crypto: &CryptoFile, params: &SessionParams) -> Result<DevcryptoSession, Refusal> {
     let algorithm = params.algorithm();
     let kind = session_kind(algorithm).ok_or(Unsupported::because("/dev/crypto has no number for this algorithm"))?;
-    let tag = params.tag_len();
+    let tag_len = params.tag_len();
     match kind {
-        SessionKind::Hash { .. } if params.key().len() > MAX_HMAC_KEY => {
+        SessionKind::Hash { .. } if params.key().len() > MAX_HMAC_KEY_LEN => {
             return Err(Unsupported::because("/dev/crypto takes keys of at most 512 bytes").into());
         }
         // The kernel ignores any other length without an error, and keeps the previous one.
-        SessionKind::Aead { ccm: false, .. } if !matches!(tag, 4 | 8 | 12..=16) => {
+        SessionKind::Aead { ccm: false, .. } if !matches!(tag_len, 4 | 8 | 12..=16) => {
             return Err(Unsupported::because("/dev/crypto takes GCM tags of 4, 8 or 12 to 16 bytes").into());
         }
         _ => {}
     }
-    let recipe = Recipe { crypto: crypto.clone(), kind, params: params.clone() };
-    let handle =
-        recipe.open_session().map_err(|error| Unsupported::because(format!("CIOCGSESSION: {}", message(&error))))?;
-    Ok(DevcryptoSession { recipe: Arc::new(recipe), handle, buffers: Mutex::new(Vec::with_capacity(MAX_IDLE_BUFFERS)) })
+    let config = SessionConfig { crypto: crypto.clone(), kind, params: params.clone() };
+    let kernel_session = config
+        .open_session()
+        .map_err(|error| Unsupported::because(format!("CIOCGSESSION: {}", system_message(&error))))?;
+    Ok(DevcryptoSession {
+        config: Arc::new(config),
+        kernel_session,
+        buffers: Mutex::new(Vec::with_capacity(MAX_IDLE_BUFFERS)),
+    })
 }
 
-impl Recipe {
-    fn open_session(&self) -> io::Result<Handle> {
+impl SessionConfig {
+    fn open_session(&self) -> io::Result<KernelSession> {
         let key = self.params.key();
         match self.kind {
-            SessionKind::Hash { number } => self.crypto.session((0, &[]), (number, key)),
+            SessionKind::Hash { number } => self.crypto.open_session((0, &[]), (number, key)),
             SessionKind::Cipher { number } | SessionKind::Aead { number, .. } => {
-                self.crypto.session((number, key), (0, &[]))
+                self.crypto.open_session((number, key), (0, &[]))
             }
         }
     }
@@ -65,43 +70,55 @@ impl Recipe {
 
 impl DeviceSession for DevcryptoSession {
     fn run(&self, operands: Operands<'_>) -> Result<Outcome, Fault> {
-        match (self.recipe.kind, operands) {
+        match (self.config.kind, operands) {
             (SessionKind::Hash { .. }, Operands::Digest { input, output } | Operands::Mac { input, output, .. }) => {
-                let mut digest = Zeroizing::new([0; MAX_DIGEST]);
-                self.handle.hash(0, input, Some(&mut digest)).map_err(|error| fault(&error))?;
+                let mut digest = Zeroizing::new([0; MAX_DIGEST_LEN]);
+                self.kernel_session.hash(0, input, Some(&mut digest)).map_err(|error| fault(&error))?;
                 output.copy_from_slice(&digest[..output.len()]);
                 Ok(Outcome::Done)
             }
             (SessionKind::Cipher { .. }, Operands::Cipher { operation, iv, data }) => {
-                let mut next = [0; MAX_IV];
-                let next = &mut next[..iv.len()];
-                next.copy_from_slice(iv);
-                self.handle.cipher(operation == Operation::Encrypt, next, data).map_err(|error| fault(&error))?;
+                let mut next_iv = [0; MAX_IV_LEN];
+                let next_iv = &mut next_iv[..iv.len()];
+                next_iv.copy_from_slice(iv);
+                self.kernel_session
+                    .cipher(operation == Operation::Encrypt, next_iv, data)
+                    .map_err(|error| fault(&error))?;
                 Ok(Outcome::Done)
             }
             (SessionKind::Aead { ccm, .. }, Operands::Seal { iv, aad, mut data, tag }) => {
-                let block = Block::new(ccm, iv, aad)?;
+                let kernel_iv = KernelIv::new(ccm, iv, aad)?;
                 let length = data.len();
                 self.with_buffer(length + tag.len(), |buffer| {
                     buffer[..length].copy_from_slice(data.input());
                     let tag_length = tag.len();
-                    let request =
-                        AeadRequest { encrypt: true, iv: block.bytes(), aad, data: &mut *buffer, tag: tag_length };
-                    self.handle.aead(request)?;
+                    let request = AeadRequest {
+                        encrypt: true,
+                        iv: kernel_iv.bytes(),
+                        aad,
+                        data: &mut *buffer,
+                        tag_len: tag_length,
+                    };
+                    self.kernel_session.aead(request)?;
                     data.output().copy_from_slice(&buffer[..length]);
                     tag.copy_from_slice(&buffer[length..]);
                     Ok(())
                 })
             }
             (SessionKind::Aead { ccm, .. }, Operands::Open { iv, aad, mut data, tag }) => {
-                let block = Block::new(ccm, iv, aad)?;
+                let kernel_iv = KernelIv::new(ccm, iv, aad)?;
                 let length = data.len();
                 self.with_buffer(length + tag.len(), |buffer| {
                     buffer[..length].copy_from_slice(data.input());
                     buffer[length..].copy_from_slice(tag);
-                    let request =
-                        AeadRequest { encrypt: false, iv: block.bytes(), aad, data: &mut *buffer, tag: tag.len() };
-                    self.handle.aead(request)?;
+                    let request = AeadRequest {
+                        encrypt: false,
+                        iv: kernel_iv.bytes(),
+                        aad,
+                        data: &mut *buffer,
+                        tag_len: tag.len(),
+                    };
+                    self.kernel_session.aead(request)?;
                     data.output().copy_from_slice(&buffer[..length]);
                     Ok(())
                 })
@@ -111,28 +128,33 @@ impl DeviceSession for DevcryptoSession {
     }
 
     fn digest_stream(&self) -> Result<Box<dyn DigestStream>, Unsupported> {
-        if !matches!(self.recipe.kind, SessionKind::Hash { .. }) {
+        if !matches!(self.config.kind, SessionKind::Hash { .. }) {
             return Err(Unsupported::because("the device does not stream this algorithm"));
         }
-        let handle = self
-            .recipe
+        let kernel_session = self
+            .config
             .open_session()
-            .map_err(|error| Unsupported::because(format!("CIOCGSESSION: {}", message(&error))))?;
-        Ok(Box::new(HashStream { recipe: self.recipe.clone(), handle: Ok(handle), at_start: true }))
+            .map_err(|error| Unsupported::because(format!("CIOCGSESSION: {}", system_message(&error))))?;
+        Ok(Box::new(HashStream { config: self.config.clone(), kernel_session: Ok(kernel_session), at_start: true }))
     }
 
     fn cipher_stream(&self, operation: Operation, iv: &[u8]) -> Result<Box<dyn CipherStream>, Unsupported> {
-        let SessionKind::Cipher { .. } = self.recipe.kind else {
+        let SessionKind::Cipher { .. } = self.config.kind else {
             return Err(Unsupported::because("the device does not stream this algorithm"));
         };
-        let handle = self
-            .recipe
+        let kernel_session = self
+            .config
             .open_session()
-            .map_err(|error| Unsupported::because(format!("CIOCGSESSION: {}", message(&error))))?;
-        let mut next = Zeroizing::new([0; MAX_IV]);
-        next[..iv.len()].copy_from_slice(iv);
+            .map_err(|error| Unsupported::because(format!("CIOCGSESSION: {}", system_message(&error))))?;
+        let mut next_iv = Zeroizing::new([0; MAX_IV_LEN]);
+        next_iv[..iv.len()].copy_from_slice(iv);
         let encrypt = operation == Operation::Encrypt;
-        Ok(Box::new(BlockStream { handle: Arc::new(handle), encrypt, iv: next, iv_length: iv.len() }))
+        Ok(Box::new(BlockStream {
+            kernel_session: Arc::new(kernel_session),
+            encrypt,
+            iv: next_iv,
+            iv_length: iv.len(),
+        }))
     }
 }
 
@@ -163,26 +185,26 @@ impl DevcryptoSession {
 }
 
 /// The IV of an AEAD in the kernel's form: GCM's 12 bytes, or the first counter block of CCM (RFC 3610, 2.3).
-struct Block {
-    bytes: [u8; MAX_IV],
+struct KernelIv {
+    bytes: [u8; MAX_IV_LEN],
     length: usize,
 }
 
-impl Block {
+impl KernelIv {
     fn new(ccm: bool, nonce: &[u8], aad: &[u8]) -> Result<Self, Fault> {
-        if aad.len() > MAX_AUTH {
+        if aad.len() > MAX_AUTH_LEN {
             return Err(Fault::Declined("/dev/crypto takes at most 4096 bytes of associated data"));
         }
-        let mut bytes = [0; MAX_IV];
-        let place = usize::from(ccm);
+        let mut bytes = [0; MAX_IV_LEN];
+        let nonce_start = usize::from(ccm);
         if ccm {
             // Core has checked that the nonce has 7 to 13 bytes.
             bytes[0] = (14 - nonce.len()) as u8;
         } else if nonce.len() != 12 {
             return Err(Fault::Declined("/dev/crypto takes only GCM nonces of 12 bytes"));
         }
-        bytes[place..place + nonce.len()].copy_from_slice(nonce);
-        Ok(Self { bytes, length: if ccm { MAX_IV } else { nonce.len() } })
+        bytes[nonce_start..nonce_start + nonce.len()].copy_from_slice(nonce);
+        Ok(Self { bytes, length: if ccm { MAX_IV_LEN } else { nonce.len() } })
     }
 
     fn bytes(&self) -> &[u8] {
@@ -192,21 +214,21 @@ impl Block {
 
 /// A message in pieces. Its state is in its own session of the kernel.
 struct HashStream {
-    recipe: Arc<Recipe>,
+    config: Arc<SessionConfig>,
     /// `Err` if copying the session failed, because `duplicate` cannot return an error.
-    handle: Result<Handle, Fault>,
+    kernel_session: Result<KernelSession, Fault>,
     /// True if the next piece is the first.
     at_start: bool,
 }
 
 impl HashStream {
-    fn step(&mut self, flags: u16, input: &[u8], digest: Option<&mut [u8; MAX_DIGEST]>) -> Result<(), Fault> {
-        let handle = self.handle.as_ref().map_err(Clone::clone)?;
-        if !handle.belongs_to_this_process() {
+    fn hash_piece(&mut self, flags: u16, input: &[u8], digest: Option<&mut [u8; MAX_DIGEST_LEN]>) -> Result<(), Fault> {
+        let kernel_session = self.kernel_session.as_ref().map_err(Clone::clone)?;
+        if !kernel_session.belongs_to_this_process() {
             return Err(Fault::failed("/dev/crypto: the state of this stream belongs to the parent process"));
         }
         let reset = if self.at_start { COP_FLAG_RESET } else { 0 };
-        handle.hash(flags | reset, input, digest).map_err(|error| fault(&error))?;
+        kernel_session.hash(flags | reset, input, digest).map_err(|error| fault(&error))?;
         self.at_start = flags & COP_FLAG_FINAL != 0;
         Ok(())
     }
@@ -214,59 +236,59 @@ impl HashStream {
 
 impl DigestStream for HashStream {
     fn operation(&self) -> Operation {
-        if self.recipe.params.algorithm().kind() == Kind::Mac { Operation::Mac } else { Operation::Digest }
+        if self.config.params.algorithm().kind() == Kind::Mac { Operation::Mac } else { Operation::Digest }
     }
 
     fn update(&mut self, input: &[u8]) -> Result<(), Fault> {
         // The kernel treats a piece without data as the end of the message.
-        if input.is_empty() { Ok(()) } else { self.step(COP_FLAG_UPDATE, input, None) }
+        if input.is_empty() { Ok(()) } else { self.hash_piece(COP_FLAG_UPDATE, input, None) }
     }
 
     fn finish(&mut self, output: &mut [u8]) -> Result<(), Fault> {
-        let mut digest = Zeroizing::new([0; MAX_DIGEST]);
-        self.step(COP_FLAG_UPDATE | COP_FLAG_FINAL, &[], Some(&mut digest))?;
+        let mut digest = Zeroizing::new([0; MAX_DIGEST_LEN]);
+        self.hash_piece(COP_FLAG_UPDATE | COP_FLAG_FINAL, &[], Some(&mut digest))?;
         output.copy_from_slice(&digest[..output.len()]);
         Ok(())
     }
 
     fn duplicate(&self) -> Box<dyn DigestStream> {
         let copy = || {
-            let from = self.handle.as_ref().map_err(Clone::clone)?;
-            let to = self.recipe.open_session().map_err(|error| fault(&error))?;
+            let from = self.kernel_session.as_ref().map_err(Clone::clone)?;
+            let to = self.config.open_session().map_err(|error| fault(&error))?;
             if !self.at_start {
                 to.copy_from(from).map_err(|error| fault(&error))?;
             }
             Ok(to)
         };
-        Box::new(Self { recipe: self.recipe.clone(), handle: copy(), at_start: self.at_start })
+        Box::new(Self { config: self.config.clone(), kernel_session: copy(), at_start: self.at_start })
     }
 }
 
 /// A message in pieces of whole blocks. Its state is an IV, which the kernel writes back, so streams share the session.
 struct BlockStream {
-    handle: Arc<Handle>,
+    kernel_session: Arc<KernelSession>,
     encrypt: bool,
-    iv: Zeroizing<[u8; MAX_IV]>,
+    iv: Zeroizing<[u8; MAX_IV_LEN]>,
     iv_length: usize,
 }
 
 impl CipherStream for BlockStream {
     fn update(&mut self, data: Buffers<'_>) -> Result<(), Fault> {
         let iv = &mut self.iv[..self.iv_length];
-        self.handle.cipher(self.encrypt, iv, data).map_err(|error| fault(&error))
+        self.kernel_session.cipher(self.encrypt, iv, data).map_err(|error| fault(&error))
     }
 
     fn duplicate(&self) -> Box<dyn CipherStream> {
-        Box::new(Self { handle: self.handle.clone(), iv: self.iv.clone(), ..*self })
+        Box::new(Self { kernel_session: self.kernel_session.clone(), iv: self.iv.clone(), ..*self })
     }
 }
 
 fn fault(error: &io::Error) -> Fault {
-    Fault::failed(format!("/dev/crypto: {}", message(error)))
+    Fault::failed(format!("/dev/crypto: {}", system_message(error)))
 }
 
 /// Returns the system's message without the number that `std` appends.
-pub(crate) fn message(error: &io::Error) -> String {
+pub(crate) fn system_message(error: &io::Error) -> String {
     let text = error.to_string();
     text.split(" (os error").next().unwrap_or_default().to_owned()
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use gantry_abi_cryptodev::{
     self as abi, COP_DECRYPT, COP_ENCRYPT, COP_FLAG_WRITE_IV, CipherRow, CopyHashOp, CryptAuthOp, CryptOp, Ioctl,
-    MAX_DIGEST, SessionInfoOp, SessionOp, Width,
+    MAX_DIGEST_LEN, SessionInfoOp, SessionOp, Width,
 };
 use gantry_core::Process;
 use gantry_core::driver::Buffers;
@@ -18,15 +18,15 @@ const WIDTH: Width = Width::NATIVE;
 
 /// The open device.
 #[derive(Clone)]
-pub(crate) struct Crypto(Arc<File>);
+pub(crate) struct CryptoFile(Arc<File>);
 
-impl Crypto {
+impl CryptoFile {
     pub(crate) fn open() -> io::Result<Self> {
         OpenOptions::new().read(true).write(true).open("/dev/crypto").map(|file| Self(Arc::new(file)))
     }
 
     /// Opens a session of a cipher (its number and key), of a digest or MAC, or of both.
-    pub(crate) fn session(&self, cipher: (u32, &[u8]), mac: (u32, &[u8])) -> io::Result<Handle> {
+    pub(crate) fn open_session(&self, cipher: (u32, &[u8]), mac: (u32, &[u8])) -> io::Result<KernelSession> {
         let ((cipher, key), (mac, mac_key)) = (cipher, mac);
         let op = SessionOp {
             cipher,
@@ -40,9 +40,9 @@ impl Crypto {
         let mut bytes = [0; 48];
         op.write_to(WIDTH, &mut bytes);
         // SAFETY: the kernel reads the keys, which live as long as this call, and writes the structure.
-        unsafe { self.call(Ioctl::OpenSession, &mut bytes) }?;
+        unsafe { self.ioctl(Ioctl::OpenSession, &mut bytes) }?;
         let op = SessionOp::from_bytes(&bytes, WIDTH).ok_or(io::ErrorKind::InvalidData)?;
-        Ok(Handle {
+        Ok(KernelSession {
             crypto: self.clone(),
             number: op.session,
             cipher: abi::cipher(cipher),
@@ -52,7 +52,7 @@ impl Crypto {
 
     /// # Safety
     /// The memory at each address in `bytes` has the length given there, and the kernel may access it as the ioctl does.
-    unsafe fn call(&self, ioctl: Ioctl, bytes: &mut [u8]) -> io::Result<()> {
+    unsafe fn ioctl(&self, ioctl: Ioctl, bytes: &mut [u8]) -> io::Result<()> {
         debug_assert!(bytes.len() >= ioctl.size(WIDTH));
         loop {
             // SAFETY: `bytes` is as long as the structure that the ioctl reads and writes; the caller promises the rest.
@@ -70,8 +70,8 @@ impl Crypto {
 }
 
 /// A session of the kernel.
-pub(crate) struct Handle {
-    crypto: Crypto,
+pub(crate) struct KernelSession {
+    crypto: CryptoFile,
     number: u32,
     /// The row of the cipher. It gives the length of the IV, which the interface does not carry.
     cipher: Option<&'static CipherRow>,
@@ -85,10 +85,10 @@ pub(crate) struct AeadRequest<'a> {
     pub(crate) aad: &'a [u8],
     /// The input, which the output replaces. It is as long as ciphertext and tag together.
     pub(crate) data: &'a mut [u8],
-    pub(crate) tag: usize,
+    pub(crate) tag_len: usize,
 }
 
-impl Handle {
+impl KernelSession {
     /// Returns whether this process made the session, and shares it with no other.
     pub(crate) fn belongs_to_this_process(&self) -> bool {
         self.process.is_current()
@@ -98,7 +98,7 @@ impl Handle {
         let mut bytes = [0; 268];
         SessionInfoOp { session: self.number, ..SessionInfoOp::default() }.write_to(WIDTH, &mut bytes);
         // SAFETY: the structure has no addresses.
-        unsafe { self.crypto.call(Ioctl::SessionInfo, &mut bytes) }?;
+        unsafe { self.crypto.ioctl(Ioctl::SessionInfo, &mut bytes) }?;
         SessionInfoOp::from_bytes(&bytes, WIDTH).ok_or_else(|| io::ErrorKind::InvalidData.into())
     }
 
@@ -113,7 +113,7 @@ impl Handle {
             session: self.number,
             op: if encrypt { COP_ENCRYPT } else { COP_DECRYPT },
             flags: if iv.is_empty() { 0 } else { COP_FLAG_WRITE_IV },
-            len: length(len)?,
+            len: to_u32(len)?,
             src,
             dst,
             mac: 0,
@@ -125,16 +125,16 @@ impl Handle {
     }
 
     /// Hashes a piece. Writes the whole digest if the message ends.
-    pub(crate) fn hash(&self, flags: u16, input: &[u8], digest: Option<&mut [u8; MAX_DIGEST]>) -> io::Result<()> {
+    pub(crate) fn hash(&self, flags: u16, input: &[u8], digest: Option<&mut [u8; MAX_DIGEST_LEN]>) -> io::Result<()> {
         let op = CryptOp {
             session: self.number,
             flags,
-            len: length(input.len())?,
+            len: to_u32(input.len())?,
             src: address(input),
             mac: digest.map_or(0, |digest| address_mut(digest)),
             ..CryptOp::default()
         };
-        // SAFETY: the kernel reads the input, and writes a digest of at most `MAX_DIGEST` bytes. Without a place for the digest, the
+        // SAFETY: the kernel reads the input, and writes a digest of at most `MAX_DIGEST_LEN` bytes. Without a place for the digest, the
         // address is 0.
         unsafe { self.crypt(op) }
     }
@@ -144,25 +144,25 @@ impl Handle {
     /// # Errors
     /// The kernel's errors, where `EBADMSG` is a wrong tag. `InvalidInput` for an IV or a tag of wrong length.
     pub(crate) fn aead(&self, request: AeadRequest<'_>) -> io::Result<()> {
-        let AeadRequest { encrypt, iv, aad, data, tag } = request;
+        let AeadRequest { encrypt, iv, aad, data, tag_len } = request;
         self.check_iv(iv)?;
         // The kernel ignores any other length, and uses the length of the previous tag.
-        let has_tag = match self.cipher {
-            Some(row) if row.name.starts_with("ccm") => (4..=16).contains(&tag) && tag.is_multiple_of(2),
-            _ => matches!(tag, 4 | 8 | 12..=16),
+        let is_valid_tag_len = match self.cipher {
+            Some(row) if row.name.starts_with("ccm") => (4..=16).contains(&tag_len) && tag_len.is_multiple_of(2),
+            _ => matches!(tag_len, 4 | 8 | 12..=16),
         };
-        if !has_tag || data.len() < tag {
+        if !is_valid_tag_len || data.len() < tag_len {
             return Err(io::ErrorKind::InvalidInput.into());
         }
         let op = CryptAuthOp {
             session: self.number,
             op: if encrypt { COP_ENCRYPT } else { COP_DECRYPT },
-            len: length(if encrypt { data.len() - tag } else { data.len() })?,
-            auth_len: length(aad.len())?,
+            len: to_u32(if encrypt { data.len() - tag_len } else { data.len() })?,
+            auth_len: to_u32(aad.len())?,
             auth_src: if aad.is_empty() { 0 } else { address(aad) },
             src: address_mut(data),
             dst: address_mut(data),
-            tag_len: tag as u32,
+            tag_len: tag_len as u32,
             iv: address(iv),
             iv_len: iv.len() as u32,
             ..CryptAuthOp::default()
@@ -170,41 +170,41 @@ impl Handle {
         let mut bytes = [0; 72];
         op.write_to(WIDTH, &mut bytes);
         // SAFETY: the kernel reads `auth_len` bytes of the associated data, and the IV, whose length was checked above. It works in place
-        // on all of `data`: `len` bytes, and another `tag` bytes for encryption, because the cipher supports this length of tags.
-        unsafe { self.crypto.call(Ioctl::AuthCrypt, &mut bytes) }
+        // on all of `data`: `len` bytes, and another `tag_len` bytes for encryption, because the cipher supports this length of tags.
+        unsafe { self.crypto.ioctl(Ioctl::AuthCrypt, &mut bytes) }
     }
 
     /// Fails for an IV of another length than the cipher's, which is the length that the kernel reads and writes.
     fn check_iv(&self, iv: &[u8]) -> io::Result<()> {
-        let bytes = self.cipher.map_or(0, |row| row.iv);
+        let bytes = self.cipher.map_or(0, |row| row.iv_len);
         if iv.len() == bytes { Ok(()) } else { Err(io::ErrorKind::InvalidInput.into()) }
     }
 
     /// Copies the state of another digest to this one.
-    pub(crate) fn copy_from(&self, other: &Handle) -> io::Result<()> {
+    pub(crate) fn copy_from(&self, other: &KernelSession) -> io::Result<()> {
         let mut bytes = [0; 8];
         CopyHashOp { to: self.number, from: other.number }.write_to(WIDTH, &mut bytes);
         // SAFETY: the structure has no addresses.
-        unsafe { self.crypto.call(Ioctl::CopyHash, &mut bytes) }
+        unsafe { self.crypto.ioctl(Ioctl::CopyHash, &mut bytes) }
     }
 
     /// # Safety
-    /// As for [`Crypto::call`].
+    /// As for [`CryptoFile::ioctl`].
     unsafe fn crypt(&self, op: CryptOp) -> io::Result<()> {
         let mut bytes = [0; 48];
         op.write_to(WIDTH, &mut bytes);
         // SAFETY: the caller's promise.
-        unsafe { self.crypto.call(Ioctl::Crypt, &mut bytes) }
+        unsafe { self.crypto.ioctl(Ioctl::Crypt, &mut bytes) }
     }
 }
 
-impl Drop for Handle {
+impl Drop for KernelSession {
     fn drop(&mut self) {
         // Closing a session in a child process would also close it for the parent.
         if self.belongs_to_this_process() {
             let mut bytes = self.number.to_ne_bytes();
             // SAFETY: the structure is the number. If closing fails, only memory is lost.
-            let _ = unsafe { self.crypto.call(Ioctl::CloseSession, &mut bytes) };
+            let _ = unsafe { self.crypto.ioctl(Ioctl::CloseSession, &mut bytes) };
         }
     }
 }
@@ -217,7 +217,7 @@ fn address_mut(bytes: &mut [u8]) -> u64 {
     bytes.as_mut_ptr().expose_provenance() as u64
 }
 
-fn length(bytes: usize) -> io::Result<u32> {
+fn to_u32(bytes: usize) -> io::Result<u32> {
     u32::try_from(bytes).map_err(|_| io::ErrorKind::InvalidInput.into())
 }
 
@@ -226,10 +226,10 @@ mod tests {
     use super::*;
 
     /// Returns a handle of a device that answers each ioctl with ENOTTY.
-    fn handle(cipher: u32) -> Handle {
+    fn kernel_session(cipher: u32) -> KernelSession {
         let null_device = File::open("/dev/null").unwrap();
-        Handle {
-            crypto: Crypto(Arc::new(null_device)),
+        KernelSession {
+            crypto: CryptoFile(Arc::new(null_device)),
             number: 0,
             cipher: abi::cipher(cipher),
             process: Process::current(),
@@ -249,7 +249,7 @@ mod tests {
         for (cipher, bytes) in [(11, 16), (2, 8), (23, 0), (0, 0)] {
             for length in [0, 8, 12, 15, 16, 17] {
                 let mut iv = vec![0; length];
-                let result = handle(cipher).cipher(true, &mut iv, Buffers::InPlace(&mut [0; 16]));
+                let result = kernel_session(cipher).cipher(true, &mut iv, Buffers::InPlace(&mut [0; 16]));
                 assert_eq!(reaches_the_kernel(result), length == bytes, "{cipher}: {length}");
             }
         }
@@ -259,10 +259,10 @@ mod tests {
     fn rejects_tags_of_unsupported_length() {
         for (cipher, bytes, tags) in [(50, 12, &[4, 8, 12, 13, 14, 15, 16][..]), (51, 16, &[4, 6, 8, 10, 12, 14, 16])] {
             for encrypt in [true, false] {
-                let run = |iv: usize, length: usize, tag| {
+                let run = |iv: usize, length: usize, tag_len| {
                     let (iv, mut data) = (vec![0; iv], vec![0; length]);
-                    let request = AeadRequest { encrypt, iv: &iv, aad: &[], data: &mut data, tag };
-                    reaches_the_kernel(handle(cipher).aead(request))
+                    let request = AeadRequest { encrypt, iv: &iv, aad: &[], data: &mut data, tag_len };
+                    reaches_the_kernel(kernel_session(cipher).aead(request))
                 };
                 for tag in 0..=20 {
                     assert_eq!(run(bytes, 32, tag), tags.contains(&tag), "{cipher}: {tag}");

@@ -17,7 +17,7 @@ use gantry_driver_dpdk::{DpdkDriver, Options};
 const BURST: usize = 32;
 const ROUNDS: usize = 400;
 
-struct Side {
+struct Setup {
     session: Session,
     queue: Queue,
     pieces: Vec<(Segment, Segment)>,
@@ -42,19 +42,19 @@ fn main() {
         let queue = gantry.queue(QueueOptions { coalesce: Duration::ZERO, ..QueueOptions::default() });
         (session, queue.expect("there are queues"))
     };
-    let mut sides = [open("copy", usize::MAX), open("lend", 0)].map(|(session, queue)| {
+    let mut setups = [open("copy", usize::MAX), open("lend", 0)].map(|(session, queue)| {
         let pieces = (0..BURST).map(|_| {
             let [input, output] = [0, 1].map(|_| Region::owned(vec![5; 16384].into()).segment(0, 16384));
             (input.expect("all of it"), output.expect("all of it"))
         });
-        Side { session, queue, pieces: pieces.collect() }
+        Setup { session, queue, pieces: pieces.collect() }
     });
     for size in sizes {
         let bytes: usize = size.parse().expect("a number of bytes");
         let mut fastest = [f64::MAX; 2];
         for _ in 0..ROUNDS {
-            for (side, fastest) in sides.iter_mut().zip(&mut fastest) {
-                *fastest = fastest.min(round(side, algorithm, bytes));
+            for (setup, fastest) in setups.iter_mut().zip(&mut fastest) {
+                *fastest = fastest.min(measure_round(setup, algorithm, bytes));
             }
         }
         println!("{bytes} {:.2} {:.2}", fastest[0], fastest[1]);
@@ -62,11 +62,11 @@ fn main() {
 }
 
 /// Returns the nanoseconds per request.
-fn round(side: &mut Side, algorithm: &str, bytes: usize) -> f64 {
+fn measure_round(setup: &mut Setup, algorithm: &str, bytes: usize) -> f64 {
     let bursts = 1 + 200_000 / (BURST * (200 + bytes));
     let start = Instant::now();
     for _ in 0..bursts {
-        for (input, output) in &side.pieces {
+        for (input, output) in &setup.pieces {
             let input = input.region().segment(0, bytes).expect("within");
             let submission = match algorithm {
                 "cbc" => Submission::encrypt(&[3; 16], input),
@@ -77,11 +77,11 @@ fn round(side: &mut Side, algorithm: &str, bytes: usize) -> f64 {
                 "sha256" => submission,
                 _ => submission.into_output(output.region().segment(0, bytes).expect("within")),
             };
-            side.queue.submit(&side.session, submission).expect("the request is right");
+            setup.queue.submit(&setup.session, submission).expect("the request is right");
         }
         let mut done = 0;
         while done < BURST {
-            side.queue.wait(|completion| {
+            setup.queue.wait(|completion| {
                 assert_eq!(completion.result, Ok(Outcome::Done));
                 done += 1;
             });

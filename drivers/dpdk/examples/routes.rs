@@ -16,9 +16,9 @@ use nix::time::{ClockId, clock_gettime};
 const BURST: usize = 32;
 const ROUNDS: usize = 60;
 /// The work of a round, in bytes. A request counts as its bytes of data, plus 300 bytes for its fixed cost.
-const WORK: usize = 1_000_000;
+const ROUND_BYTES: usize = 1_000_000;
 /// Seconds of CPU time after which the learned route counts as settled. The devices of the route are measured after 10 ms of work.
-const SETTLED: f64 = 0.3;
+const LEARNING_SECONDS: f64 = 0.3;
 
 /// DPDK devices of each setup. Requests go to the last one, except where the route is learned. A scheduler attaches its workers
 /// from the last to the first (`scheduler_attach_init_worker`). In packet-size mode, messages from 128 bytes on go to the
@@ -43,7 +43,7 @@ const SETUPS: [&[&str]; 6] = [
     ],
     &["crypto_openssl_learn", "crypto_aesni_mb_learn"],
 ];
-const LEARNED: usize = 5;
+const LEARNED_SETUP: usize = 5;
 
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
@@ -56,14 +56,14 @@ fn main() {
                 devices: devices.iter().map(ToString::to_string).collect(),
                 shim: Some(shim.into()),
                 // All queue pairs and sessions of the devices are in DPDK's memory, which is reserved at its start.
-                memory: 512,
-                queues: Some(2),
+                memory_mib: 512,
+                queue_pairs: Some(2),
                 ..Options::default()
             });
             let last = devices[devices.len() - 1].split(',').next().unwrap_or_default();
             let builder = Gantry::builder().driver(&driver);
             let gantry = match setup {
-                LEARNED => builder.policy(Learned::Latency).build(),
+                LEARNED_SETUP => builder.policy(Learned::Latency).build(),
                 _ => builder.policy(Pin { device: format!("dpdk:{last}") }).build(),
             };
             let params = match algorithm.as_str() {
@@ -77,16 +77,16 @@ fn main() {
     for size in sizes {
         let bytes: usize = size.parse().expect("a number of bytes");
         let start = cpu_time();
-        while cpu_time() - start < SETTLED {
-            round(&setups[LEARNED].1, algorithm, bytes);
+        while cpu_time() - start < LEARNING_SECONDS {
+            measure_round(&setups[LEARNED_SETUP].1, algorithm, bytes);
         }
         let mut times = vec![Vec::new(); setups.len()];
         let mut by_device = [0; 2];
         for _ in 0..ROUNDS {
             for (setup, (_, session)) in setups.iter().enumerate() {
-                let (time, counts) = round(session, algorithm, bytes);
+                let (time, counts) = measure_round(session, algorithm, bytes);
                 times[setup].push(time);
-                if setup == LEARNED {
+                if setup == LEARNED_SETUP {
                     by_device.iter_mut().zip(counts).for_each(|(all, some)| *all += some);
                 }
             }
@@ -101,8 +101,8 @@ fn main() {
 }
 
 /// Returns the nanoseconds of CPU time per request, and the number of requests that each of the first two devices did.
-fn round(session: &Session, algorithm: &str, bytes: usize) -> (f64, [usize; 2]) {
-    let bursts = 1 + WORK / (BURST * (300 + bytes));
+fn measure_round(session: &Session, algorithm: &str, bytes: usize) -> (f64, [usize; 2]) {
+    let bursts = 1 + ROUND_BYTES / (BURST * (300 + bytes));
     let iv = if algorithm == "cbc" { &[3; 16][..] } else { &[3; 12] };
     let (mut data, mut tags) = (vec![vec![0; bytes]; BURST], [[0; 16]; BURST]);
     let mut by_device = [0; 2];

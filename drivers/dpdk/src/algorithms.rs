@@ -2,7 +2,7 @@
 
 use gantry_core::{Algorithm, Kind};
 
-use crate::sys::Offer;
+use crate::sys::CapabilityRecord;
 
 /// Kinds of operations. Their numbers, and the numbers of algorithms below, are those of `shim/gantry_dpdk.h`.
 pub(crate) const CIPHER: u32 = 1;
@@ -56,10 +56,10 @@ impl CryptodevOp {
             A::Aes128Ccm | A::Aes192Ccm | A::Aes256Ccm => Self::Aead(AES_CCM),
             A::ChaCha20Poly1305 => Self::Aead(CHACHA20_POLY1305),
             _ => match (info.kind, info.cipher, info.digest) {
-                (Kind::Digest, ..) => Self::Auth(hash(algorithm)?.0),
-                (Kind::Mac, _, Some(digest)) => Self::Auth(hash(digest)?.1),
+                (Kind::Digest, ..) => Self::Auth(hash_numbers(algorithm)?.0),
+                (Kind::Mac, _, Some(digest)) => Self::Auth(hash_numbers(digest)?.1),
                 (Kind::Aead, Some(cipher), Some(digest)) => match Self::for_algorithm(cipher)? {
-                    Self::Cipher(cipher) => Self::Chain { cipher, auth: hash(digest)?.1 },
+                    Self::Cipher(cipher) => Self::Chain { cipher, auth: hash_numbers(digest)?.1 },
                     _ => return None,
                 },
                 _ => return None,
@@ -82,7 +82,7 @@ impl CryptodevOp {
 }
 
 /// Returns the shim's numbers of a digest and of its HMAC.
-fn hash(digest: Algorithm) -> Option<(u32, u32)> {
+fn hash_numbers(digest: Algorithm) -> Option<(u32, u32)> {
     const HASHES: [Algorithm; 10] = [
         Algorithm::Md5,
         Algorithm::Sha1,
@@ -104,35 +104,37 @@ fn hash(digest: Algorithm) -> Option<(u32, u32)> {
 pub(crate) struct AlgorithmSupport {
     pub(crate) operation: CryptodevOp,
     /// The main part; for a chain, the cipher.
-    pub(crate) main: Offer,
+    pub(crate) main: CapabilityRecord,
     /// The MAC of a chain; otherwise the main part again.
-    pub(crate) auth: Offer,
+    pub(crate) auth: CapabilityRecord,
 }
 
 impl AlgorithmSupport {
     /// Returns the capability if the device has the necessary parameters of an algorithm: its key, its whole tag, and the usual nonce.
-    pub(crate) fn find(algorithm: Algorithm, offers: &[Offer], chains: bool) -> Option<Self> {
+    pub(crate) fn find(algorithm: Algorithm, records: &[CapabilityRecord], supports_chains: bool) -> Option<Self> {
         let info = algorithm.info();
         let operation = CryptodevOp::for_algorithm(algorithm)?;
-        let find_offer = |kind, algorithm, fits: &dyn Fn(&Offer) -> bool| {
-            offers.iter().find(|offer| offer.kind == kind && offer.algorithm == algorithm && fits(offer)).copied()
+        let find_record = |kind, algorithm, fits: &dyn Fn(&CapabilityRecord) -> bool| {
+            records.iter().find(|record| record.kind == kind && record.algorithm == algorithm && fits(record)).copied()
         };
-        let iv = if info.iv.min == info.iv.max { info.iv.min } else { 12 };
-        let cipher = |offer: &Offer| offer.key.allows(info.key.min) && offer.iv.allows(iv);
-        let auth = |offer: &Offer| offer.tag.allows(info.tag.max) && (info.iv.max == 0 || offer.iv.allows(iv));
-        let takes_key = |offer: &Offer| info.key.min == 0 || offer.key.allows(info.key.min);
+        let iv_len = if info.iv.min == info.iv.max { info.iv.min } else { 12 };
+        let cipher = |record: &CapabilityRecord| record.key.allows(info.key.min) && record.iv.allows(iv_len);
+        let auth = |record: &CapabilityRecord| {
+            record.tag.allows(info.tag.max) && (info.iv.max == 0 || record.iv.allows(iv_len))
+        };
+        let takes_key = |record: &CapabilityRecord| info.key.min == 0 || record.key.allows(info.key.min);
         let (main, auth) = match operation {
-            CryptodevOp::Cipher(number) => find_offer(CIPHER, number, &cipher).map(|offer| (offer, offer))?,
+            CryptodevOp::Cipher(number) => find_record(CIPHER, number, &cipher).map(|record| (record, record))?,
             CryptodevOp::Auth(number) => {
-                find_offer(AUTH, number, &|offer| auth(offer) && takes_key(offer)).map(|offer| (offer, offer))?
+                find_record(AUTH, number, &|record| auth(record) && takes_key(record)).map(|record| (record, record))?
             }
             CryptodevOp::Aead(number) => {
-                let fits = |offer: &Offer| cipher(offer) && offer.tag.allows(info.tag.max);
-                find_offer(AEAD, number, &fits).map(|offer| (offer, offer))?
+                let fits = |record: &CapabilityRecord| cipher(record) && record.tag.allows(info.tag.max);
+                find_record(AEAD, number, &fits).map(|record| (record, record))?
             }
-            CryptodevOp::Chain { cipher: number, auth } if chains => {
-                let tag = |offer: &Offer| offer.tag.allows(info.tag.max);
-                (find_offer(CIPHER, number, &cipher)?, find_offer(AUTH, auth, &tag)?)
+            CryptodevOp::Chain { cipher: number, auth } if supports_chains => {
+                let tag = |record: &CapabilityRecord| record.tag.allows(info.tag.max);
+                (find_record(CIPHER, number, &cipher)?, find_record(AUTH, auth, &tag)?)
             }
             CryptodevOp::Chain { .. } => return None,
         };

@@ -13,29 +13,30 @@ use crate::fault::{fault_in_child, unsupported};
 use crate::queue::DpdkQueue;
 use crate::rsa::{self, RsaSession};
 use crate::session::DpdkSession;
-use crate::sys::{self, Cryptodev, MOST_DATA, Offer};
+use crate::sys::{self, CapabilityRecord, Cryptodev, MAX_DATA_BYTES};
 
 /// A cryptodev as a device of Gantry.
 pub(crate) struct DpdkDevice {
     info: DeviceInfo,
-    offers: Vec<Offer>,
+    capability_records: Vec<CapabilityRecord>,
     engine: Arc<Engine>,
 }
 
 impl DpdkDevice {
     /// Makes a device. `name` is the vdev's name or the PCI address; `version` is the version of DPDK.
     pub(crate) fn new(name: &str, version: &str, engine: Arc<Engine>) -> Self {
-        let Cryptodev { driver, hardware, chains, .. } = &engine.cryptodev;
-        let offers = engine.cryptodev.offers();
-        let (class, lanes) = class_and_lanes(driver, *hardware);
+        let Cryptodev { driver, is_hardware, supports_chains, .. } = &engine.cryptodev;
+        let capability_records = engine.cryptodev.capabilities();
+        let (class, lanes) = class_and_lanes(driver, *is_hardware);
         let supported = Algorithm::ALL.iter().filter(|algorithm| {
-            !may_swap_results(driver, **algorithm) && AlgorithmSupport::find(**algorithm, &offers, *chains).is_some()
+            !may_swap_results(driver, **algorithm)
+                && AlgorithmSupport::find(**algorithm, &capability_records, *supports_chains).is_some()
         });
         let capability = |algorithm: &Algorithm| Capability {
             lanes,
-            ring: SLOTS as usize,
-            max_bytes: MOST_DATA,
-            direct: false,
+            max_in_flight: SLOTS as usize,
+            max_bytes: MAX_DATA_BYTES,
+            synchronous: false,
             ..Capability::new(*algorithm)
         };
         let rsa = rsa::ALGORITHMS
@@ -51,14 +52,14 @@ impl DpdkDevice {
             version: version.to_owned(),
             capabilities: supported.chain(rsa).map(capability).collect(),
             limits: DeviceLimits {
-                queue_pairs: engine.queues as usize,
+                queue_pairs: engine.queue_pairs as usize,
                 segments: 1,
                 memory,
                 ..DeviceLimits::default()
             },
             ..DeviceInfo::new(format!("dpdk:{name}"), class)
         };
-        Self { info, offers, engine }
+        Self { info, capability_records, engine }
     }
 }
 
@@ -77,9 +78,9 @@ fn may_swap_results(driver: &str, algorithm: Algorithm) -> bool {
 }
 
 /// Returns the class of the engine behind a PMD, and the number of requests that the PMD computes side by side.
-fn class_and_lanes(driver: &str, hardware: bool) -> (Class, usize) {
+fn class_and_lanes(driver: &str, is_hardware: bool) -> (Class, usize) {
     match driver {
-        _ if hardware => (Class::Hardware, 1),
+        _ if is_hardware => (Class::Hardware, 1),
         // ipsec-mb computes in lanes; it has 8 of them with AVX2.
         "crypto_aesni_mb" => (Class::Simd, 8),
         "crypto_null" => (Class::Model, 1),
@@ -93,20 +94,21 @@ impl Device for DpdkDevice {
     }
 
     fn open(&self, params: &SessionParams) -> Result<Arc<dyn DeviceSession>, Refusal> {
-        if sys::forked() {
+        if sys::is_forked_child() {
             return Err(fault_in_child().into());
         }
         if let Some((_, bytes)) = rsa::ALGORITHMS.iter().find(|(algorithm, _)| *algorithm == params.algorithm()) {
             return Ok(Arc::new(RsaSession::new(&self.engine, params, *bytes)?));
         }
-        let support = AlgorithmSupport::find(params.algorithm(), &self.offers, self.engine.cryptodev.chains);
+        let support =
+            AlgorithmSupport::find(params.algorithm(), &self.capability_records, self.engine.cryptodev.supports_chains);
         let support = support.ok_or_else(|| unsupported("the device has no such algorithm"))?;
         let handles_edge_cases = handles_edge_cases(&self.engine.cryptodev.driver);
         Ok(Arc::new(DpdkSession::new(&self.engine, params, support, handles_edge_cases)?))
     }
 
     fn attach(&self) -> Result<Option<Box<dyn QueuePair>>, Fault> {
-        if sys::forked() {
+        if sys::is_forked_child() {
             return Err(fault_in_child());
         }
         let queue = DpdkQueue::new(&self.engine)?;

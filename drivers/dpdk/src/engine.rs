@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use gantry_core::Fault;
 
-use crate::sys::{self, Cryptodev, Pair, Recipe, RsaKey, Session, Slot};
+use crate::sys::{self, Cryptodev, Pair, RsaKey, Session, SessionConfig, Slot};
 
 /// Maximum number of requests that a queue may have in the device.
 pub(crate) const SLOTS: u32 = 128;
@@ -17,18 +17,18 @@ pub(crate) const DESCRIPTORS: u32 = 2 * SLOTS;
 pub(crate) struct Engine {
     pub(crate) cryptodev: Cryptodev,
     /// Number of queue pairs.
-    pub(crate) queues: u32,
+    pub(crate) queue_pairs: u32,
     /// Minimum length, in bytes, of data in regions that is used in place.
     pub(crate) lend_from: usize,
     state: Mutex<State>,
-    copied: AtomicU64,
+    copied_bytes: AtomicU64,
 }
 
 struct State {
     /// Queue pairs without an owner, some perhaps with requests in the device. The pair that has been idle for the longest time comes
     /// first, so that work reaches all engines behind a card's rings.
     idle: VecDeque<Ring>,
-    /// The numbers of the queue pairs that have no memory yet.
+    /// The indices of the queue pairs that have no memory yet.
     unallocated: std::ops::Range<u32>,
     /// Number of requests in the device whose jobs were dropped.
     abandoned: usize,
@@ -39,46 +39,47 @@ struct State {
 /// A queue pair, and the slots that are not in the device.
 pub(crate) struct Ring {
     pub(crate) pair: Pair,
-    pub(crate) free: Vec<Slot>,
+    pub(crate) free_slots: Vec<Slot>,
 }
 
 impl Ring {
     /// Takes finished requests from the device, and returns their number.
     fn drain(&mut self) -> usize {
-        let before = self.free.len();
-        let Self { pair, free } = self;
+        let before = self.free_slots.len();
+        let Self { pair, free_slots } = self;
         while let Ok(1..) = pair.dequeue(|pair, slot, _, _| {
             // Without its job, it is unknown which bytes of the slot are secret, so all are cleared.
             pair.memory(&slot).buffer.fill(0);
-            free.push(slot);
+            free_slots.push(slot);
         }) {}
-        self.free.len() - before
+        self.free_slots.len() - before
     }
 
     fn is_empty(&self) -> bool {
-        self.free.len() == SLOTS as usize
+        self.free_slots.len() == SLOTS as usize
     }
 }
 
 impl Engine {
     /// Makes an engine with this number of queue pairs.
-    pub(crate) fn new(cryptodev: Cryptodev, queues: u32, lend_from: usize) -> Self {
-        let state = State { idle: VecDeque::new(), unallocated: 0..queues, abandoned: 0, sessions_to_free: Vec::new() };
-        Self { cryptodev, queues, lend_from, state: Mutex::new(state), copied: AtomicU64::new(0) }
+    pub(crate) fn new(cryptodev: Cryptodev, queue_pairs: u32, lend_from: usize) -> Self {
+        let state =
+            State { idle: VecDeque::new(), unallocated: 0..queue_pairs, abandoned: 0, sessions_to_free: Vec::new() };
+        Self { cryptodev, queue_pairs, lend_from, state: Mutex::new(state), copied_bytes: AtomicU64::new(0) }
     }
 
     /// Takes a free queue pair without requests in the device; `None` while all are in use.
-    pub(crate) fn take(&self) -> Result<Option<Ring>, Fault> {
+    pub(crate) fn take_ring(&self) -> Result<Option<Ring>, Fault> {
         let mut state = self.lock();
         state.drain(&self.cryptodev);
         if let Some(empty) = state.idle.iter().position(Ring::is_empty) {
             return Ok(state.idle.remove(empty));
         }
-        let Some(number) = state.unallocated.next() else {
+        let Some(index) = state.unallocated.next() else {
             return if state.idle.is_empty() { Ok(None) } else { Err(requests_not_returned()) };
         };
-        if let Some((pair, free)) = self.cryptodev.pair(number, SLOTS) {
-            return Ok(Some(Ring { pair, free }));
+        if let Some((pair, free_slots)) = self.cryptodev.create_pair(index, SLOTS) {
+            return Ok(Some(Ring { pair, free_slots }));
         }
         // A later attempt would fail too: DPDK reserves its memory when it starts.
         state.unallocated = 0..0;
@@ -86,7 +87,7 @@ impl Engine {
     }
 
     /// Takes back a queue pair. Its requests in the device, if any, have been [abandoned](Self::abandon).
-    pub(crate) fn put(&self, ring: Ring) {
+    pub(crate) fn return_ring(&self, ring: Ring) {
         let mut state = self.lock();
         state.idle.push_back(ring);
         state.drain(&self.cryptodev);
@@ -107,33 +108,33 @@ impl Engine {
         }
     }
 
-    pub(crate) fn open(&self, recipe: &Recipe<'_>) -> Option<Session> {
+    pub(crate) fn open_session(&self, config: &SessionConfig<'_>) -> Option<Session> {
         let mut state = self.lock();
         state.drain(&self.cryptodev);
-        self.cryptodev.session(recipe)
+        self.cryptodev.open_session(config)
     }
 
-    pub(crate) fn open_rsa(&self, key: &RsaKey<'_>) -> Option<Session> {
+    pub(crate) fn open_rsa_session(&self, key: &RsaKey<'_>) -> Option<Session> {
         let mut state = self.lock();
         state.drain(&self.cryptodev);
-        self.cryptodev.rsa_session(key)
+        self.cryptodev.open_rsa_session(key)
     }
 
     /// Frees a session that no job in the device uses, or keeps it until all abandoned requests have completed.
-    pub(crate) fn close(&self, session: Session) {
-        if sys::forked() {
+    pub(crate) fn close_session(&self, session: Session) {
+        if sys::is_forked_child() {
             return;
         }
         let mut state = self.lock();
-        if state.abandoned == 0 { self.cryptodev.free(session) } else { state.sessions_to_free.push(session) }
+        if state.abandoned == 0 { self.cryptodev.free_session(session) } else { state.sessions_to_free.push(session) }
     }
 
     pub(crate) fn count_copied(&self, bytes: usize) {
-        self.copied.fetch_add(bytes as u64, Ordering::Relaxed);
+        self.copied_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
-    pub(crate) fn copied(&self) -> u64 {
-        self.copied.load(Ordering::Relaxed)
+    pub(crate) fn copied_bytes(&self) -> u64 {
+        self.copied_bytes.load(Ordering::Relaxed)
     }
 
     #[cfg(test)]
@@ -170,7 +171,7 @@ impl State {
     fn reclaim(&mut self, requests: usize, cryptodev: &Cryptodev) {
         self.abandoned -= requests;
         if self.abandoned == 0 {
-            self.sessions_to_free.drain(..).for_each(|session| cryptodev.free(session));
+            self.sessions_to_free.drain(..).for_each(|session| cryptodev.free_session(session));
         }
     }
 }

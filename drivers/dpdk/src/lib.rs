@@ -8,7 +8,7 @@
 //!
 //! * DPDK starts once in a process, and never ends. Its interrupt thread and its memory remain.
 //! * A child of `fork` cannot use the devices: every call there is a fault.
-//! * Data is copied into DPDK's memory and back ([`DpdkDriver::copied`]). The exception is data in regions: `crypto_openssl` and
+//! * Data is copied into DPDK's memory and back ([`DpdkDriver::copied_bytes`]). The exception is data in regions: `crypto_openssl` and
 //!   `crypto_aesni_mb` use data in place if that is safe and the data is long enough ([`Options::lend_from`]).
 //! * Cryptodev has no interrupts, so queues must be polled.
 //! * DPDK cannot cancel. A dropped queue leaves its requests in the device, and their slots are reused after they have returned.
@@ -73,11 +73,11 @@ pub struct Options {
     /// Arguments of DPDK's EAL, added to the driver's own. The default needs no hugepages.
     pub eal: Vec<String>,
     /// DPDK's memory, in MiB. A queue takes 3; a device and its sessions need a few more.
-    pub memory: u32,
+    pub memory_mib: u32,
     /// Path of the shim; `None`: the driver searches the usual places.
     pub shim: Option<PathBuf>,
     /// Number of queue pairs of each device, limited by the device's maximum. The default is one more than the number of CPUs.
-    pub queues: Option<u32>,
+    pub queue_pairs: Option<u32>,
     /// Minimum length, in bytes, of data in regions that a device uses in place, if it can; shorter data is copied. The default is the
     /// measured break-even.
     pub lend_from: usize,
@@ -85,17 +85,17 @@ pub struct Options {
 
 /// Below this size, a copy costs less than lending (`benches/dpdk/lend` measures both; the numbers are in
 /// `lab/notebook/engines.md`).
-const LEND_FROM: usize = 128;
+const DEFAULT_LEND_FROM: usize = 128;
 
 impl Default for Options {
     fn default() -> Self {
         Self {
             devices: Vec::new(),
             eal: ["--no-huge", "--iova-mode=va"].map(str::to_owned).into(),
-            memory: 64,
+            memory_mib: 64,
             shim: None,
-            queues: None,
-            lend_from: LEND_FROM,
+            queue_pairs: None,
+            lend_from: DEFAULT_LEND_FROM,
         }
     }
 }
@@ -113,9 +113,9 @@ impl DpdkDriver {
     }
 
     /// Returns the number of message bytes that were copied to and from the device of this name; `None` if the device does not run.
-    pub fn copied(device: &str) -> Option<u64> {
+    pub fn copied_bytes(device: &str) -> Option<u64> {
         #[cfg(target_os = "linux")]
-        return library::running(device.strip_prefix("dpdk:")?).map(|engine| engine.copied());
+        return library::running(device.strip_prefix("dpdk:")?).map(|engine| engine.copied_bytes());
         #[cfg(not(target_os = "linux"))]
         return device.strip_prefix("dpdk:").and(None);
     }
@@ -143,7 +143,7 @@ fn discover(options: &Options) -> Vec<Found> {
         return Vec::new();
     }
     let shim = match library::start(options) {
-        _ if sys::forked() => Err("DPDK belongs to the parent process".to_owned()),
+        _ if sys::is_forked_child() => Err("DPDK belongs to the parent process".to_owned()),
         started => started,
     };
     let shim = match shim {

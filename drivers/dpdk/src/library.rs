@@ -15,9 +15,9 @@ use crate::sys::{self, Cryptodev, Shim};
 /// DPDK releases whose shim is searched for, by ABI number, newest first: 25.11, 24.11, 23.11, 22.11.
 const RELEASES: [u32; 4] = [26, 25, 24, 23];
 /// DPDK sessions to configure per device, unless its limit is lower.
-const SESSIONS: u32 = 1024;
+const MAX_SESSIONS: u32 = 1024;
 /// Bytes of stack for the thread that starts devices.
-const STACK: usize = 16 << 20;
+const STACK_BYTES: usize = 16 << 20;
 
 /// DPDK, once it runs in this process. It starts once, with the options of the first caller.
 static STARTED: OnceLock<Result<Shim, String>> = OnceLock::new();
@@ -35,7 +35,7 @@ fn start_now(options: &Options) -> Result<Shim, String> {
     let arguments: Result<Vec<CString>, _> = arguments(options).into_iter().map(CString::new).collect();
     let arguments = arguments.map_err(|_| "an EAL argument contains a zero byte".to_owned())?;
     in_thread(|| shim.start(arguments)).map_err(|reason| {
-        let missing = Machine::default().find_missing_memory(&options.eal, options.memory);
+        let missing = Machine::default().find_missing_memory(&options.eal, options.memory_mib);
         explain("DPDK failed to start", &reason, missing.as_slice())
     })?;
     Ok(shim)
@@ -45,7 +45,7 @@ fn start_now(options: &Options) -> Result<Shim, String> {
 /// thread's: some of DPDK's code needs it (the scheduler of 24.11 has arrays of megabytes).
 fn in_thread<T: Send>(work: impl FnOnce() -> Result<T, String> + Send) -> Result<T, String> {
     std::thread::scope(|scope| {
-        let builder = std::thread::Builder::new().name("dpdk-start".to_owned()).stack_size(STACK);
+        let builder = std::thread::Builder::new().name("dpdk-start".to_owned()).stack_size(STACK_BYTES);
         let thread =
             builder.spawn_scoped(scope, work).map_err(|error| format!("cannot start a thread for DPDK: {error}"))?;
         thread.join().unwrap_or_else(|_| Err("the thread that starts DPDK panicked".to_owned()))
@@ -59,7 +59,7 @@ fn arguments(options: &Options) -> Vec<String> {
     arguments.extend(["--no-telemetry", "--no-shconf", "--log-level=error"].map(str::to_owned));
     // One lcore, on any CPU that the process may use.
     arguments.push(format!("--lcores=0@({})", allowed_cpus()));
-    arguments.extend(["-m".to_owned(), options.memory.to_string()]);
+    arguments.extend(["-m".to_owned(), options.memory_mib.to_string()]);
     let pci: Vec<&String> = options.devices.iter().filter(|device| is_pci(device_name(device))).collect();
     if pci.is_empty() {
         arguments.push("--no-pci".to_owned());
@@ -96,10 +96,10 @@ pub(crate) fn load(options: &Options) -> Result<Shim, String> {
     if let Some(path) = &options.shim {
         return Shim::load(path).map_err(|reason| with_package_hint(&reason));
     }
-    let places = places();
+    let shim_folders = shim_folders();
     let files = RELEASES
         .iter()
-        .flat_map(|release| places.iter().map(move |place| place.join(format!("libgantry_dpdk.so.{release}"))));
+        .flat_map(|release| shim_folders.iter().map(move |folder| folder.join(format!("libgantry_dpdk.so.{release}"))));
     let mut problem = None;
     for file in files.filter(|file| file.exists()) {
         match Shim::load(&file) {
@@ -109,12 +109,12 @@ pub(crate) fn load(options: &Options) -> Result<Shim, String> {
     }
     Err(problem.map_or_else(
         || {
-            let places: Vec<String> = places.iter().map(|place| place.display().to_string()).collect();
+            let shim_folders: Vec<String> = shim_folders.iter().map(|folder| folder.display().to_string()).collect();
             format!(
                 "libgantry_dpdk.so.{} to .{} not found in {}; build it with scripts/dpdk (Debian: libdpdk-dev, pkg-config)",
                 RELEASES[RELEASES.len() - 1],
                 RELEASES[0],
-                places.join(", ")
+                shim_folders.join(", ")
             )
         },
         |reason| with_package_hint(&reason),
@@ -123,15 +123,15 @@ pub(crate) fn load(options: &Options) -> Result<Shim, String> {
 
 /// Returns the folders to search for the shim: the program's folder, the folder of `make install` under the program's prefix,
 /// and the folders of `make install` under the usual prefixes.
-fn places() -> Vec<PathBuf> {
+fn shim_folders() -> Vec<PathBuf> {
     let program = std::env::current_exe().ok();
     let program_folder = program.as_deref().and_then(Path::parent);
     let installed = program_folder.and_then(Path::parent).map(|prefix| prefix.join("lib/gantry"));
-    let mut places: Vec<PathBuf> = program_folder.map(Path::to_owned).into_iter().chain(installed).collect();
-    places.extend(["/usr/local/lib/gantry", "/usr/lib/gantry"].map(PathBuf::from));
+    let mut shim_folders: Vec<PathBuf> = program_folder.map(Path::to_owned).into_iter().chain(installed).collect();
+    shim_folders.extend(["/usr/local/lib/gantry", "/usr/lib/gantry"].map(PathBuf::from));
     let mut seen = std::collections::BTreeSet::new();
-    places.retain(|place| seen.insert(place.clone()));
-    places
+    shim_folders.retain(|folder| seen.insert(folder.clone()));
+    shim_folders
 }
 
 /// Returns the dynamic linker's message, with the missing Debian package.
@@ -148,7 +148,7 @@ fn with_package_hint(reason: &str) -> String {
 pub(crate) fn start_engines(shim: Shim, line: &str, options: &Options) -> Vec<(String, Result<Arc<Engine>, String>)> {
     let name = device_name(line);
     let mut engines = ENGINES.lock().unwrap_or_else(PoisonError::into_inner);
-    let mut get = |name: String, bring_up: &(dyn Fn() -> Result<Engine, String> + Sync)| {
+    let mut get_or_start = |name: String, bring_up: &(dyn Fn() -> Result<Engine, String> + Sync)| {
         // Retry a device that failed earlier.
         if !matches!(engines.get(&name), Some(Ok(_))) {
             engines.insert(name.clone(), in_thread(bring_up).map(Arc::new));
@@ -156,11 +156,11 @@ pub(crate) fn start_engines(shim: Shim, line: &str, options: &Options) -> Vec<(S
         let engine = engines[&name].clone();
         (name, engine)
     };
-    let first = get(name.to_owned(), &|| bring_up(shim, line, options));
-    let is_symmetric = first.1.as_ref().is_ok_and(|engine| engine.cryptodev.symmetric);
+    let first = get_or_start(name.to_owned(), &|| bring_up(shim, line, options));
+    let is_symmetric = first.1.as_ref().is_ok_and(|engine| engine.cryptodev.is_symmetric);
     let has_second = is_symmetric && shim.find(name, true).is_some();
     let second = has_second.then(|| {
-        get(format!("{name}-asym"), &|| {
+        get_or_start(format!("{name}-asym"), &|| {
             start_device(shim.find(name, true).ok_or("the asymmetric cryptodev has disappeared")?, options)
         })
     });
@@ -176,7 +176,7 @@ pub(crate) fn running(name: &str) -> Option<Arc<Engine>> {
 fn bring_up(shim: Shim, line: &str, options: &Options) -> Result<Engine, String> {
     let name = device_name(line);
     let explain_missing = |failure: &str, reason: &str| {
-        explain(failure, reason, &Machine::default().find_missing(name, shim.release(), options.memory))
+        explain(failure, reason, &Machine::default().find_missing(name, shim.release(), options.memory_mib))
     };
     let find = || shim.find(name, false).or_else(|| shim.find(name, true));
     // Some buses start their devices when DPDK starts.
@@ -190,19 +190,19 @@ fn bring_up(shim: Shim, line: &str, options: &Options) -> Result<Engine, String>
 fn start_device(cryptodev: Cryptodev, options: &Options) -> Result<Engine, String> {
     let cpus = std::thread::available_parallelism().map_or(1, NonZero::get) as u32;
     // A queue pair for each CPU, and one for known-answer tests, which run at the same time as other requests.
-    let queues = options.queues.unwrap_or(cpus + 1).min(cryptodev.most_queues).max(1);
-    let sessions = if cryptodev.most_sessions == 0 { SESSIONS } else { SESSIONS.min(cryptodev.most_sessions) };
+    let queue_pairs = options.queue_pairs.unwrap_or(cpus + 1).min(cryptodev.max_queue_pairs).max(1);
+    let sessions = if cryptodev.max_sessions == 0 { MAX_SESSIONS } else { MAX_SESSIONS.min(cryptodev.max_sessions) };
     cryptodev
-        .configure(queues, DESCRIPTORS, sessions)
+        .configure(queue_pairs, DESCRIPTORS, sessions)
         .map_err(|reason| format!("DPDK cannot start the device: {reason}"))?;
-    Ok(Engine::new(cryptodev, queues, options.lend_from))
+    Ok(Engine::new(cryptodev, queue_pairs, options.lend_from))
 }
 
 /// Makes DPDK bring up a device that its scheduler will configure and start.
 pub(crate) fn plug_worker(shim: Shim, line: &str, options: &Options) -> Result<(), String> {
     let _turn = ENGINES.lock().unwrap_or_else(PoisonError::into_inner);
     in_thread(|| plug(shim, line)).map_err(|reason| {
-        let missing = Machine::default().find_missing(device_name(line), shim.release(), options.memory);
+        let missing = Machine::default().find_missing(device_name(line), shim.release(), options.memory_mib);
         explain("DPDK cannot start the device", &reason, &missing)
     })
 }

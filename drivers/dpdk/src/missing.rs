@@ -10,28 +10,28 @@ pub(crate) struct Machine {
     /// The folder of the machine's files: `/`, except in tests.
     root: PathBuf,
     /// Tries to open a file for reading and writing.
-    open: fn(&Path) -> io::Result<()>,
+    try_open: fn(&Path) -> io::Result<()>,
 }
 
 impl Default for Machine {
     /// Returns this machine, with the rights of this process.
     fn default() -> Self {
-        let open = |path: &Path| std::fs::File::options().read(true).write(true).open(path).map(|_| ());
-        Self { root: "/".into(), open }
+        let try_open = |path: &Path| std::fs::File::options().read(true).write(true).open(path).map(|_| ());
+        Self { root: "/".into(), try_open }
     }
 }
 
 impl Machine {
     /// Returns the missing parts for a device that DPDK did not start, each with the command that adds it. `release` is the number of
-    /// DPDK's ABI, and `memory` is DPDK's memory in MiB. Empty if nothing is missing.
-    pub(crate) fn find_missing(&self, name: &str, release: u32, memory: u32) -> Vec<String> {
-        let maps = self.text("proc/self/maps");
+    /// DPDK's ABI, and `memory_mib` is DPDK's memory in MiB. Empty if nothing is missing.
+    pub(crate) fn find_missing(&self, name: &str, release: u32, memory_mib: u32) -> Vec<String> {
+        let maps = self.read_text("proc/self/maps");
         let missing_package = |pmd: &Pmd| {
             let package = || format!("its PMD is not installed (Debian: {})", pmd.package(release));
             (!pmd.is_loaded(&maps)).then(package)
         };
         if is_pci(name) {
-            return self.pci(name, memory, missing_package);
+            return self.find_missing_for_pci(name, memory_mib, missing_package);
         }
         let Some(pmd) = Pmd::by_name(name) else { return vec!["no known PMD drives a device of this name".to_owned()] };
         let is_absent = || "DPDK did not find the device on its buses when it started".to_owned();
@@ -40,37 +40,42 @@ impl Machine {
     }
 
     /// Returns the reason why DPDK may have found too little memory with these EAL arguments.
-    pub(crate) fn find_missing_memory(&self, eal: &[String], memory: u32) -> Option<String> {
+    pub(crate) fn find_missing_memory(&self, eal: &[String], memory_mib: u32) -> Option<String> {
         if eal.iter().any(|argument| argument == "--no-huge") {
             return None;
         }
         let mut free = 0;
-        for size in self.names("sys/kernel/mm/hugepages") {
+        for size in self.sorted_names("sys/kernel/mm/hugepages") {
             let kib: u64 = size.strip_prefix("hugepages-")?.strip_suffix("kB")?.parse().ok()?;
             let pages: u64 =
-                self.text(&format!("sys/kernel/mm/hugepages/{size}/free_hugepages")).trim().parse().unwrap_or(0);
+                self.read_text(&format!("sys/kernel/mm/hugepages/{size}/free_hugepages")).trim().parse().unwrap_or(0);
             free += kib * pages / 1024;
         }
-        let pages = memory.div_ceil(2);
-        (free < u64::from(memory)).then(|| {
+        let pages = memory_mib.div_ceil(2);
+        (free < u64::from(memory_mib)).then(|| {
             format!(
-                "only {free} MiB of hugepages are free, and DPDK needs {memory} MiB: echo {pages} > /proc/sys/vm/nr_hugepages, \
+                "only {free} MiB of hugepages are free, and DPDK needs {memory_mib} MiB: echo {pages} > /proc/sys/vm/nr_hugepages, \
                  or set --no-huge in dpdk.eal"
             )
         })
     }
 
-    fn pci(&self, address: &str, memory: u32, missing_package: impl Fn(&Pmd) -> Option<String>) -> Vec<String> {
+    fn find_missing_for_pci(
+        &self,
+        address: &str,
+        memory_mib: u32,
+        missing_package: impl Fn(&Pmd) -> Option<String>,
+    ) -> Vec<String> {
         let device = format!("sys/bus/pci/devices/{address}");
         let number = |file: &str| {
-            let text = self.text(&format!("{device}/{file}"));
+            let text = self.read_text(&format!("{device}/{file}"));
             u16::from_str_radix(text.trim().trim_start_matches("0x"), 16).ok()
         };
         let (Some(vendor), Some(id)) = (number("vendor"), number("device")) else {
             return vec![format!("there is no PCI device {address}; lspci -D lists all")];
         };
         let Some(pmd) = Pmd::by_id((vendor, id)) else {
-            let functions: u32 = self.text(&format!("{device}/sriov_totalvfs")).trim().parse().unwrap_or(0);
+            let functions: u32 = self.read_text(&format!("{device}/sriov_totalvfs")).trim().parse().unwrap_or(0);
             let virtual_ones = format!(
                 ". Its virtual functions may have one: echo {functions} > /sys/bus/pci/devices/{address}/sriov_numvfs, and name one of them"
             );
@@ -78,16 +83,16 @@ impl Machine {
             return vec![format!("no known PMD drives a device {vendor:04x}:{id:04x}{virtual_ones}")];
         };
         let mut missing: Vec<String> = missing_package(pmd).into_iter().collect();
-        let bound = self.link(&format!("{device}/driver"));
+        let bound_driver = self.link_target_name(&format!("{device}/driver"));
         match pmd.binding {
-            Binding::Vfio if bound.as_deref().is_some_and(|driver| UIO.contains(&driver)) => {}
-            Binding::Vfio => self.vfio(address, bound.as_deref(), memory, &mut missing),
+            Binding::Vfio if bound_driver.as_deref().is_some_and(|driver| UIO.contains(&driver)) => {}
+            Binding::Vfio => self.check_vfio(address, bound_driver.as_deref(), memory_mib, &mut missing),
             Binding::Virtual | Binding::Board => {}
-            Binding::Kernel(required) if bound.as_deref() == Some(required) => {}
+            Binding::Kernel(required) if bound_driver.as_deref() == Some(required) => {}
             Binding::Kernel(required) => {
                 missing.push(format!(
                     "{}, and must be bound to {required}: dpdk-devbind.py -b {required} {address}",
-                    bound_to(bound.as_deref())
+                    bound_to(bound_driver.as_deref())
                 ));
             }
         }
@@ -95,23 +100,23 @@ impl Machine {
     }
 
     /// Checks a device that programs use through VFIO (the kernel's Documentation/driver-api/vfio.rst).
-    fn vfio(&self, address: &str, bound: Option<&str>, memory: u32, missing: &mut Vec<String>) {
-        if bound != Some("vfio-pci") {
+    fn check_vfio(&self, address: &str, bound_driver: Option<&str>, memory_mib: u32, missing: &mut Vec<String>) {
+        if bound_driver != Some("vfio-pci") {
             let module = if self.path("sys/bus/pci/drivers/vfio-pci").exists() { "" } else { "modprobe vfio-pci && " };
             missing.push(format!(
                 "{}, and must be bound to vfio-pci: {module}dpdk-devbind.py -b vfio-pci {address} (Debian: dpdk)",
-                bound_to(bound)
+                bound_to(bound_driver)
             ));
         }
-        let Some(group) = self.link(&format!("sys/bus/pci/devices/{address}/iommu_group")) else {
+        let Some(group) = self.link_target_name(&format!("sys/bus/pci/devices/{address}/iommu_group")) else {
             missing.push(
                 "the IOMMU is off: boot the kernel with intel_iommu=on or amd_iommu=on, and enable VT-d or AMD-Vi in the firmware"
                     .to_owned(),
             );
             return;
         };
-        for other in self.names(&format!("sys/kernel/iommu_groups/{group}/devices")) {
-            let driver = self.link(&format!("sys/bus/pci/devices/{other}/driver"));
+        for other in self.sorted_names(&format!("sys/kernel/iommu_groups/{group}/devices")) {
+            let driver = self.link_target_name(&format!("sys/bus/pci/devices/{other}/driver"));
             // A bridge keeps its driver.
             let is_harmless = driver.as_deref().is_none_or(|driver| driver == "vfio-pci" || driver == "pcieport");
             if other != address && !is_harmless {
@@ -121,30 +126,33 @@ impl Machine {
                 ));
             }
         }
-        if bound == Some("vfio-pci") {
+        if bound_driver == Some("vfio-pci") {
             for file in ["dev/vfio/vfio".to_owned(), format!("dev/vfio/{group}")] {
-                if let Err(reason) = (self.open)(&self.path(&file)) {
+                if let Err(reason) = (self.try_open)(&self.path(&file)) {
                     missing.push(format!("/{file} cannot be opened for reading and writing: {reason}"));
                 }
             }
         }
-        missing.extend(self.locked_memory(memory));
+        missing.extend(self.check_locked_memory(memory_mib));
     }
 
     /// Checks the limit of locked memory (getrlimit(2), `RLIMIT_MEMLOCK`): VFIO locks the memory that a device can reach.
-    fn locked_memory(&self, memory: u32) -> Option<String> {
+    fn check_locked_memory(&self, memory_mib: u32) -> Option<String> {
         const CAP_IPC_LOCK: u64 = 1 << 14;
-        let status = self.text("proc/self/status");
+        let status = self.read_text("proc/self/status");
         let capabilities = status.lines().find_map(|line| line.strip_prefix("CapEff:"))?;
         if u64::from_str_radix(capabilities.trim(), 16).ok()? & CAP_IPC_LOCK != 0 {
             return None;
         }
-        let limits = self.text("proc/self/limits");
+        let limits = self.read_text("proc/self/limits");
         let limit = limits.lines().find_map(|line| line.strip_prefix("Max locked memory"))?;
         // `unlimited` does not parse, so it needs no case of its own.
         let mib = limit.split_whitespace().next()?.parse::<u64>().ok()? >> 20;
-        (mib < u64::from(memory)).then(|| {
-            format!("the process may lock {mib} MiB of memory, and DPDK needs {memory} MiB: raise ulimit -l, or LimitMEMLOCK= of its unit")
+        (mib < u64::from(memory_mib)).then(|| {
+            format!(
+                "the process may lock {mib} MiB of memory, and DPDK needs {memory_mib} MiB: raise ulimit -l, or \
+                LimitMEMLOCK= of its unit"
+            )
         })
     }
 
@@ -153,18 +161,18 @@ impl Machine {
     }
 
     /// Returns the content of a file; empty if there is none.
-    fn text(&self, file: &str) -> String {
+    fn read_text(&self, file: &str) -> String {
         std::fs::read_to_string(self.path(file)).unwrap_or_default()
     }
 
     /// Returns the last component of a link's target.
-    fn link(&self, file: &str) -> Option<String> {
+    fn link_target_name(&self, file: &str) -> Option<String> {
         let target = std::fs::read_link(self.path(file)).ok()?;
         Some(target.file_name()?.to_str()?.to_owned())
     }
 
     /// Returns the sorted names in a folder.
-    fn names(&self, folder: &str) -> Vec<String> {
+    fn sorted_names(&self, folder: &str) -> Vec<String> {
         let entries = std::fs::read_dir(self.path(folder)).into_iter().flatten().filter_map(Result::ok);
         let mut names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
         names.sort_unstable();

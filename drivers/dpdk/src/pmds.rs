@@ -6,9 +6,9 @@ pub(crate) struct Pmd {
     /// Its library, without `librte_`. Debian's package has the same name with dashes.
     library: &'static str,
     /// Prefixes of the names of its devices, on buses other than PCI.
-    names: &'static [&'static str],
+    name_prefixes: &'static [&'static str],
     /// Its PCI devices: vendor and device IDs.
-    ids: &'static [(u16, u16)],
+    pci_ids: &'static [(u16, u16)],
     /// The kernel driver that its devices need.
     pub(crate) binding: Binding,
 }
@@ -96,12 +96,12 @@ const RED_HAT: u16 = 0x1af4;
 impl Pmd {
     /// Returns the PMD of a device on another bus than PCI, by its name.
     pub(crate) fn by_name(name: &str) -> Option<&'static Pmd> {
-        PMDS.iter().find(|pmd| pmd.names.iter().any(|prefix| name.starts_with(prefix)))
+        PMDS.iter().find(|pmd| pmd.name_prefixes.iter().any(|prefix| name.starts_with(prefix)))
     }
 
     /// Returns the PMD of a PCI device, by vendor and device.
     pub(crate) fn by_id(id: (u16, u16)) -> Option<&'static Pmd> {
-        PMDS.iter().find(|pmd| pmd.ids.contains(&id))
+        PMDS.iter().find(|pmd| pmd.pci_ids.contains(&id))
     }
 
     /// Returns whether a process has loaded the PMD's library, according to `/proc/self/maps`. DPDK loads every installed PMD when it
@@ -125,16 +125,16 @@ pub(crate) fn package(library: &str, release: &str) -> String {
     format!("{name}{dash}{release}")
 }
 
-const fn vdev(library: &'static str, names: &'static [&'static str]) -> Pmd {
-    Pmd { library, names, ids: &[], binding: Binding::Virtual }
+const fn vdev(library: &'static str, name_prefixes: &'static [&'static str]) -> Pmd {
+    Pmd { library, name_prefixes, pci_ids: &[], binding: Binding::Virtual }
 }
 
-const fn board(library: &'static str, names: &'static [&'static str]) -> Pmd {
-    Pmd { library, names, ids: &[], binding: Binding::Board }
+const fn board(library: &'static str, name_prefixes: &'static [&'static str]) -> Pmd {
+    Pmd { library, name_prefixes, pci_ids: &[], binding: Binding::Board }
 }
 
-const fn pci(library: &'static str, binding: Binding, ids: &'static [(u16, u16)]) -> Pmd {
-    Pmd { library, names: &[], ids, binding }
+const fn pci(library: &'static str, binding: Binding, pci_ids: &'static [(u16, u16)]) -> Pmd {
+    Pmd { library, name_prefixes: &[], pci_ids, binding }
 }
 
 #[cfg(test)]

@@ -7,13 +7,13 @@ use gantry_core::{Fault, Operation, Outcome};
 
 use crate::engine::{Engine, Ring, SLOTS};
 use crate::fault::fault_in_child;
-use crate::rsa::{self, Step};
+use crate::rsa::{self, RsaStep};
 use crate::session::{self, DpdkSession};
-use crate::sys::{self, DATA, QueueError, Request};
+use crate::sys::{self, DATA_OFFSET, QueueError, Request};
 
 /// Number of requests that are written into slots and submitted at a time: enough for a PMD's lanes, and few enough for the data to stay in
 /// the cache.
-const BURST: usize = 32;
+const MAX_STAGED: usize = 32;
 
 /// A queue pair of a cryptodev.
 ///
@@ -27,7 +27,7 @@ pub(crate) struct DpdkQueue {
     /// The job of each slot. Every slot in the device has one, unless it was [abandoned](Engine::abandon).
     jobs: Box<[Option<Job>]>,
     /// The current step of each slot with an RSA request.
-    steps: Box<[Option<Step>]>,
+    steps: Box<[Option<RsaStep>]>,
     /// Requests written into their slots, but not yet taken by the device.
     staged: Vec<Request>,
     /// Jobs that the device refused when the doorbell was rung.
@@ -41,13 +41,13 @@ pub(crate) struct DpdkQueue {
 impl DpdkQueue {
     /// Returns `None` while all queue pairs of the device are in use.
     pub(crate) fn new(engine: &Arc<Engine>) -> Result<Option<Self>, Fault> {
-        let ring = engine.take()?;
+        let ring = engine.take_ring()?;
         Ok(ring.map(|ring| Self {
             engine: engine.clone(),
             ring: Some(ring),
             jobs: (0..SLOTS).map(|_| None).collect(),
             steps: vec![None; SLOTS as usize].into(),
-            staged: Vec::with_capacity(BURST),
+            staged: Vec::with_capacity(MAX_STAGED),
             refused: Vec::new(),
             in_flight: 0,
             abandoned: 0,
@@ -55,8 +55,8 @@ impl DpdkQueue {
     }
 
     /// Submits staged requests as far as there is room. `fail` gets the jobs that the device refuses.
-    fn push(&mut self, mut fail: impl FnMut(Job, Fault)) {
-        let Some(Ring { pair, free }) = &mut self.ring else { return };
+    fn enqueue_staged(&mut self, mut fail: impl FnMut(Job, Fault)) {
+        let Some(Ring { pair, free_slots }) = &mut self.ring else { return };
         while !self.staged.is_empty() {
             let (refused, fault) = match pair.enqueue(&mut self.staged) {
                 Ok(()) => return,
@@ -67,7 +67,7 @@ impl DpdkQueue {
                 let slot = pair.take_back_refused(request);
                 let job = self.jobs[slot.index()].take();
                 pair.memory(&slot).buffer.fill(0);
-                free.push(slot);
+                free_slots.push(slot);
                 if let Some(job) = job {
                     self.in_flight -= 1;
                     fail(job, fault.clone());
@@ -87,16 +87,16 @@ impl DpdkQueue {
 
     /// Registers the requests in the device as abandoned, before their jobs end.
     fn abandon(&mut self) {
-        let Some(Ring { pair, free }) = &mut self.ring else { return };
-        if sys::forked() {
+        let Some(Ring { pair, free_slots }) = &mut self.ring else { return };
+        if sys::is_forked_child() {
             return;
         }
         for request in self.staged.drain(..) {
             pair.memory(request.slot()).buffer.fill(0);
-            free.push(pair.take_back_refused(request));
+            free_slots.push(pair.take_back_refused(request));
         }
         pair.redirect();
-        let in_device = SLOTS as usize - free.len();
+        let in_device = SLOTS as usize - free_slots.len();
         self.engine.abandon(in_device - self.abandoned);
         self.abandoned = in_device;
     }
@@ -108,18 +108,18 @@ fn stopped() -> Fault {
 
 impl QueuePair for DpdkQueue {
     fn submit(&mut self, batch: &mut Batch<'_>) {
-        if sys::forked() {
+        if sys::is_forked_child() {
             while let Some(job) = batch.take() {
                 batch.complete(job, Err(fault_in_child()));
             }
             return;
         }
         let mut copied = 0;
-        while let Some(Ring { pair, free }) = &mut self.ring
-            && let Some(slot) = free.pop()
+        while let Some(Ring { pair, free_slots }) = &mut self.ring
+            && let Some(slot) = free_slots.pop()
         {
             let Some(mut job) = batch.take() else {
-                free.push(slot);
+                free_slots.push(slot);
                 break;
             };
             let operation = job.operands().operation();
@@ -129,13 +129,13 @@ impl QueuePair for DpdkQueue {
                 match rsa::begin(&mut job, pair, slot) {
                     Ok((request, step)) => {
                         copied += bytes;
-                        let place = request.slot().index();
-                        (self.jobs[place], self.steps[place]) = (Some(job), Some(step));
+                        let index = request.slot().index();
+                        (self.jobs[index], self.steps[index]) = (Some(job), Some(step));
                         self.staged.push(request);
                         self.in_flight += 1;
                     }
                     Err((slot, end)) => {
-                        free.push(slot);
+                        free_slots.push(slot);
                         batch.complete(job, end);
                     }
                 }
@@ -143,7 +143,7 @@ impl QueuePair for DpdkQueue {
             }
             if bytes == 0 && matches!(operation, Operation::Encrypt | Operation::Decrypt) {
                 // Some PMDs mishandle empty data: ipsec-mb's kernels run past the end of the buffer.
-                free.push(slot);
+                free_slots.push(slot);
                 batch.complete(job, Ok(Outcome::Done));
                 continue;
             }
@@ -154,7 +154,7 @@ impl QueuePair for DpdkQueue {
                     job.session_as::<DpdkSession>().and_then(|session| session.memory_to_lend(operation, data));
                 if lent_memory.is_none() {
                     data.input
-                        .read(&mut memory.buffer[DATA..DATA + bytes])
+                        .read(&mut memory.buffer[DATA_OFFSET..DATA_OFFSET + bytes])
                         .expect("the buffer has the length of the data");
                 }
                 bytes
@@ -169,68 +169,68 @@ impl QueuePair for DpdkQueue {
                     let mut request = Request::new(slot, session, &layout);
                     match lent_memory {
                         Some(lent_memory) => pair.lend(&mut request, lent_memory),
-                        None => copied += layout.data,
+                        None => copied += layout.data_len,
                     }
-                    let place = request.slot().index();
-                    (self.jobs[place], self.steps[place]) = (Some(job), None);
+                    let index = request.slot().index();
+                    (self.jobs[index], self.steps[index]) = (Some(job), None);
                     self.staged.push(request);
                     self.in_flight += 1;
                 }
                 Err(fault) => {
                     if lent_memory.is_none() {
-                        memory.buffer[DATA..DATA + bytes].fill(0);
+                        memory.buffer[DATA_OFFSET..DATA_OFFSET + bytes].fill(0);
                     }
-                    free.push(slot);
+                    free_slots.push(slot);
                     batch.complete(job, Err(fault));
                 }
             }
-            if self.staged.len() >= BURST {
-                self.push(|job, fault| batch.complete(job, Err(fault)));
+            if self.staged.len() >= MAX_STAGED {
+                self.enqueue_staged(|job, fault| batch.complete(job, Err(fault)));
             }
         }
         self.engine.count_copied(copied);
     }
 
     fn doorbell(&mut self) {
-        if sys::forked() {
+        if sys::is_forked_child() {
             return;
         }
         let mut refused = std::mem::take(&mut self.refused);
-        self.push(|job, fault| refused.push((job, fault)));
+        self.enqueue_staged(|job, fault| refused.push((job, fault)));
         self.refused = refused;
     }
 
     fn poll(&mut self, done: &mut Completions<'_>) -> usize {
-        if sys::forked() {
+        if sys::is_forked_child() {
             self.fail_all(&fault_in_child(), done);
             return 0;
         }
-        self.push(|job, fault| done.complete(job, Err(fault)));
+        self.enqueue_staged(|job, fault| done.complete(job, Err(fault)));
         for (job, fault) in self.refused.drain(..) {
             done.complete(job, Err(fault));
         }
         let (mut copied, mut reclaimed) = (0, 0);
-        let Some(Ring { pair, free }) = &mut self.ring else { return 0 };
+        let Some(Ring { pair, free_slots }) = &mut self.ring else { return 0 };
         let (jobs, steps, staged, in_flight) = (&mut self.jobs, &mut self.steps, &mut self.staged, &mut self.in_flight);
         let last = loop {
             let taken = pair.dequeue(|pair, slot, status, lent_memory| {
-                let place = slot.index();
-                let Some(mut job) = jobs[place].take() else {
+                let index = slot.index();
+                let Some(mut job) = jobs[index].take() else {
                     pair.memory(&slot).buffer.fill(0);
                     reclaimed += 1;
-                    free.push(slot);
+                    free_slots.push(slot);
                     return;
                 };
-                let (slot, result) = match steps[place] {
+                let (slot, result) = match steps[index] {
                     None => {
                         let (result, bytes) =
                             session::finish(&mut job, &mut pair.memory(&slot), status, lent_memory.as_ref());
                         copied += bytes;
                         (slot, result)
                     }
-                    Some(step) => match rsa::proceed(&mut job, step, status, pair, slot) {
+                    Some(step) => match rsa::advance(&mut job, step, status, pair, slot) {
                         Ok(request) => {
-                            (jobs[place], steps[place]) = (Some(job), Some(Step::Check));
+                            (jobs[index], steps[index]) = (Some(job), Some(RsaStep::Check));
                             staged.push(request);
                             return;
                         }
@@ -239,7 +239,7 @@ impl QueuePair for DpdkQueue {
                 };
                 *in_flight -= 1;
                 done.complete(job, result);
-                free.push(slot);
+                free_slots.push(slot);
             });
             // A PMD that computes on a poll may return only part of its results at once.
             match taken {
@@ -261,8 +261,8 @@ impl Drop for DpdkQueue {
     fn drop(&mut self) {
         // In a child, the queue pair belongs to the parent, which has its own `DpdkQueue` for it.
         self.abandon();
-        if let (Some(ring), false) = (self.ring.take(), sys::forked()) {
-            self.engine.put(ring);
+        if let (Some(ring), false) = (self.ring.take(), sys::is_forked_child()) {
+            self.engine.return_ring(ring);
         }
         // Dropping the remaining jobs reports them as lost.
     }

@@ -9,7 +9,7 @@ use zeroize::Zeroizing;
 
 use crate::engine::Engine;
 use crate::fault::unsupported;
-use crate::sys::{DATA, Pair, Request, RsaKey, Session, Slot, SlotMemory, Status};
+use crate::sys::{DATA_OFFSET, Pair, Request, RsaKey, Session, Slot, SlotMemory, Status};
 
 /// Algorithms, each with the length of its modulus in bytes. PKCS #1 v1.5 padding (RFC 8017, 8.2) needs no hash function of the device, and
 /// no hash function is common to all PMDs of DPDK. PSS needs a hash function, and no PMD supports PSS.
@@ -25,7 +25,7 @@ pub(crate) struct RsaSession {
     engine: Arc<Engine>,
     params: SessionParams,
     /// Length of the modulus in bytes.
-    size: usize,
+    modulus_bytes: usize,
     /// DPDK sessions, indexed by the number of the queue pair. OpenSSL's PMD computes in the memory of the session, so queue pairs cannot
     /// share a session.
     sessions: Box<[OnceLock<Session>]>,
@@ -33,7 +33,7 @@ pub(crate) struct RsaSession {
 
 /// The device's current computation for the request in a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum RsaStep {
     Sign,
     /// The public power of a new signature.
     Check,
@@ -41,15 +41,15 @@ pub(crate) enum Step {
 }
 
 impl RsaSession {
-    pub(crate) fn new(engine: &Arc<Engine>, params: &SessionParams, size: usize) -> Result<Self, Refusal> {
-        let signs = params.allows(Operation::Sign);
-        let length = if signs { rsa::private_length(size) } else { rsa::public_length(size) };
+    pub(crate) fn new(engine: &Arc<Engine>, params: &SessionParams, modulus_bytes: usize) -> Result<Self, Refusal> {
+        let can_sign = params.allows(Operation::Sign);
+        let length = if can_sign { rsa::private_length(modulus_bytes) } else { rsa::public_length(modulus_bytes) };
         if params.key().len() != length {
             return Err(unsupported("the key is not an RSA key of the right length"));
         }
-        let sessions = (0..engine.queues).map(|_| OnceLock::new()).collect();
-        let session = Self { engine: engine.clone(), params: params.clone(), size, sessions };
-        if !is_sound(&session.key()) {
+        let sessions = (0..engine.queue_pairs).map(|_| OnceLock::new()).collect();
+        let session = Self { engine: engine.clone(), params: params.clone(), modulus_bytes, sessions };
+        if !is_valid_key(&session.key()) {
             return Err(unsupported("the key is not an RSA key of the right length"));
         }
         match session.session_for_pair(0) {
@@ -59,28 +59,28 @@ impl RsaSession {
     }
 
     /// Returns the DPDK session of a queue pair, which the caller must own.
-    fn session_for_pair(&self, number: u32) -> Result<&Session, Fault> {
-        let place = self
+    fn session_for_pair(&self, index: u32) -> Result<&Session, Fault> {
+        let cell = self
             .sessions
-            .get(number as usize)
+            .get(index as usize)
             .ok_or_else(|| Fault::failed("the queue pair belongs to another device"))?;
-        if let Some(session) = place.get() {
+        if let Some(session) = cell.get() {
             return Ok(session);
         }
         let session =
-            self.engine.open_rsa(&self.key()).ok_or(Fault::Declined("the device cannot open more sessions"))?;
-        if let Err(session) = place.set(session) {
+            self.engine.open_rsa_session(&self.key()).ok_or(Fault::Declined("the device cannot open more sessions"))?;
+        if let Err(session) = cell.set(session) {
             // Another thread was faster.
-            self.engine.close(session);
+            self.engine.close_session(session);
         }
-        place.get().ok_or_else(|| Fault::failed("the session that was just opened is missing"))
+        cell.get().ok_or_else(|| Fault::failed("the session that was just opened is missing"))
     }
 
     fn key(&self) -> RsaKey<'_> {
-        let (modulus, rest) = self.params.key().split_at(self.size);
-        let (exponent, private) = rest.split_at(rsa::EXPONENT);
-        let exponent = &exponent[exponent.iter().take_while(|byte| **byte == 0).count().min(rsa::EXPONENT - 1)..];
-        RsaKey { modulus, exponent, primes: (!private.is_empty()).then(|| &private[self.size..]) }
+        let (modulus, rest) = self.params.key().split_at(self.modulus_bytes);
+        let (exponent, private) = rest.split_at(rsa::EXPONENT_LEN);
+        let exponent = &exponent[exponent.iter().take_while(|byte| **byte == 0).count().min(rsa::EXPONENT_LEN - 1)..];
+        RsaKey { modulus, exponent, primes: (!private.is_empty()).then(|| &private[self.modulus_bytes..]) }
     }
 
     /// Writes a request into its slot of a queue pair, and returns the first computation, or the outcome if there is none.
@@ -88,32 +88,34 @@ impl RsaSession {
         &self,
         operands: &Operands<'_>,
         digest: &[u8],
-        pair: u32,
+        pair_index: u32,
         memory: &mut SlotMemory<'_>,
-    ) -> Result<(&Session, Step), Result<Outcome, Fault>> {
+    ) -> Result<(&Session, RsaStep), Result<Outcome, Fault>> {
         let [number, _, padded] = self.numbers(memory);
-        pad(digest, padded).map_err(Err)?;
+        pad_pkcs1(digest, padded).map_err(Err)?;
         let step = match operands {
             Operands::Sign { .. } => {
                 number.copy_from_slice(padded);
-                Step::Sign
+                RsaStep::Sign
             }
             // A signature must be below the modulus (RFC 8017, 5.2.2). Devices need not check this.
-            Operands::Verify { signature, .. } if signature.len() != self.size || !self.is_below_modulus(signature) => {
+            Operands::Verify { signature, .. }
+                if signature.len() != self.modulus_bytes || !self.is_below_modulus(signature) =>
+            {
                 return Err(Ok(Outcome::BadTag));
             }
             Operands::Verify { signature, .. } => {
                 number.copy_from_slice(signature);
-                Step::Verify
+                RsaStep::Verify
             }
             _ => return Err(Err(Fault::failed("the session does not support the operation"))),
         };
-        Ok((self.session_for_pair(pair).map_err(Err)?, step))
+        Ok((self.session_for_pair(pair_index).map_err(Err)?, step))
     }
 
     /// Moves a new signature to the place of the input, to be checked.
-    fn prepare_check(&self, pair: u32, memory: &mut SlotMemory<'_>) -> Result<&Session, Fault> {
-        let session = self.session_for_pair(pair)?;
+    fn prepare_check(&self, pair_index: u32, memory: &mut SlotMemory<'_>) -> Result<&Session, Fault> {
+        let session = self.session_for_pair(pair_index)?;
         let [number, result, _] = self.numbers(memory);
         number.copy_from_slice(result);
         result.fill(0);
@@ -124,7 +126,7 @@ impl RsaSession {
     fn finish(&self, operands: Operands<'_>, memory: &mut SlotMemory<'_>) -> Result<Outcome, Fault> {
         let [number, result, padded] = self.numbers(memory);
         match operands {
-            Operands::Sign { output, .. } if output.len() == self.size => {
+            Operands::Sign { output, .. } if output.len() == self.modulus_bytes => {
                 if result != padded {
                     // A key with inconsistent numbers also causes this, so the device is not at fault.
                     return Err(Fault::Declined("the signature does not verify with its key"));
@@ -140,9 +142,9 @@ impl RsaSession {
     /// Returns the numbers in a slot: the input of the computation, its result, and the padded digest. The digest is a copy, because the
     /// caller's digest may change if it is in foreign memory.
     fn numbers<'a>(&self, memory: &'a mut SlotMemory<'_>) -> [&'a mut [u8]; 3] {
-        let (number, rest) = memory.buffer[DATA..].split_at_mut(self.size);
-        let (result, rest) = rest.split_at_mut(self.size);
-        [number, result, &mut rest[..self.size]]
+        let (number, rest) = memory.buffer[DATA_OFFSET..].split_at_mut(self.modulus_bytes);
+        let (result, rest) = rest.split_at_mut(self.modulus_bytes);
+        [number, result, &mut rest[..self.modulus_bytes]]
     }
 
     fn wipe(&self, pair: &mut Pair, slot: &Slot) {
@@ -153,7 +155,7 @@ impl RsaSession {
 
     fn is_below_modulus(&self, number: &[u8]) -> bool {
         // Both numbers are big-endian, of equal length, and public.
-        number < &self.params.key()[..self.size]
+        number < &self.params.key()[..self.modulus_bytes]
     }
 }
 
@@ -162,8 +164,8 @@ pub(crate) fn begin(
     job: &mut Job,
     pair: &mut Pair,
     slot: Slot,
-) -> Result<(Request, Step), (Slot, Result<Outcome, Fault>)> {
-    let mut scattered = [0; MOST_DIGEST];
+) -> Result<(Request, RsaStep), (Slot, Result<Outcome, Fault>)> {
+    let mut scattered = [0; MAX_DIGEST_BYTES];
     let scattered = job.segments().map(|data| {
         let digest = scattered.get_mut(..data.input.bytes()).unwrap_or_default();
         data.input.read(digest).map(|()| &*digest).unwrap_or_default()
@@ -177,8 +179,10 @@ pub(crate) fn begin(
         (Operands::Sign { input, .. } | Operands::Verify { input, .. }, None) => input,
         _ => &[],
     };
-    match rsa.prepare(&operands, digest, pair.number, &mut pair.memory(&slot)) {
-        Ok((session, step)) => Ok((Request::power(slot, session, step == Step::Sign, rsa.size), step)),
+    match rsa.prepare(&operands, digest, pair.index, &mut pair.memory(&slot)) {
+        Ok((session, step)) => {
+            Ok((Request::modular_power(slot, session, step == RsaStep::Sign, rsa.modulus_bytes), step))
+        }
         Err(end) => {
             rsa.wipe(pair, &slot);
             Err((slot, end))
@@ -187,9 +191,9 @@ pub(crate) fn begin(
 }
 
 /// Returns the request of the step that follows `step`, or the slot with the job's result.
-pub(crate) fn proceed(
+pub(crate) fn advance(
     job: &mut Job,
-    step: Step,
+    step: RsaStep,
     status: Status,
     pair: &mut Pair,
     slot: Slot,
@@ -198,15 +202,15 @@ pub(crate) fn proceed(
     let Some(rsa) = (session as &dyn Any).downcast_ref::<RsaSession>() else {
         return Err((slot, Err(Fault::failed("the session belongs to another device"))));
     };
-    let number = pair.number;
+    let pair_index = pair.index;
     let end = match (status, step) {
         (Status::Failed(reason), _) => Err(Fault::failed(reason)),
         (Status::BadTag, _) => Err(Fault::failed("DPDK: an RSA operation reports a bad tag")),
-        (Status::Done, Step::Sign) => match rsa.prepare_check(number, &mut pair.memory(&slot)) {
-            Ok(session) => return Ok(Request::power(slot, session, false, rsa.size)),
+        (Status::Done, RsaStep::Sign) => match rsa.prepare_check(pair_index, &mut pair.memory(&slot)) {
+            Ok(session) => return Ok(Request::modular_power(slot, session, false, rsa.modulus_bytes)),
             Err(fault) => Err(fault),
         },
-        (Status::Done, Step::Check | Step::Verify) => rsa.finish(operands, &mut pair.memory(&slot)),
+        (Status::Done, RsaStep::Check | RsaStep::Verify) => rsa.finish(operands, &mut pair.memory(&slot)),
     };
     rsa.wipe(pair, &slot);
     Err((slot, end))
@@ -214,7 +218,7 @@ pub(crate) fn proceed(
 
 /// Returns whether a modulus has its full length, is odd, and is the product of the primes. With other numbers a device would fail, and be
 /// quarantined for all callers. No branch and no index depends on a prime.
-fn is_sound(key: &RsaKey<'_>) -> bool {
+fn is_valid_key(key: &RsaKey<'_>) -> bool {
     let [first, .., last] = key.modulus else { return false };
     if first >> 7 == 0 || last & 1 == 0 {
         return false;
@@ -235,10 +239,10 @@ fn is_sound(key: &RsaKey<'_>) -> bool {
 }
 
 /// Length of the longest digest in bytes.
-const MOST_DIGEST: usize = 64;
+const MAX_DIGEST_BYTES: usize = 64;
 
 /// Writes `EMSA-PKCS1-v1_5` of a digest (RFC 8017, 9.2). The length of the digest determines the hash function.
-fn pad(digest: &[u8], number: &mut [u8]) -> Result<(), Fault> {
+fn pad_pkcs1(digest: &[u8], number: &mut [u8]) -> Result<(), Fault> {
     // The prefix of a digest in DigestInfo (RFC 8017, 9.2, note 1): 2.16.840.1.101.3.4.2.N, and the lengths.
     let (last, length) = match digest.len() {
         32 => (1, 32),
@@ -285,9 +289,9 @@ impl DeviceSession for RsaSession {
 
 impl Drop for RsaSession {
     fn drop(&mut self) {
-        for place in &mut self.sessions {
-            if let Some(session) = place.take() {
-                self.engine.close(session);
+        for cell in &mut self.sessions {
+            if let Some(session) = cell.take() {
+                self.engine.close_session(session);
             }
         }
     }

@@ -8,15 +8,15 @@ use gantry_core::{AlgorithmInfo, Fault, Kind, Operation, Outcome, SessionParams}
 use crate::algorithms::{AEAD, AUTH, AlgorithmSupport, CHAIN, CIPHER, CryptodevOp};
 use crate::engine::Engine;
 use crate::fault::unsupported;
-use crate::sys::{DATA, IV, Layout, LentMemory, Recipe, Session, SlotMemory, Status};
+use crate::sys::{DATA_OFFSET, IV_BYTES, Layout, LentMemory, Session, SessionConfig, SlotMemory, Status};
 
 /// Maximum number of bytes of associated data. The room in front of the data also holds CCM's 18 bytes and an IV.
-const MOST_AAD: usize = 1024;
+const MAX_AAD_BYTES: usize = 1024;
 /// Bytes that CCM needs before its associated data, and the position of its nonce in the IV (rte_crypto_sym.h).
-const CCM_FRONT: usize = 18;
-const CCM_NONCE: usize = 1;
+const CCM_AAD_OFFSET: usize = 18;
+const CCM_NONCE_OFFSET: usize = 1;
 /// Maximum number of DPDK sessions of one Gantry session: two directions with a few lengths of associated data or nonces.
-const VARIANTS: usize = 16;
+const MAX_VARIANTS: usize = 16;
 
 /// A session of the device.
 ///
@@ -29,8 +29,8 @@ pub(crate) struct DpdkSession {
     /// See `device::handles_edge_cases`.
     handles_edge_cases: bool,
     /// Filled from the front and never changed, so that requests read it without a lock.
-    variants: [OnceLock<Variant>; VARIANTS],
-    creation: Mutex<()>,
+    variants: [OnceLock<Variant>; MAX_VARIANTS],
+    creation_lock: Mutex<()>,
 }
 
 struct Variant {
@@ -42,8 +42,8 @@ struct Variant {
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Shape {
     decrypt: bool,
-    iv: usize,
-    aad: usize,
+    iv_len: usize,
+    aad_len: usize,
     /// True for a session that computes only the MAC of a chain, without the cipher.
     mac_only: bool,
 }
@@ -70,13 +70,13 @@ impl DpdkSession {
             support,
             handles_edge_cases,
             variants: std::array::from_fn(|_| OnceLock::new()),
-            creation: Mutex::new(()),
+            creation_lock: Mutex::new(()),
         };
         // Opening the most frequent variant shows if the device supports the algorithm at all.
         let decrypt =
             !info.kind.operations().iter().any(|operation| !operation.is_inverse() && params.allows(*operation));
-        let iv = if info.iv.min == info.iv.max { info.iv.min } else { 12 };
-        match session.variant(Shape { decrypt, iv, aad: 0, mac_only: false }) {
+        let iv_len = if info.iv.min == info.iv.max { info.iv.min } else { 12 };
+        match session.variant(Shape { decrypt, iv_len, aad_len: 0, mac_only: false }) {
             Ok(_) => Ok(session),
             Err(_) => Err(unsupported("the device does not support such a session, or cannot open more")),
         }
@@ -96,13 +96,13 @@ impl DpdkSession {
 
     #[cold]
     fn create_variant(&self, shape: Shape) -> Result<&Session, Fault> {
-        let _making = self.creation.lock().unwrap_or_else(PoisonError::into_inner);
+        let _making = self.creation_lock.lock().unwrap_or_else(PoisonError::into_inner);
         for variant in &self.variants {
             match variant.get() {
                 Some(variant) if variant.shape == shape => return Ok(&variant.session),
                 Some(_) => {}
                 None => {
-                    let session = self.engine.open(&self.recipe(shape));
+                    let session = self.engine.open_session(&self.session_config(shape));
                     let session =
                         session.ok_or(Fault::Declined("the device cannot open a session for such requests"))?;
                     return Ok(&variant.get_or_init(|| Variant { shape, session }).session);
@@ -112,18 +112,27 @@ impl DpdkSession {
         Err(Fault::Declined("a session has too many different lengths of nonces and associated data"))
     }
 
-    fn recipe(&self, Shape { decrypt, iv, aad, mac_only }: Shape) -> Recipe<'_> {
+    fn session_config(&self, Shape { decrypt, iv_len, aad_len, mac_only }: Shape) -> SessionConfig<'_> {
         let params = &self.params;
-        let recipe = Recipe { decrypt, iv, aad, tag: params.tag_len(), key: params.key(), ..Recipe::default() };
+        let config = SessionConfig {
+            decrypt,
+            iv_len,
+            aad_len,
+            tag_len: params.tag_len(),
+            key: params.key(),
+            ..SessionConfig::default()
+        };
         match self.support.operation {
-            CryptodevOp::Cipher(cipher) => Recipe { kind: CIPHER, cipher, ..recipe },
-            CryptodevOp::Auth(auth) => Recipe { kind: AUTH, auth, key: &[], auth_key: self.auth_key(), ..recipe },
-            CryptodevOp::Chain { auth, .. } if mac_only => {
-                Recipe { kind: AUTH, auth, iv: 0, key: &[], auth_key: self.auth_key(), ..recipe }
+            CryptodevOp::Cipher(cipher) => SessionConfig { kind: CIPHER, cipher, ..config },
+            CryptodevOp::Auth(auth) => {
+                SessionConfig { kind: AUTH, auth, key: &[], auth_key: self.auth_key(), ..config }
             }
-            CryptodevOp::Aead(aead) => Recipe { kind: AEAD, aead, ..recipe },
+            CryptodevOp::Chain { auth, .. } if mac_only => {
+                SessionConfig { kind: AUTH, auth, iv_len: 0, key: &[], auth_key: self.auth_key(), ..config }
+            }
+            CryptodevOp::Aead(aead) => SessionConfig { kind: AEAD, aead, ..config },
             CryptodevOp::Chain { cipher, auth } => {
-                Recipe { kind: CHAIN, cipher, auth, auth_key: self.auth_key(), ..recipe }
+                SessionConfig { kind: CHAIN, cipher, auth, auth_key: self.auth_key(), ..config }
             }
         }
     }
@@ -166,22 +175,32 @@ impl DpdkSession {
     ) -> Result<(&Session, Layout), Fault> {
         let bytes = external_length.unwrap_or_else(|| operands.bytes());
         if let (None, Some(input)) = (external_length, input(operands)) {
-            write_at(memory, DATA, input);
+            write_at(memory, DATA_OFFSET, input);
         }
         match operands {
             Operands::Cipher { operation, iv, .. } => {
-                let shape = Shape { decrypt: *operation == Operation::Decrypt, iv: iv.len(), aad: 0, mac_only: false };
+                let shape =
+                    Shape { decrypt: *operation == Operation::Decrypt, iv_len: iv.len(), aad_len: 0, mac_only: false };
                 self.check_counter(iv, bytes)?;
                 let session = self.variant(shape)?;
                 copy(&mut memory.iv[..iv.len()], iv);
-                Ok((session, Layout { kind: CIPHER, packet: DATA, data: bytes, tag: 0, aad: DATA }))
+                Ok((
+                    session,
+                    Layout {
+                        kind: CIPHER,
+                        packet_offset: DATA_OFFSET,
+                        data_len: bytes,
+                        tag_len: 0,
+                        aad_offset: DATA_OFFSET,
+                    },
+                ))
             }
             Operands::Digest { output, .. } => self.prepare_auth(&[], bytes, output.len(), memory),
             Operands::Mac { iv, output, .. } => self.prepare_auth(iv, bytes, output.len(), memory),
             Operands::Seal { iv, aad, tag, .. } => self.prepare_aead(false, iv, aad, bytes, tag.len(), memory),
             Operands::Open { iv, aad, tag, .. } => {
                 let prepared = self.prepare_aead(true, iv, aad, bytes, tag.len(), memory)?;
-                write_at(memory, DATA + bytes, tag);
+                write_at(memory, DATA_OFFSET + bytes, tag);
                 Ok(prepared)
             }
             _ => Err(Fault::failed("the session does not support the operation")),
@@ -189,12 +208,12 @@ impl DpdkSession {
     }
 
     /// Declines requests whose 32-bit counter would wrap, because the 12 bytes before it would not change.
-    fn check_counter(&self, iv: &[u8], data: usize) -> Result<(), Fault> {
+    fn check_counter(&self, iv: &[u8], data_len: usize) -> Result<(), Fault> {
         if self.handles_edge_cases || !self.support.operation.uses_ctr() {
             return Ok(());
         }
         let counter = iv.last_chunk().map_or(0, |counter| u32::from_be_bytes(*counter));
-        let blocks = data.div_ceil(16) as u64;
+        let blocks = data_len.div_ceil(16) as u64;
         let wraps = u64::from(counter) + blocks > 1 << 32;
         if wraps {
             Err(Fault::Declined("the device has a 32-bit counter, which this request would overflow"))
@@ -207,15 +226,18 @@ impl DpdkSession {
         &self,
         iv: &[u8],
         bytes: usize,
-        tag: usize,
+        tag_len: usize,
         memory: &mut SlotMemory<'_>,
     ) -> Result<(&Session, Layout), Fault> {
         if bytes == 0 && self.support.operation.is_hmac() && !self.handles_edge_cases {
             return Err(Fault::Declined("the device computes no HMAC of an empty message"));
         }
-        let session = self.variant(Shape { decrypt: false, iv: iv.len(), aad: 0, mac_only: false })?;
+        let session = self.variant(Shape { decrypt: false, iv_len: iv.len(), aad_len: 0, mac_only: false })?;
         copy(&mut memory.iv[..iv.len()], iv);
-        Ok((session, Layout { kind: AUTH, packet: DATA, data: bytes, tag, aad: DATA }))
+        Ok((
+            session,
+            Layout { kind: AUTH, packet_offset: DATA_OFFSET, data_len: bytes, tag_len, aad_offset: DATA_OFFSET },
+        ))
     }
 
     fn prepare_aead(
@@ -224,10 +246,10 @@ impl DpdkSession {
         iv: &[u8],
         aad: &[u8],
         bytes: usize,
-        tag: usize,
+        tag_len: usize,
         memory: &mut SlotMemory<'_>,
     ) -> Result<(&Session, Layout), Fault> {
-        if aad.len() > MOST_AAD {
+        if aad.len() > MAX_AAD_BYTES {
             return Err(Fault::Declined("the device takes at most 1024 bytes of associated data"));
         }
         if let CryptodevOp::Chain { .. } = self.support.operation {
@@ -235,13 +257,13 @@ impl DpdkSession {
             self.check_counter(iv, bytes)?;
             // Without data the cipher has no work, and ipsec-mb mishandles empty data.
             let mac_only = bytes == 0;
-            let session = self.variant(Shape { decrypt, iv: iv.len(), aad: 0, mac_only })?;
+            let session = self.variant(Shape { decrypt, iv_len: iv.len(), aad_len: 0, mac_only })?;
             let kind = if mac_only { AUTH } else { CHAIN };
-            let packet = DATA - IV - aad.len();
+            let packet_offset = DATA_OFFSET - IV_BYTES - aad.len();
             copy(&mut memory.iv[..], iv);
-            write_at(memory, packet, aad);
-            write_at(memory, DATA - IV, iv);
-            return Ok((session, Layout { kind, packet, data: bytes, tag, aad: packet }));
+            write_at(memory, packet_offset, aad);
+            write_at(memory, DATA_OFFSET - IV_BYTES, iv);
+            return Ok((session, Layout { kind, packet_offset, data_len: bytes, tag_len, aad_offset: packet_offset }));
         }
         if !self.support.main.iv.allows(iv.len()) {
             return Err(Fault::Declined("the device takes no nonces of this length"));
@@ -249,15 +271,15 @@ impl DpdkSession {
         if !self.support.main.aad.allows(aad.len()) {
             return Err(Fault::Declined("the device takes no associated data of this length"));
         }
-        let session = self.variant(Shape { decrypt, iv: iv.len(), aad: aad.len(), mac_only: false })?;
-        let (nonce, front) = if self.support.operation.is_ccm() { (CCM_NONCE, CCM_FRONT) } else { (0, 0) };
+        let session = self.variant(Shape { decrypt, iv_len: iv.len(), aad_len: aad.len(), mac_only: false })?;
+        let (nonce, front) = if self.support.operation.is_ccm() { (CCM_NONCE_OFFSET, CCM_AAD_OFFSET) } else { (0, 0) };
         copy(&mut memory.iv[nonce..nonce + iv.len()], iv);
         // CCM pads associated data to whole blocks in place, and QAT expects zeros after the associated data of GCM (DPDK's guide,
         // "Limitations").
-        let start = DATA - (front + aad.len()).next_multiple_of(16);
+        let start = DATA_OFFSET - (front + aad.len()).next_multiple_of(16);
         write_at(memory, start + front, aad);
-        memory.buffer[start + front + aad.len()..DATA].fill(0);
-        Ok((session, Layout { kind: AEAD, packet: DATA, data: bytes, tag, aad: start }))
+        memory.buffer[start + front + aad.len()..DATA_OFFSET].fill(0);
+        Ok((session, Layout { kind: AEAD, packet_offset: DATA_OFFSET, data_len: bytes, tag_len, aad_offset: start }))
     }
 }
 
@@ -306,7 +328,7 @@ pub(crate) fn finish(
     match (lent_memory, status) {
         (Some(lent_memory), Status::Done) if lent_memory.takes_result() => {}
         (_, Status::Done) if writes_data(operation) => {
-            output.write(&memory.buffer[DATA..DATA + bytes]).expect("core has compared the lengths");
+            output.write(&memory.buffer[DATA_OFFSET..DATA_OFFSET + bytes]).expect("core has compared the lengths");
             copied = bytes;
         }
         // A PMD decrypts before it has checked the tag.
@@ -324,42 +346,42 @@ pub(crate) fn deliver(
     memory: &mut SlotMemory<'_>,
     status: Status,
 ) -> (Result<Outcome, Fault>, usize) {
-    let (data, tag_length) = (external_length.unwrap_or_else(|| operands.bytes()), tag_length(&operands));
-    let (text, tag) = memory.buffer[DATA..DATA + data + tag_length].split_at_mut(data);
+    let (data_len, tag_length) = (external_length.unwrap_or_else(|| operands.bytes()), tag_length(&operands));
+    let (text, tag) = memory.buffer[DATA_OFFSET..DATA_OFFSET + data_len + tag_length].split_at_mut(data_len);
     let result = match status {
         Status::Done => Ok(Outcome::Done),
         Status::BadTag => Ok(Outcome::BadTag),
         Status::Failed(reason) => Err(Fault::failed(reason)),
     };
-    let done = status == Status::Done;
+    let is_done = status == Status::Done;
     let mut copied = 0;
-    let secret = match operands {
+    let is_secret = match operands {
         Operands::Cipher { operation, data: mut to, .. } => {
-            if done && external_length.is_none() {
+            if is_done && external_length.is_none() {
                 to.output().copy_from_slice(text);
-                copied = data;
+                copied = data_len;
             }
             operation == Operation::Decrypt
         }
         Operands::Seal { data: mut to, tag: to_tag, .. } => {
-            if done {
+            if is_done {
                 copy(to_tag, tag);
             }
-            if done && external_length.is_none() {
+            if is_done && external_length.is_none() {
                 to.output().copy_from_slice(text);
-                copied = data + tag.len();
+                copied = data_len + tag.len();
             }
             false
         }
         Operands::Open { data: mut to, .. } => {
-            if done && external_length.is_none() {
+            if is_done && external_length.is_none() {
                 to.output().copy_from_slice(text);
-                copied = data;
+                copied = data_len;
             }
             true
         }
         Operands::Digest { output, .. } | Operands::Mac { output, .. } => {
-            if done {
+            if is_done {
                 output.copy_from_slice(tag);
                 copied = tag.len();
             }
@@ -368,7 +390,7 @@ pub(crate) fn deliver(
         _ => true,
     };
     // Ciphertext may stay in the slot, plaintext may not.
-    if secret || !done {
+    if is_secret || !is_done {
         text.fill(0);
     }
     (result, copied)
@@ -413,7 +435,7 @@ impl Drop for DpdkSession {
     fn drop(&mut self) {
         for variant in &mut self.variants {
             if let Some(Variant { session, .. }) = variant.take() {
-                self.engine.close(session);
+                self.engine.close_session(session);
             }
         }
     }

@@ -8,7 +8,7 @@
 //! 3. *A session outlives its requests.* The queue keeps the [`Job`](gantry_core::driver::Job) of every slot in the device, which keeps
 //!    the session. If it must drop the job earlier, it reports that to the engine
 //!    ([`Engine::abandon`](crate::engine::Engine::abandon)), which frees no session until those slots have returned.
-//! 4. *A child does nothing.* After `fork` the memory is shared with the parent. Every public path checks [`forked`] first.
+//! 4. *A child does nothing.* After `fork` the memory is shared with the parent. Every public path checks [`is_forked_child`] first.
 //! 5. *Lent memory stays.* A request may point to regions of a caller, which are not Rust references ([`Pair::lend`]). The pair has clones
 //!    of them until the device returns the request, even if the request's job has ended.
 
@@ -22,34 +22,34 @@ mod pair;
 
 #[cfg(test)]
 pub(crate) use fork::in_child;
-pub(crate) use fork::{forked, record_process};
+pub(crate) use fork::{is_forked_child, record_process};
 use pair::Completion;
 pub(crate) use pair::{Layout, LentMemory, Pair, QueueError, Request, Slot, SlotMemory, Status};
 
-const ABI: u32 = 3;
+const SHIM_ABI: u32 = 3;
 
 /// Offset of the data in a slot, in bytes. Authenticated bytes in front of the data end here.
-pub(crate) const DATA: usize = 1152;
+pub(crate) const DATA_OFFSET: usize = 1152;
 /// Maximum number of bytes of data in a slot.
-pub(crate) const MOST_DATA: usize = 16384;
+pub(crate) const MAX_DATA_BYTES: usize = 16384;
 /// Bytes of the longest tag, which follows the data.
-pub(crate) const MOST_TAG: usize = 64;
-const ROOM: usize = DATA + MOST_DATA + 128;
-pub(crate) const IV: usize = 16;
+pub(crate) const MAX_TAG_BYTES: usize = 64;
+const BUFFER_BYTES: usize = DATA_OFFSET + MAX_DATA_BYTES + 128;
+pub(crate) const IV_BYTES: usize = 16;
 
 /// The lengths that a device supports, in bytes.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Range {
+pub(crate) struct LengthRange {
     pub(crate) min: u16,
     pub(crate) max: u16,
     pub(crate) step: u16,
     spare: u16,
 }
 
-impl Range {
+impl LengthRange {
     pub(crate) fn allows(self, bytes: usize) -> bool {
-        let Range { min, max, step, .. } = self;
+        let LengthRange { min, max, step, .. } = self;
         let (min, max) = (usize::from(min), usize::from(max));
         bytes == min || bytes > min && bytes <= max && step > 0 && (bytes - min).is_multiple_of(usize::from(step))
     }
@@ -58,13 +58,13 @@ impl Range {
 /// A device's support for one algorithm.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Offer {
+pub(crate) struct CapabilityRecord {
     pub(crate) kind: u32,
     pub(crate) algorithm: u32,
-    pub(crate) key: Range,
-    pub(crate) tag: Range,
-    pub(crate) aad: Range,
-    pub(crate) iv: Range,
+    pub(crate) key: LengthRange,
+    pub(crate) tag: LengthRange,
+    pub(crate) aad: LengthRange,
+    pub(crate) iv: LengthRange,
 }
 
 #[repr(C)]
@@ -75,7 +75,7 @@ struct DeviceRecord {
     features: u32,
     most_queues: u32,
     most_sessions: u32,
-    rsa: Range,
+    rsa: LengthRange,
 }
 
 /// An RSA key for a DPDK session. Numbers are big-endian.
@@ -90,15 +90,15 @@ pub(crate) struct RsaKey<'a> {
 
 /// The parameters of a DPDK session; `shim/gantry_dpdk.h` lists the fields of each kind.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Recipe<'a> {
+pub(crate) struct SessionConfig<'a> {
     pub(crate) kind: u32,
     pub(crate) cipher: u32,
     pub(crate) auth: u32,
     pub(crate) aead: u32,
     pub(crate) decrypt: bool,
-    pub(crate) iv: usize,
-    pub(crate) aad: usize,
-    pub(crate) tag: usize,
+    pub(crate) iv_len: usize,
+    pub(crate) aad_len: usize,
+    pub(crate) tag_len: usize,
     pub(crate) key: &'a [u8],
     pub(crate) auth_key: &'a [u8],
 }
@@ -130,13 +130,13 @@ struct RsaRecord {
 
 #[repr(C)]
 #[derive(Clone, Copy)]
-struct Memory {
+struct SlotAddresses {
     data: *mut u8,
     iv: *mut u8,
 }
 
 #[repr(C)]
-struct Interface {
+struct ShimFunctions {
     abi: u32,
     dpdk_abi: u32,
     version: unsafe extern "C" fn() -> *const c_char,
@@ -144,7 +144,7 @@ struct Interface {
     last_log: unsafe extern "C" fn(*mut c_char, u32),
     plug: unsafe extern "C" fn(*const c_char, *const c_char, *const c_char) -> c_int,
     find: unsafe extern "C" fn(*const c_char, u32, *mut DeviceRecord) -> c_int,
-    capabilities: unsafe extern "C" fn(u8, *mut Offer, u32) -> u32,
+    capabilities: unsafe extern "C" fn(u8, *mut CapabilityRecord, u32) -> u32,
     configure: unsafe extern "C" fn(u8, u32, u32, u32) -> c_int,
     run: unsafe extern "C" fn(u8) -> c_int,
     stop: unsafe extern "C" fn(u8),
@@ -152,7 +152,7 @@ struct Interface {
     session_free: unsafe extern "C" fn(u8, *mut c_void),
     rsa_new: unsafe extern "C" fn(u8, *const RsaRecord) -> *mut c_void,
     rsa_free: unsafe extern "C" fn(u8, *mut c_void),
-    queue_new: unsafe extern "C" fn(u8, u32, u32, *mut Memory) -> *mut c_void,
+    queue_new: unsafe extern "C" fn(u8, u32, u32, *mut SlotAddresses) -> *mut c_void,
     enqueue: unsafe extern "C" fn(*mut c_void, *const Request, u32) -> c_int,
     dequeue: unsafe extern "C" fn(*mut c_void, *mut Completion, u32) -> c_int,
     redirect: unsafe extern "C" fn(*mut c_void, u32),
@@ -160,14 +160,14 @@ struct Interface {
 
 /// The loaded shim.
 #[derive(Clone, Copy)]
-pub(crate) struct Shim(&'static Interface);
+pub(crate) struct Shim(&'static ShimFunctions);
 
 impl Shim {
     /// Loads the shim and the libraries of DPDK. Errors come from the dynamic linker, or report a path that another user could
     /// change.
     pub(crate) fn load(path: &Path) -> Result<Self, String> {
         use std::os::unix::ffi::OsStrExt;
-        let path = &gantry_rights::loadable(path).map_err(|error| {
+        let path = &gantry_rights::resolve_trusted(path).map_err(|error| {
             let error = error.to_string();
             format!("{}: {}", path.display(), error.split(" (os error").next().unwrap_or_default())
         })?;
@@ -185,15 +185,16 @@ impl Shim {
             return Err(format!("{} is not Gantry's DPDK shim", path.display()));
         }
         // SAFETY: the symbol of this name is a function of this type in every version of the shim.
-        let entry = unsafe { std::mem::transmute::<*mut c_void, unsafe extern "C" fn() -> *const Interface>(entry) };
+        let entry =
+            unsafe { std::mem::transmute::<*mut c_void, unsafe extern "C" fn() -> *const ShimFunctions>(entry) };
         // SAFETY: the function takes no arguments and returns a table that begins with its version, in every version.
         let (interface, version) = unsafe {
             let interface = entry();
             (interface, (&raw const (*interface).abi).read())
         };
-        if version != ABI {
+        if version != SHIM_ABI {
             return Err(format!(
-                "{} has version {version} of the shim's interface, and this Gantry needs {ABI}: rebuild it with scripts/dpdk",
+                "{} has version {version} of the shim's interface, and this Gantry needs {SHIM_ABI}: rebuild it with scripts/dpdk",
                 path.display()
             ));
         }
@@ -258,12 +259,12 @@ impl Shim {
             shim: self,
             id: record.id,
             driver: string(&record.driver),
-            hardware: record.features & 1 != 0,
-            chains: record.features & 2 != 0,
-            out_of_place: record.features & 4 != 0,
-            most_queues: record.most_queues,
-            most_sessions: record.most_sessions,
-            symmetric: !asymmetric,
+            is_hardware: record.features & 1 != 0,
+            supports_chains: record.features & 2 != 0,
+            can_write_out_of_place: record.features & 4 != 0,
+            max_queue_pairs: record.most_queues,
+            max_sessions: record.most_sessions,
+            is_symmetric: !asymmetric,
             rsa: record.rsa,
         })
     }
@@ -281,43 +282,43 @@ pub(crate) struct Cryptodev {
     id: u8,
     /// The name of its driver, which DPDK calls a PMD.
     pub(crate) driver: String,
-    pub(crate) hardware: bool,
+    pub(crate) is_hardware: bool,
     /// True if the device computes cipher and MAC in one operation.
-    pub(crate) chains: bool,
+    pub(crate) supports_chains: bool,
     /// True if the device can write to a different buffer than it reads.
-    out_of_place: bool,
-    pub(crate) most_queues: u32,
+    can_write_out_of_place: bool,
+    pub(crate) max_queue_pairs: u32,
     /// Maximum number of sessions; 0 means no limit.
-    pub(crate) most_sessions: u32,
+    pub(crate) max_sessions: u32,
     /// True if the device supports symmetric cryptography; it may support asymmetric cryptography as well.
-    pub(crate) symmetric: bool,
-    rsa: Range,
+    pub(crate) is_symmetric: bool,
+    rsa: LengthRange,
 }
 
 impl Cryptodev {
     /// Returns whether requests may point to memory outside of DPDK. The PMD computes on the CPU, and only in calls of enqueue and dequeue.
     /// So it uses virtual addresses, and a request that it has not begun can be changed between two calls.
     pub(crate) fn supports_lending(&self) -> bool {
-        self.out_of_place && ["crypto_openssl", "crypto_aesni_mb"].contains(&&*self.driver)
+        self.can_write_out_of_place && ["crypto_openssl", "crypto_aesni_mb"].contains(&&*self.driver)
     }
 
     /// Returns whether the device computes powers with a modulus of `bytes` bytes.
     pub(crate) fn has_rsa(&self, bytes: usize) -> bool {
-        let Range { min, max, .. } = self.rsa;
+        let LengthRange { min, max, .. } = self.rsa;
         // A maximum of 0 means no limit.
         min > 0 && if max == 0 { bytes >= min.into() } else { self.rsa.allows(bytes) }
     }
 
     /// Returns the capabilities for symmetric cryptography.
-    pub(crate) fn offers(&self) -> Vec<Offer> {
-        if !self.symmetric {
+    pub(crate) fn capabilities(&self) -> Vec<CapabilityRecord> {
+        if !self.is_symmetric {
             return Vec::new();
         }
-        let mut offers = vec![Offer::default(); 256];
-        // SAFETY: `offers` has as many rows of the right type as its length says; the function returns the number of written rows.
-        let count = unsafe { (self.shim.0.capabilities)(self.id, offers.as_mut_ptr(), offers.len() as u32) };
-        offers.truncate(count as usize);
-        offers
+        let mut records = vec![CapabilityRecord::default(); 256];
+        // SAFETY: `records` has as many rows of the right type as its length says; the function returns the number of written rows.
+        let count = unsafe { (self.shim.0.capabilities)(self.id, records.as_mut_ptr(), records.len() as u32) };
+        records.truncate(count as usize);
+        records
     }
 
     /// Creates queue pairs and space for sessions, and starts the device.
@@ -342,18 +343,18 @@ impl Cryptodev {
     }
 
     /// Opens a session; `None` if the device refuses it or memory for sessions is exhausted. Calls must not overlap with each
-    /// other or [`free`](Self::free).
-    pub(crate) fn session(&self, recipe: &Recipe<'_>) -> Option<Session> {
-        let Recipe { kind, cipher, auth, aead, decrypt, iv, aad, tag, key, auth_key } = *recipe;
+    /// other or [`free_session`](Self::free_session).
+    pub(crate) fn open_session(&self, config: &SessionConfig<'_>) -> Option<Session> {
+        let SessionConfig { kind, cipher, auth, aead, decrypt, iv_len, aad_len, tag_len, key, auth_key } = *config;
         let record = SessionRecord {
             kind,
             cipher,
             auth,
             aead,
             decrypt: decrypt.into(),
-            iv_length: iv as u32,
-            aad_length: aad as u32,
-            tag_length: tag as u32,
+            iv_length: iv_len as u32,
+            aad_length: aad_len as u32,
+            tag_length: tag_len as u32,
             key: key.as_ptr(),
             auth_key: auth_key.as_ptr(),
             key_length: key.len() as u32,
@@ -361,11 +362,11 @@ impl Cryptodev {
         };
         // SAFETY: the record has the keys with their lengths; DPDK copies the keys (rte_cryptodev_sym_session_create).
         let session = NonNull::new(unsafe { (self.shim.0.session_new)(self.id, &raw const record) });
-        session.map(|pointer| Session { pointer, rsa: false })
+        session.map(|pointer| Session { pointer, is_rsa: false })
     }
 
     /// Makes a session for a key of RSA.
-    pub(crate) fn rsa_session(&self, key: &RsaKey<'_>) -> Option<Session> {
+    pub(crate) fn open_rsa_session(&self, key: &RsaKey<'_>) -> Option<Session> {
         let RsaKey { modulus, exponent, primes } = *key;
         assert!(
             primes.is_none_or(|primes| primes.len() == 5 * (modulus.len() / 2)),
@@ -380,14 +381,14 @@ impl Cryptodev {
         };
         // SAFETY: the record has the key's numbers with their lengths; DPDK copies the numbers (rte_cryptodev_asym_session_create).
         let session = NonNull::new(unsafe { (self.shim.0.rsa_new)(self.id, &raw const record) });
-        session.map(|pointer| Session { pointer, rsa: true })
+        session.map(|pointer| Session { pointer, is_rsa: true })
     }
 
     /// Frees and wipes a session of this device that no request in the device uses any more (rule 3).
     #[allow(clippy::needless_pass_by_value, reason = "the session must not be used afterwards")]
-    pub(crate) fn free(&self, session: Session) {
-        let free = if session.rsa { self.shim.0.rsa_free } else { self.shim.0.session_free };
-        // SAFETY: the session came from `rsa_session` or `session`, as its flag says, and is owned here.
+    pub(crate) fn free_session(&self, session: Session) {
+        let free = if session.is_rsa { self.shim.0.rsa_free } else { self.shim.0.session_free };
+        // SAFETY: the session came from `open_rsa_session` or `open_session`, as its flag says, and is owned here.
         unsafe { free(self.id, session.pointer.as_ptr()) };
     }
 }
@@ -395,7 +396,7 @@ impl Cryptodev {
 /// A session of DPDK.
 pub(crate) struct Session {
     pointer: NonNull<c_void>,
-    rsa: bool,
+    is_rsa: bool,
 }
 
 // SAFETY: the device reads a session, and any number of threads put it into requests. Only the device changes it

@@ -25,10 +25,10 @@ use crate::algorithms::{AlgorithmSupport, CIPHER};
 use crate::device::DpdkDevice;
 use crate::engine::{Engine, SLOTS};
 use crate::session::{DpdkSession, deliver};
-use crate::sys::{self, DATA, Layout, QueueError, Recipe, Request as SlotRequest, SlotMemory, Status};
+use crate::sys::{self, DATA_OFFSET, Layout, QueueError, Request as SlotRequest, SessionConfig, SlotMemory, Status};
 use crate::{DpdkDriver, Options, library};
 
-fn shim() -> PathBuf {
+fn shim_path() -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), Into::into);
     let shims = std::fs::read_dir(target.join("dpdk")).expect("scripts/dpdk has built the shim");
@@ -42,9 +42,9 @@ fn shim() -> PathBuf {
 fn driver(devices: &[&str], queues: u32) -> DpdkDriver {
     DpdkDriver::new(Options {
         devices: devices.iter().map(ToString::to_string).collect(),
-        shim: Some(shim()),
-        memory: 256,
-        queues: Some(queues),
+        shim: Some(shim_path()),
+        memory_mib: 256,
+        queue_pairs: Some(queues),
         ..Options::default()
     })
 }
@@ -108,10 +108,10 @@ fn a_device_that_failed_to_start_is_retried() {
 fn a_batch_larger_than_the_ring_completes() {
     let gantry = framework(&["crypto_aesni_mb_full"], 1);
     let session = session(&gantry);
-    let before = DpdkDriver::copied("dpdk:crypto_aesni_mb_full").unwrap();
+    let before = DpdkDriver::copied_bytes("dpdk:crypto_aesni_mb_full").unwrap();
     let count = 5 * SLOTS as usize + 3;
     assert_eq!(seal(&session, count), (vec![count, 0], true));
-    let copied = DpdkDriver::copied("dpdk:crypto_aesni_mb_full").unwrap() - before;
+    let copied = DpdkDriver::copied_bytes("dpdk:crypto_aesni_mb_full").unwrap() - before;
     // The algorithm's known-answer test runs first, so it is not counted.
     assert!(copied >= (count * (992 + 992 + 16)) as u64, "input and output are copied: {copied}");
 }
@@ -160,9 +160,9 @@ fn requests_in_flight_fail_over_and_their_session_is_freed_after_they_return() {
     drop((queue, session, gantry));
     assert_eq!(stopped.sessions_to_free(), 1, "requests in the device still use the session");
     assert!(stopped.cryptodev.run());
-    let ring = stopped.take().unwrap().expect("a free queue pair");
+    let ring = stopped.take_ring().unwrap().expect("a free queue pair");
     assert_eq!((stopped.abandoned(), stopped.sessions_to_free()), (0, 0));
-    stopped.put(ring);
+    stopped.return_ring(ring);
 }
 
 #[test]
@@ -170,16 +170,17 @@ fn requests_in_flight_fail_over_and_their_session_is_freed_after_they_return() {
 fn a_refused_request_is_not_resubmitted_forever() {
     framework(&["crypto_openssl_error"], 1);
     let engine = engine("crypto_openssl_error");
-    let recipe = Recipe { kind: CIPHER, cipher: 2, iv: 16, key: &[1; 16], decrypt: true, ..Recipe::default() };
-    let session = engine.open(&recipe).unwrap();
-    let mut ring = engine.take().unwrap().expect("a free queue pair");
+    let config =
+        SessionConfig { kind: CIPHER, cipher: 2, iv_len: 16, key: &[1; 16], decrypt: true, ..SessionConfig::default() };
+    let session = engine.open_session(&config).unwrap();
+    let mut ring = engine.take_ring().unwrap().expect("a free queue pair");
     // CBC data cannot have 15 bytes. Core would have rejected the request.
-    let layout = Layout { kind: CIPHER, packet: DATA, data: 15, tag: 0, aad: DATA };
-    let mut requests = vec![SlotRequest::new(ring.free.pop().unwrap(), &session, &layout)];
+    let layout = Layout { kind: CIPHER, packet_offset: DATA_OFFSET, data_len: 15, tag_len: 0, aad_offset: DATA_OFFSET };
+    let mut requests = vec![SlotRequest::new(ring.free_slots.pop().unwrap(), &session, &layout)];
     assert_eq!(ring.pair.enqueue(&mut requests), Err(QueueError::Refused));
-    ring.free.extend(requests.into_iter().map(|request| ring.pair.take_back_refused(request)));
-    engine.put(ring);
-    engine.close(session);
+    ring.free_slots.extend(requests.into_iter().map(|request| ring.pair.take_back_refused(request)));
+    engine.return_ring(ring);
+    engine.close_session(session);
 }
 
 #[test]
@@ -229,16 +230,16 @@ fn a_forked_child_cannot_use_the_devices() {
 fn associated_data_is_padded_with_zeros() {
     framework(&["crypto_openssl_aad"], 1);
     let engine = engine("crypto_openssl_aad");
-    let support = AlgorithmSupport::find(Algorithm::Aes128Gcm, &engine.cryptodev.offers(), true).unwrap();
+    let support = AlgorithmSupport::find(Algorithm::Aes128Gcm, &engine.cryptodev.capabilities(), true).unwrap();
     let params = SessionParams::new(Algorithm::Aes128Gcm, &[1; 16]);
     let session = DpdkSession::new(&engine, &params, support, true).unwrap();
     for length in [0, 5, 16, 20] {
-        let (mut buffer, aad) = (vec![0xEE; DATA + 64], vec![4; length]);
+        let (mut buffer, aad) = (vec![0xEE; DATA_OFFSET + 64], vec![4; length]);
         let (mut data, mut tag) = ([7; 16], [0; 16]);
         let seal = Operands::Seal { iv: &[3; 12], aad: &aad, data: (&mut data[..]).into(), tag: &mut tag };
         let (_, layout) =
             session.prepare(&seal, None, &mut SlotMemory { buffer: &mut buffer, iv: &mut [0; 16] }).unwrap();
-        let (start, padding) = buffer[layout.aad..DATA].split_at(length);
+        let (start, padding) = buffer[layout.aad_offset..DATA_OFFSET].split_at(length);
         assert_eq!(start, aad);
         assert!(padding.len() < 16 && padding.iter().all(|byte| *byte == 0), "{length}: {padding:?}");
     }
@@ -257,14 +258,14 @@ fn reports_why_the_shim_cannot_be_loaded() {
 #[test]
 fn unauthenticated_plaintext_is_wiped_from_slot_and_output() {
     for status in [Status::BadTag, Status::Failed("broken")] {
-        let mut buffer = vec![0; DATA + 64];
-        buffer[DATA..DATA + 16].fill(b'p');
+        let mut buffer = vec![0; DATA_OFFSET + 64];
+        buffer[DATA_OFFSET..DATA_OFFSET + 16].fill(b'p');
         let mut output = [0xEE; 16];
         let open =
             Operands::Open { iv: &[0; 12], aad: &[], data: (&[1; 16][..], &mut output[..]).into(), tag: &[2; 16] };
         let (result, copied) = deliver(open, None, &mut SlotMemory { buffer: &mut buffer, iv: &mut [0; 16] }, status);
         assert_eq!(result.is_ok(), status == Status::BadTag);
         assert_eq!((output, copied), ([0xEE; 16], 0));
-        assert_eq!(buffer[DATA..DATA + 16], [0; 16]);
+        assert_eq!(buffer[DATA_OFFSET..DATA_OFFSET + 16], [0; 16]);
     }
 }

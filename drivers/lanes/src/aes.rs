@@ -19,8 +19,8 @@ macro_rules! each_round {
     )* };
 }
 
+pub(crate) mod buffers;
 pub(crate) mod chain;
-pub(crate) mod data;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod gcm;
 #[cfg(target_arch = "x86_64")]
@@ -34,13 +34,13 @@ use gantry_digest::Level;
 use zeroize::Zeroize;
 
 /// Bytes of a block.
-pub(crate) const BLOCK: usize = 16;
+pub(crate) const BLOCK_LEN: usize = 16;
 
 /// The round keys of one key (FIPS 197, 5.2). Aligned so that no round key crosses a cache line: the kernels keep reading the round keys
 /// from memory.
 #[repr(C, align(16))]
 pub(crate) struct RoundKeys {
-    keys: [[u8; BLOCK]; 15],
+    keys: [[u8; BLOCK_LEN]; 15],
     rounds: usize,
 }
 
@@ -53,7 +53,7 @@ impl RoundKeys {
 
     /// Returns round keys that are all zero. The number of rounds is 0.
     pub(crate) fn zeroed() -> Self {
-        RoundKeys { keys: [[0; BLOCK]; 15], rounds: 0 }
+        RoundKeys { keys: [[0; BLOCK_LEN]; 15], rounds: 0 }
     }
 
     /// Expands a key of 16, 24 or 32 bytes in place, because moving a value leaves copies behind. Returns false for other lengths.
@@ -84,7 +84,7 @@ impl RoundKeys {
 
     /// Returns the round keys of the equivalent inverse cipher (FIPS 197, 5.3.5), in the order of use.
     pub(crate) fn inverse(&self, aes: Aes) -> Box<Self> {
-        let mut inverse = Box::new(RoundKeys { keys: [[0; BLOCK]; 15], rounds: self.rounds });
+        let mut inverse = Box::new(RoundKeys { keys: [[0; BLOCK_LEN]; 15], rounds: self.rounds });
         let last_first = self.keys[..=self.rounds].iter().rev();
         for (round, (inverse, key)) in inverse.keys.iter_mut().zip(last_first).enumerate() {
             *inverse = *key;
@@ -96,7 +96,7 @@ impl RoundKeys {
     }
 
     /// Returns the round keys in order.
-    pub(crate) fn as_blocks(&self) -> &[[u8; BLOCK]; 15] {
+    pub(crate) fn as_blocks(&self) -> &[[u8; BLOCK_LEN]; 15] {
         &self.keys
     }
 
@@ -105,9 +105,9 @@ impl RoundKeys {
     #[cfg(all(test, target_arch = "x86_64"))]
     pub(crate) fn secrets_of_chains(
         &self,
-        blocks: impl IntoIterator<Item = ([u8; BLOCK], [u8; BLOCK])>,
+        blocks: impl IntoIterator<Item = ([u8; BLOCK_LEN], [u8; BLOCK_LEN])>,
     ) -> Vec<Vec<u8>> {
-        let sum = |a: [u8; BLOCK], b: [u8; BLOCK]| core::array::from_fn::<u8, BLOCK, _>(|i| a[i] ^ b[i]);
+        let sum = |a: [u8; BLOCK_LEN], b: [u8; BLOCK_LEN]| core::array::from_fn::<u8, BLOCK_LEN, _>(|i| a[i] ^ b[i]);
         let ends = sum(self.keys[0], self.keys[self.rounds]);
         let with = blocks.into_iter().flat_map(|(chain, block)| {
             let first = sum(block, self.keys[0]);
@@ -117,7 +117,7 @@ impl RoundKeys {
     }
 
     /// Returns true if `other` has as many rounds, so that a kernel for these keys also accepts `other`.
-    pub(crate) fn same_length(&self, other: &RoundKeys) -> bool {
+    pub(crate) fn has_same_length(&self, other: &RoundKeys) -> bool {
         self.rounds == other.rounds
     }
 }
@@ -147,7 +147,7 @@ impl Aes {
 
     /// Computes InvMixColumns of FIPS 197.
     #[allow(clippy::unused_self, reason = "`self` proves that the CPU has the instructions")]
-    fn inverse_mix_columns(self, block: &mut [u8; BLOCK]) {
+    fn inverse_mix_columns(self, block: &mut [u8; BLOCK_LEN]) {
         // SAFETY: `self` proves the instructions.
         unsafe { register::inverse_mix_columns(block) }
     }

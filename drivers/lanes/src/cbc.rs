@@ -1,24 +1,24 @@
 //! CBC encryption on lanes.
 
 use gantry_core::driver::Buffers;
-use gantry_digest::internal::engine::{END, Run};
+use gantry_digest::internal::engine::{BlockRun, NO_BLOCKS};
 
-use crate::aes::chain::{Kernels, Mode};
-use crate::aes::data::Data;
-use crate::aes::{Aes, BLOCK, RoundKeys};
+use crate::aes::buffers::RawBuffers;
+use crate::aes::chain::{ChainKernels, ChainMode};
+use crate::aes::{Aes, BLOCK_LEN, RoundKeys};
 use crate::chains::{self, ChainJob};
 
 /// A key for CBC encryption.
 pub(crate) struct CbcKey {
     keys: Box<RoundKeys>,
-    kernels: Kernels,
+    kernels: ChainKernels,
 }
 
 impl CbcKey {
     /// Expands a key. `None` unless it has 16, 24 or 32 bytes.
     pub(crate) fn new(aes: Aes, key: &[u8]) -> Option<Self> {
         let keys = RoundKeys::new(aes, key)?;
-        Some(CbcKey { kernels: aes.chains(&keys, Mode::Encrypt), keys })
+        Some(CbcKey { kernels: aes.chain_kernels(&keys, ChainMode::Encrypt), keys })
     }
 
     /// Encrypts all messages side by side, each with its own key. `max_jobs` is the maximum number of messages, and selects the kernel. All
@@ -29,27 +29,27 @@ impl CbcKey {
 
     /// Returns true if [`run`](Self::run) also accepts messages with `other`.
     pub(crate) fn runs_with(&self, other: &CbcKey) -> bool {
-        self.keys.same_length(&other.keys)
+        self.keys.has_same_length(&other.keys)
     }
 }
 
 /// A message for CBC encryption, of whole blocks.
 pub(crate) struct CbcJob<'a> {
     pub(crate) key: &'a CbcKey,
-    pub(crate) iv: [u8; BLOCK],
+    pub(crate) iv: [u8; BLOCK_LEN],
     pub(crate) data: Buffers<'a>,
 }
 
 impl CbcJob<'_> {
     /// Encrypts one message, and returns the final chaining value: the last block of ciphertext, or the IV of an empty message.
-    pub(crate) fn run(self) -> [u8; BLOCK] {
+    pub(crate) fn run(self) -> [u8; BLOCK_LEN] {
         chains::run_one(self.key.kernels, self, |chain| *chain)
     }
 }
 
 // SAFETY: the only run is the data, which the job borrows for as long as the key.
 unsafe impl<'a> ChainJob<'a> for CbcJob<'a> {
-    const MODE: Mode = Mode::Encrypt;
+    const MODE: ChainMode = ChainMode::Encrypt;
 
     type State = ();
 
@@ -58,14 +58,14 @@ unsafe impl<'a> ChainJob<'a> for CbcJob<'a> {
     }
 
     #[inline(always)]
-    fn start(self, _state: &mut Option<()>, chain: &mut [u8; BLOCK]) -> (Run, *mut u8) {
+    fn start(self, _state: &mut Option<()>, chain: &mut [u8; BLOCK_LEN]) -> (BlockRun, *mut u8) {
         *chain = self.iv;
-        let Data { from, to, bytes, .. } = self.data.into();
-        ((from, bytes / BLOCK), to)
+        let RawBuffers { from, to, bytes, .. } = self.data.into();
+        ((from, bytes / BLOCK_LEN), to)
     }
 
-    fn next((): &mut (), _chain: &mut [u8; BLOCK]) -> Run {
-        END
+    fn next((): &mut (), _chain: &mut [u8; BLOCK_LEN]) -> BlockRun {
+        NO_BLOCKS
     }
 }
 
@@ -78,9 +78,9 @@ pub(crate) mod tests {
     #[cfg(target_arch = "x86_64")]
     impl CbcKey {
         /// Returns the values that must be wiped after messages with these data.
-        pub(crate) fn secrets(&self, iv: [u8; BLOCK], data: &[Vec<u8>]) -> Vec<Vec<u8>> {
+        pub(crate) fn secrets(&self, iv: [u8; BLOCK_LEN], data: &[Vec<u8>]) -> Vec<Vec<u8>> {
             let with_chains = |data: &Vec<u8>| {
-                let plain = data.as_chunks::<BLOCK>().0.to_vec();
+                let plain = data.as_chunks::<BLOCK_LEN>().0.to_vec();
                 let mut cipher = plain.clone();
                 CbcJob { key: self, iv, data: Buffers::InPlace(cipher.as_flattened_mut()) }.run();
                 core::iter::once(iv).chain(cipher).zip(plain)
@@ -142,10 +142,10 @@ pub(crate) mod tests {
         for aes in every_aes() {
             for _ in 0..120 {
                 let keys = keys_of_one_length(&random, |key| CbcKey::new(aes, key));
-                let plain: Vec<(&CbcKey, [u8; BLOCK], Vec<u8>)> = (0..random.below(60))
+                let plain: Vec<(&CbcKey, [u8; BLOCK_LEN], Vec<u8>)> = (0..random.below(60))
                     .map(|_| {
-                        let data = random.bytes(random.length() / BLOCK * BLOCK);
-                        (&keys[random.below(keys.len())], random.bytes(BLOCK).try_into().unwrap(), data)
+                        let data = random.bytes(random.length() / BLOCK_LEN * BLOCK_LEN);
+                        (&keys[random.below(keys.len())], random.bytes(BLOCK_LEN).try_into().unwrap(), data)
                     })
                     .collect();
                 let mut expected: Vec<Vec<u8>> = plain.iter().map(|(_, _, data)| data.clone()).collect();

@@ -2,24 +2,24 @@
 
 use core::mem::MaybeUninit;
 
-use gantry_digest::internal::engine::{self, END, Lanes, Run};
+use gantry_digest::internal::engine::{self, BlockRun, Lanes, NO_BLOCKS};
 
-use crate::aes::chain::{Chain, Kernels, LaneKernels, Mode};
-use crate::aes::{BLOCK, RoundKeys};
+use crate::aes::chain::{ChainFn, ChainKernels, ChainMode, LaneKernels};
+use crate::aes::{BLOCK_LEN, RoundKeys};
 
-/// Maximum number of lanes of [`Kernels::narrow`] and of [`Kernels::wide`].
+/// Maximum number of lanes of [`ChainKernels::narrow`] and of [`ChainKernels::wide`].
 const NARROW_LANES: usize = 16;
 const WIDE_LANES: usize = 32;
 
 /// A message for a chain.
 ///
 /// # Safety
-/// The blocks of a run, which are contiguous, are readable until the next call of [`next`](Self::next). In [`Mode::Encrypt`] the same
+/// The blocks of a run, which are contiguous, are readable until the next call of [`next`](Self::next). In [`ChainMode::Encrypt`] the same
 /// number of blocks is writable, in the same memory or in memory that does not overlap. The caller does not move the `State` value during
 /// that time.
 pub(crate) unsafe trait ChainJob<'a>: Sized {
     /// The purpose of the chain: encryption or a MAC.
-    const MODE: Mode;
+    const MODE: ChainMode;
 
     /// The state of the job in its lane.
     type State;
@@ -27,26 +27,26 @@ pub(crate) unsafe trait ChainJob<'a>: Sized {
     /// Returns the keys of the chain.
     fn keys(&self) -> &'a RoundKeys;
 
-    /// Returns the first run and the address of its output, which [`Mode::Absorb`] ignores. Sets the initial chaining value, and stores
-    /// in `state` the values that [`next`](Self::next) needs.
-    fn start(self, state: &mut Option<Self::State>, chain: &mut [u8; BLOCK]) -> (Run, *mut u8);
+    /// Returns the first run and the address of its output, which [`ChainMode::Absorb`] ignores. Sets the initial chaining value, and
+    /// stores in `state` the values that [`next`](Self::next) needs.
+    fn start(self, state: &mut Option<Self::State>, chain: &mut [u8; BLOCK_LEN]) -> (BlockRun, *mut u8);
 
     /// Returns the next run. The output of the run, if any, follows the output of the previous run. `chain` is the chaining value before
     /// the run.
-    fn next(state: &mut Self::State, chain: &mut [u8; BLOCK]) -> Run;
+    fn next(state: &mut Self::State, chain: &mut [u8; BLOCK_LEN]) -> BlockRun;
 }
 
 /// Runs all `jobs` side by side, each with its own keys. `max_jobs` is the maximum number of jobs, and selects the kernel. All keys are as
 /// long as `keys`; jobs that use `keys` itself are fastest. `kernels` is for keys of this length and for the mode of the jobs.
 pub(crate) fn run<'a, J: ChainJob<'a>>(
     keys: &'a RoundKeys,
-    kernels: Kernels,
+    kernels: ChainKernels,
     max_jobs: usize,
     jobs: impl Iterator<Item = J>,
 ) {
     fn run_lanes<'a, const N: usize, J: ChainJob<'a>>(
         keys: &'a RoundKeys,
-        kernels: Kernels,
+        kernels: ChainKernels,
         max_jobs: usize,
         jobs: impl Iterator<Item = J>,
     ) {
@@ -61,7 +61,11 @@ pub(crate) fn run<'a, J: ChainJob<'a>>(
 }
 
 /// Runs one job with the single-stream kernel. Passes the final chaining value to `end` and returns its result.
-pub(crate) fn run_one<'a, J: ChainJob<'a>, T>(kernels: Kernels, job: J, end: impl FnOnce(&[u8; BLOCK]) -> T) -> T {
+pub(crate) fn run_one<'a, J: ChainJob<'a>, T>(
+    kernels: ChainKernels,
+    job: J,
+    end: impl FnOnce(&[u8; BLOCK_LEN]) -> T,
+) -> T {
     let mut table = KeyTable::<1>::new();
     let mut lanes = ChainLanes::new(job.keys(), kernels, kernels.narrow, &mut table);
     engine::run_one(&mut lanes, job);
@@ -70,7 +74,7 @@ pub(crate) fn run_one<'a, J: ChainJob<'a>, T>(kernels: Kernels, job: J, end: imp
 
 /// At most `N` chains side by side.
 struct Chains<'t, 'a, const N: usize> {
-    kernels: Kernels,
+    kernels: ChainKernels,
     /// The functions that advance all lanes.
     lane_kernels: LaneKernels,
     /// The round keys of each lane, all of one length.
@@ -78,7 +82,7 @@ struct Chains<'t, 'a, const N: usize> {
     /// The round keys while the lanes have different keys. A reference, because moving the table would copy 4 or 8 KiB.
     table: &'t mut KeyTable<N>,
     /// The chaining value of each lane.
-    values: [[u8; BLOCK]; N],
+    values: [[u8; BLOCK_LEN]; N],
     /// The positions at which each lane reads and writes next.
     from: [*const u8; N],
     to: [*mut u8; N],
@@ -88,7 +92,7 @@ struct Chains<'t, 'a, const N: usize> {
 /// therefore gets the keys for all lanes of a register.
 #[repr(align(64))]
 struct KeyTable<const N: usize> {
-    blocks: [[MaybeUninit<[u8; BLOCK]>; N]; 15],
+    blocks: [[MaybeUninit<[u8; BLOCK_LEN]>; N]; 15],
     /// The keys that the column of each lane holds.
     loaded: [*const RoundKeys; N],
     /// The number of lanes with a column; initially 0.
@@ -102,7 +106,7 @@ impl<const N: usize> KeyTable<N> {
     }
 
     /// Returns the function for lanes with these keys, and the address of its round keys.
-    fn kernel(&mut self, kernels: LaneKernels, keys: &[&RoundKeys]) -> (Chain, *const [u8; BLOCK]) {
+    fn kernel(&mut self, kernels: LaneKernels, keys: &[&RoundKeys]) -> (ChainFn, *const [u8; BLOCK_LEN]) {
         if keys.iter().all(|of_lane| core::ptr::eq(*of_lane, keys[0])) {
             (kernels.shared, keys[0].as_blocks().as_ptr())
         } else {
@@ -112,7 +116,7 @@ impl<const N: usize> KeyTable<N> {
 
     /// Returns the address of the round keys of all lanes, after copying those that changed.
     #[inline(never)]
-    fn load(&mut self, keys: &[&RoundKeys]) -> *const [u8; BLOCK] {
+    fn load(&mut self, keys: &[&RoundKeys]) -> *const [u8; BLOCK_LEN] {
         if self.lanes != keys.len() {
             (self.lanes, self.loaded) = (keys.len(), [core::ptr::null(); N]);
         }
@@ -134,7 +138,7 @@ impl<const N: usize> Drop for KeyTable<N> {
         if self.lanes > 0 {
             // `zeroize` would write thousands of single bytes for each batch. `black_box` takes the address, so the compiler must
             // keep the zeros.
-            self.blocks.as_flattened_mut().fill(MaybeUninit::new([0; BLOCK]));
+            self.blocks.as_flattened_mut().fill(MaybeUninit::new([0; BLOCK_LEN]));
             core::hint::black_box(&self.blocks);
         }
     }
@@ -143,9 +147,9 @@ impl<const N: usize> Drop for KeyTable<N> {
 impl<'t, 'a, const N: usize> Chains<'t, 'a, N> {
     /// Returns lanes that all have the same keys.
     #[inline(always)] // to construct the value in place instead of copying it
-    fn new(keys: &'a RoundKeys, kernels: Kernels, lane_kernels: LaneKernels, table: &'t mut KeyTable<N>) -> Self {
+    fn new(keys: &'a RoundKeys, kernels: ChainKernels, lane_kernels: LaneKernels, table: &'t mut KeyTable<N>) -> Self {
         let (from, to) = ([core::ptr::null(); N], [core::ptr::null_mut(); N]);
-        Chains { kernels, lane_kernels, keys: [keys; N], table, values: [[0; BLOCK]; N], from, to }
+        Chains { kernels, lane_kernels, keys: [keys; N], table, values: [[0; BLOCK_LEN]; N], from, to }
     }
 
     /// Returns the maximum number of lanes for [`advance_few`](Self::advance_few): the lanes of the narrow kernel if `lane_kernels` has
@@ -170,7 +174,7 @@ impl<'t, 'a, const N: usize> Chains<'t, 'a, N> {
     /// Advances all lanes by `blocks` blocks. With `end`, the run of every busy lane ends after these blocks.
     ///
     /// # Safety
-    /// In each busy lane `from` is readable for `blocks` blocks. In [`Mode::Encrypt`] `to` is writable for `blocks` blocks, and is
+    /// In each busy lane `from` is readable for `blocks` blocks. In [`ChainMode::Encrypt`] `to` is writable for `blocks` blocks, and is
     /// identical to `from` or does not overlap it. Each idle lane [shadows](Self::shadow) a busy one.
     unsafe fn advance(&mut self, blocks: usize, end: bool) {
         let lanes = self.lane_kernels.lanes;
@@ -215,7 +219,7 @@ impl<'t, 'a, const N: usize> Chains<'t, 'a, N> {
     unsafe fn advance_narrow(&mut self, lanes: &[usize], blocks: usize) {
         let narrow = self.kernels.narrow;
         let mut keys = [self.keys[lanes[0]]; NARROW_LANES];
-        let mut chains = [[0; BLOCK]; NARROW_LANES];
+        let mut chains = [[0; BLOCK_LEN]; NARROW_LANES];
         let (mut from, mut to) = ([core::ptr::null(); NARROW_LANES], [core::ptr::null_mut(); NARROW_LANES]);
         for i in 0..narrow.lanes {
             // The remaining lanes of the function shadow the first lane.
@@ -233,8 +237,8 @@ impl<'t, 'a, const N: usize> Chains<'t, 'a, N> {
     }
 
     fn skip(&mut self, lane: usize, blocks: usize) {
-        self.from[lane] = self.from[lane].wrapping_add(blocks * BLOCK);
-        self.to[lane] = self.to[lane].wrapping_add(blocks * BLOCK);
+        self.from[lane] = self.from[lane].wrapping_add(blocks * BLOCK_LEN);
+        self.to[lane] = self.to[lane].wrapping_add(blocks * BLOCK_LEN);
     }
 }
 
@@ -242,7 +246,7 @@ impl<const N: usize> Drop for Chains<'_, '_, N> {
     fn drop(&mut self) {
         // The values may be a MAC before truncation, or the mask of a CCM tag. `black_box` takes their address, so the compiler must keep
         // the zeros.
-        self.values = [[0; BLOCK]; N];
+        self.values = [[0; BLOCK_LEN]; N];
         core::hint::black_box(&self.values);
     }
 }
@@ -255,7 +259,7 @@ struct ChainLanes<'t, 'a, J: ChainJob<'a>, const N: usize> {
 
 impl<'t, 'a, J: ChainJob<'a>, const N: usize> ChainLanes<'t, 'a, J, N> {
     #[inline(always)] // as above
-    fn new(keys: &'a RoundKeys, kernels: Kernels, lane_kernels: LaneKernels, table: &'t mut KeyTable<N>) -> Self {
+    fn new(keys: &'a RoundKeys, kernels: ChainKernels, lane_kernels: LaneKernels, table: &'t mut KeyTable<N>) -> Self {
         assert!(kernels.mode == J::MODE);
         ChainLanes { chains: Chains::new(keys, kernels, lane_kernels, table), states: [const { None }; N] }
     }
@@ -272,22 +276,22 @@ impl<'a, J: ChainJob<'a>, const N: usize> Lanes for ChainLanes<'_, 'a, J, N> {
         self.chains.break_even()
     }
 
-    fn few(&self) -> usize {
+    fn few_lanes(&self) -> usize {
         self.chains.few()
     }
 
     // Inlined here and in the jobs: passing a job through memory would add the latency of a store and a load.
     #[inline(always)]
-    fn start(&mut self, lane: usize, job: J) -> usize {
+    fn start_job(&mut self, lane: usize, job: J) -> usize {
         self.chains.keys[lane] = job.keys();
         let ((from, blocks), to) = job.start(&mut self.states[lane], &mut self.chains.values[lane]);
         (self.chains.from[lane], self.chains.to[lane]) = (from, to);
         blocks
     }
 
-    fn next(&mut self, lane: usize) -> usize {
+    fn next_segment(&mut self, lane: usize) -> usize {
         let chain = &mut self.chains.values[lane];
-        let (from, blocks) = self.states[lane].as_mut().map_or(END, |state| J::next(state, chain));
+        let (from, blocks) = self.states[lane].as_mut().map_or(NO_BLOCKS, |state| J::next(state, chain));
         self.chains.from[lane] = from;
         blocks
     }

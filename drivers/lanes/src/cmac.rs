@@ -1,45 +1,50 @@
 //! CMAC (RFC 4493) on lanes.
 
-use gantry_digest::internal::engine::{END, Run};
+use gantry_digest::internal::engine::{BlockRun, NO_BLOCKS};
 use zeroize::Zeroize;
 
-use crate::aes::chain::{Kernels, Mode};
-use crate::aes::{Aes, BLOCK, RoundKeys};
+use crate::aes::chain::{ChainKernels, ChainMode};
+use crate::aes::{Aes, BLOCK_LEN, RoundKeys};
 use crate::chains::{self, ChainJob};
 
 /// A key for CMAC: the key of the chain and the two subkeys, one of which is added to the last block.
 pub(crate) struct CmacKey {
     keys: Box<RoundKeys>,
-    kernels: Kernels,
+    kernels: ChainKernels,
     /// The subkey for a full last block.
-    k1: [u8; BLOCK],
+    k1: [u8; BLOCK_LEN],
     /// The subkey for a padded last block.
-    k2: [u8; BLOCK],
+    k2: [u8; BLOCK_LEN],
 }
 
 impl CmacKey {
     /// Expands a key. `None` unless it has 16, 24 or 32 bytes.
     pub(crate) fn new(aes: Aes, key: &[u8]) -> Option<Self> {
         let keys = RoundKeys::new(aes, key)?;
-        let mut key = CmacKey { kernels: aes.chains(&keys, Mode::Absorb), keys, k1: [0; BLOCK], k2: [0; BLOCK] };
+        let mut key = CmacKey {
+            kernels: aes.chain_kernels(&keys, ChainMode::Absorb),
+            keys,
+            k1: [0; BLOCK_LEN],
+            k2: [0; BLOCK_LEN],
+        };
         // While the subkeys are zero, the MAC of a zero block is that block encrypted.
-        let mut mac = [0; BLOCK];
-        CmacJob { key: &key, stream: None, input: &[0; BLOCK], output: Some(&mut mac) }.run();
+        let mut mac = [0; BLOCK_LEN];
+        CmacJob { key: &key, stream: None, input: &[0; BLOCK_LEN], output: Some(&mut mac) }.run();
         key.k1 = double(mac);
         key.k2 = double(key.k1);
         mac.zeroize();
         Some(key)
     }
 
-    /// Runs all `jobs` side by side, each with its own key. `max_jobs` is the maximum number of jobs, and selects the kernel. All keys are as
-    /// long as this one; jobs under this key itself are fastest.
+    /// Runs all `jobs` side by side, each with its own key. `max_jobs` is the maximum number of jobs, and selects the kernel. All keys are
+    /// as long as this one; jobs under this key itself are fastest.
     pub(crate) fn run<'a>(&'a self, max_jobs: usize, jobs: impl Iterator<Item = CmacJob<'a>>) {
         chains::run(&self.keys, self.kernels, max_jobs, jobs);
     }
 
     /// Returns true if [`run`](Self::run) also accepts messages with `other`.
     pub(crate) fn runs_with(&self, other: &CmacKey) -> bool {
-        self.keys.same_length(&other.keys)
+        self.keys.has_same_length(&other.keys)
     }
 }
 
@@ -51,7 +56,7 @@ impl Drop for CmacKey {
 }
 
 /// Multiplies by x in GF(2^128) (RFC 4493, 2.3), without a branch on the secret.
-fn double(block: [u8; BLOCK]) -> [u8; BLOCK] {
+fn double(block: [u8; BLOCK_LEN]) -> [u8; BLOCK_LEN] {
     let value = u128::from_be_bytes(block);
     ((value << 1) ^ ((value >> 127) * 0x87)).to_be_bytes()
 }
@@ -59,16 +64,16 @@ fn double(block: [u8; BLOCK]) -> [u8; BLOCK] {
 /// A message for CMAC that arrives in pieces.
 #[derive(Clone)]
 pub(crate) struct CmacStream {
-    chain: [u8; BLOCK],
+    chain: [u8; BLOCK_LEN],
     /// Input that is not in the chain yet. The last block of a message needs a subkey, so the most recent block is always kept here.
-    buffer: [u8; BLOCK],
-    buffered: usize,
+    buffer: [u8; BLOCK_LEN],
+    buffered_len: usize,
 }
 
 impl CmacStream {
     /// Returns a stream at the beginning of a message.
     pub(crate) fn new() -> Self {
-        CmacStream { chain: [0; BLOCK], buffer: [0; BLOCK], buffered: 0 }
+        CmacStream { chain: [0; BLOCK_LEN], buffer: [0; BLOCK_LEN], buffered_len: 0 }
     }
 }
 
@@ -117,7 +122,7 @@ pub(crate) struct CmacLane<'a> {
 
 /// The last block of a message, with a subkey added.
 #[repr(align(16))]
-struct Tail([u8; BLOCK]);
+struct Tail([u8; BLOCK_LEN]);
 
 impl Tail {
     /// Wipes the block.
@@ -130,31 +135,31 @@ impl Tail {
 
 impl CmacLane<'_> {
     /// Returns the next run. `chain` is the chaining value after the previous runs.
-    fn next(&mut self, chain: &[u8; BLOCK]) -> Run {
+    fn next(&mut self, chain: &[u8; BLOCK_LEN]) -> BlockRun {
         let job = &mut self.job;
         loop {
             match self.stage {
                 Stage::Head => {
                     self.stage = Stage::Body;
                     if let Some(stream) = &mut job.stream
-                        && stream.buffered > 0
+                        && stream.buffered_len > 0
                     {
-                        let (piece, rest) = job.input.split_at(job.input.len().min(BLOCK - stream.buffered));
-                        stream.buffer[stream.buffered..stream.buffered + piece.len()].copy_from_slice(piece);
-                        stream.buffered += piece.len();
+                        let (piece, rest) = job.input.split_at(job.input.len().min(BLOCK_LEN - stream.buffered_len));
+                        stream.buffer[stream.buffered_len..stream.buffered_len + piece.len()].copy_from_slice(piece);
+                        stream.buffered_len += piece.len();
                         job.input = rest;
                         if !rest.is_empty() {
-                            stream.buffered = 0;
+                            stream.buffered_len = 0;
                             return (stream.buffer.as_ptr(), 1);
                         }
                     }
                 }
                 Stage::Body => {
                     self.stage = Stage::Tail;
-                    let blocks = job.input.len().saturating_sub(1) / BLOCK;
+                    let blocks = job.input.len().saturating_sub(1) / BLOCK_LEN;
                     if blocks > 0 {
                         let body = job.input.as_ptr();
-                        job.input = &job.input[blocks * BLOCK..];
+                        job.input = &job.input[blocks * BLOCK_LEN..];
                         return (body, blocks);
                     }
                 }
@@ -163,15 +168,15 @@ impl CmacLane<'_> {
                         if !job.input.is_empty() {
                             // The buffer is empty here: `Head` used it, or it never held anything.
                             stream.buffer[..job.input.len()].copy_from_slice(job.input);
-                            stream.buffered = job.input.len();
+                            stream.buffered_len = job.input.len();
                         }
                         if job.output.is_none() {
                             stream.chain = *chain;
-                            return END;
+                            return NO_BLOCKS;
                         }
                     }
-                    let last = job.stream.as_ref().map_or(job.input, |stream| &stream.buffer[..stream.buffered]);
-                    self.tail.0 = if last.len() == BLOCK { job.key.k1 } else { job.key.k2 };
+                    let last = job.stream.as_ref().map_or(job.input, |stream| &stream.buffer[..stream.buffered_len]);
+                    self.tail.0 = if last.len() == BLOCK_LEN { job.key.k1 } else { job.key.k2 };
                     for (byte, data) in self.tail.0.iter_mut().zip(last.iter().chain(&[0x80])) {
                         *byte ^= data;
                     }
@@ -180,7 +185,7 @@ impl CmacLane<'_> {
                 }
                 Stage::Mac => {
                     if let Some(output) = &mut job.output {
-                        let bytes = output.len().min(BLOCK);
+                        let bytes = output.len().min(BLOCK_LEN);
                         output[..bytes].copy_from_slice(&chain[..bytes]);
                     }
                     if let Some(stream) = &mut job.stream {
@@ -188,7 +193,7 @@ impl CmacLane<'_> {
                     }
                     // The padding leaves part of the subkey unmasked in this block.
                     self.tail.clear();
-                    return END;
+                    return NO_BLOCKS;
                 }
             }
         }
@@ -197,7 +202,7 @@ impl CmacLane<'_> {
 
 // SAFETY: each run is memory that the job borrows for as long as the key, or the last block, which is stored in `State`.
 unsafe impl<'a> ChainJob<'a> for CmacJob<'a> {
-    const MODE: Mode = Mode::Absorb;
+    const MODE: ChainMode = ChainMode::Absorb;
 
     type State = CmacLane<'a>;
 
@@ -206,13 +211,13 @@ unsafe impl<'a> ChainJob<'a> for CmacJob<'a> {
     }
 
     #[inline(always)]
-    fn start(self, state: &mut Option<CmacLane<'a>>, chain: &mut [u8; BLOCK]) -> (Run, *mut u8) {
-        *chain = self.stream.as_ref().map_or([0; BLOCK], |stream| stream.chain);
-        let lane = state.insert(CmacLane { job: self, stage: Stage::Head, tail: Tail([0; BLOCK]) });
+    fn start(self, state: &mut Option<CmacLane<'a>>, chain: &mut [u8; BLOCK_LEN]) -> (BlockRun, *mut u8) {
+        *chain = self.stream.as_ref().map_or([0; BLOCK_LEN], |stream| stream.chain);
+        let lane = state.insert(CmacLane { job: self, stage: Stage::Head, tail: Tail([0; BLOCK_LEN]) });
         (lane.next(chain), core::ptr::null_mut())
     }
 
-    fn next(state: &mut CmacLane<'a>, chain: &mut [u8; BLOCK]) -> Run {
+    fn next(state: &mut CmacLane<'a>, chain: &mut [u8; BLOCK_LEN]) -> BlockRun {
         state.next(chain)
     }
 }
@@ -228,8 +233,8 @@ mod tests {
     impl CmacKey {
         /// Returns the values that must be wiped after messages with these data, in addition to the secrets of their chains.
         pub(crate) fn secrets(&self, data: &[Vec<u8>]) -> Vec<Vec<u8>> {
-            let whole = data.iter().filter(|data| data.len() % BLOCK == 0);
-            let with = |last: &[u8; BLOCK]| last.iter().zip(self.k1).map(|(byte, key)| byte ^ key).collect();
+            let whole = data.iter().filter(|data| data.len() % BLOCK_LEN == 0);
+            let with = |last: &[u8; BLOCK_LEN]| last.iter().zip(self.k1).map(|(byte, key)| byte ^ key).collect();
             let tails = whole.filter_map(|data| data.last_chunk().map(with));
             [self.k1, self.k2].map(Vec::from).into_iter().chain(tails).collect()
         }
@@ -281,7 +286,7 @@ mod tests {
                 let keys = keys_of_one_length(&random, |key| CmacKey::new(aes, key));
                 let any_key = || &keys[random.below(keys.len())];
                 let mac_of = |key: &CmacKey, message: &[u8]| {
-                    let mut mac = [0; BLOCK];
+                    let mut mac = [0; BLOCK_LEN];
                     CmacJob { key, stream: None, input: message, output: Some(&mut mac) }.run();
                     mac
                 };
@@ -291,7 +296,7 @@ mod tests {
                     let pieces: Vec<Vec<u8>> = streams.iter().map(|_| random.bytes(random.below(40))).collect();
                     let whole: Vec<(&CmacKey, Vec<u8>)> =
                         (0..random.below(30)).map(|_| (any_key(), random.bytes(random.length()))).collect();
-                    let mut macs = vec![[0; BLOCK]; whole.len()];
+                    let mut macs = vec![[0; BLOCK_LEN]; whole.len()];
                     let updates = streams.iter_mut().zip(&pieces);
                     let updates = updates.map(|((key, stream, _), input)| CmacJob {
                         key,
@@ -310,7 +315,7 @@ mod tests {
                     }
                 }
                 let count = streams.len();
-                let mut macs = vec![[0; BLOCK]; count];
+                let mut macs = vec![[0; BLOCK_LEN]; count];
                 let jobs = streams.iter_mut().zip(&mut macs);
                 keys[0].run(
                     count,
@@ -323,7 +328,7 @@ mod tests {
                 );
                 for ((key, stream, message), mac) in streams.iter_mut().zip(macs) {
                     assert_eq!(mac, mac_of(key, message), "{} bytes", message.len());
-                    let mut again = [0; BLOCK];
+                    let mut again = [0; BLOCK_LEN];
                     CmacJob { key, stream: Some(stream), input: b"again", output: Some(&mut again) }.run();
                     assert_eq!(again, mac_of(key, b"again"));
                 }

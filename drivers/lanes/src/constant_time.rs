@@ -12,20 +12,20 @@ use gantry_digest::Level;
 use gantry_digest::internal::dispatch::sponge::Function;
 use gantry_digest::internal::dispatch::{Hash, Kernels};
 use gantry_digest::internal::every_level;
-use gantry_digest::internal::hash::{self, Job, Start};
+use gantry_digest::internal::hash::{self, Job, Setup};
 use gantry_digest::internal::kernel::keccak::{self, Keccak};
 use gantry_digest::internal::kernel::sha2::{self, Sha512};
 use gantry_digest::internal::kernel::{sha1, sha1::Sha1};
 use gantry_digest::internal::sponge;
 
-use crate::aes::gcm::{GcmKey, Message};
+use crate::aes::gcm::{GcmKey, GcmState};
 use crate::aes::{Aes, every_aes};
 use crate::cbc::{CbcJob, CbcKey};
 use crate::cmac::{CmacJob, CmacKey};
 use crate::independent::IndependentKey;
 use crate::{LanesDriver, NAME};
-use memcheck::{decisions, is_secret, public, secret, self_test};
-use steps::traces;
+use memcheck::{count_decisions, is_secret, mark_public, mark_secret, self_test};
+use steps::record_traces;
 
 /// Returns secret bytes of these lengths.
 fn secrets(lengths: &[usize]) -> Vec<Vec<u8>> {
@@ -34,7 +34,7 @@ fn secrets(lengths: &[usize]) -> Vec<Vec<u8>> {
 
 fn secret_bytes(length: usize) -> Vec<u8> {
     let mut bytes: Vec<u8> = (0..length).map(|i| (i * 29 + length) as u8).collect();
-    secret(&mut bytes);
+    mark_secret(&mut bytes);
     bytes
 }
 
@@ -53,7 +53,7 @@ fn for_each_session(kind: Kind, test: impl Fn(&Session, &Capability)) {
             let mut session = None;
             let mac_key = secret_bytes(algorithm.info().mac_key.max.min(200));
             let params = SessionParams::new(algorithm, &key).with_mac_key(&mac_key).with_direction(direction);
-            let opened = decisions(|| session = gantry.session(params).ok());
+            let opened = count_decisions(|| session = gantry.session(params).ok());
             // Opening an XTS session reveals if both halves of the key are equal.
             let revealed = usize::from(matches!(algorithm, Algorithm::Aes128Xts | Algorithm::Aes256Xts));
             assert_eq!(opened, revealed, "{level:?} {algorithm}: opening the session");
@@ -88,16 +88,16 @@ fn digests_and_macs_do_not_branch_on_secrets() {
                     _ => Request::mac(input, output),
                 })
                 .collect();
-            assert_eq!(decisions(|| session.process(&mut requests).unwrap()), 0, "{algorithm}: a batch");
+            assert_eq!(count_decisions(|| session.process(&mut requests).unwrap()), 0, "{algorithm}: a batch");
             let mut alone = vec![0; length];
-            let one = decisions(|| match kind {
+            let one = count_decisions(|| match kind {
                 Kind::Digest => session.digest(&messages[10], &mut alone).unwrap(),
                 _ => session.mac(&messages[10], &mut alone).unwrap(),
             });
             assert_eq!(one, 0, "{algorithm}: one message");
             let mut stream = session.stream(1).unwrap();
             let mut streamed = vec![0; length];
-            let in_pieces = decisions(|| {
+            let in_pieces = count_decisions(|| {
                 for piece in messages[10].chunks(77) {
                     stream.update(piece).unwrap();
                 }
@@ -106,7 +106,7 @@ fn digests_and_macs_do_not_branch_on_secrets() {
             assert_eq!(in_pieces, 0, "{algorithm}: a stream");
             for output in [&mut outputs[10], &mut alone, &mut streamed] {
                 assert!(is_secret(output), "{algorithm}: the output is not marked as secret");
-                public(output);
+                mark_public(output);
             }
             assert!(outputs[10] == alone && outputs[10] == streamed, "{algorithm}: the results differ");
         });
@@ -128,9 +128,9 @@ fn ciphers_do_not_branch_on_secrets() {
                 _ => Request::decrypt(&[7; 16], data),
             };
             let mut requests: Vec<Request<'_>> = data.iter_mut().map(request).collect();
-            assert_eq!(decisions(|| session.process(&mut requests).unwrap()), 0, "{what}: a batch");
+            assert_eq!(count_decisions(|| session.process(&mut requests).unwrap()), 0, "{what}: a batch");
             let (mut alone, mut streamed) = (secret_bytes(1024), secret_bytes(1024));
-            let one = decisions(|| {
+            let one = count_decisions(|| {
                 let iv = &[7; 16];
                 if operation == Operation::Encrypt {
                     session.encrypt(iv, &mut alone)
@@ -143,13 +143,14 @@ fn ciphers_do_not_branch_on_secrets() {
             let mut outputs = vec![&mut data[5], &mut alone];
             if capability.streaming {
                 let mut stream = session.cipher_stream(operation, &[7; 16]).unwrap();
-                let in_pieces = decisions(|| streamed.chunks_mut(80).for_each(|piece| stream.update(piece).unwrap()));
+                let in_pieces =
+                    count_decisions(|| streamed.chunks_mut(80).for_each(|piece| stream.update(piece).unwrap()));
                 assert_eq!(in_pieces, 0, "{what}: a stream");
                 outputs.push(&mut streamed);
             }
             for output in &mut outputs {
                 assert!(is_secret(output), "{what}: the output is not marked as secret");
-                public(output);
+                mark_public(output);
             }
             assert!(outputs.iter().all(|output| *output == outputs[0]), "{what}: the results differ");
         }
@@ -169,13 +170,13 @@ fn aeads_branch_only_on_the_result_of_the_tag_comparison() {
         let messages = data.iter_mut().zip(&mut tags).enumerate();
         let mut requests: Vec<Request<'_>> =
             messages.map(|(i, (data, tag))| Request::seal(&iv, &aad[..10 * i], data, tag)).collect();
-        assert_eq!(decisions(|| session.process(&mut requests).unwrap()), 0, "{algorithm}: a batch");
+        assert_eq!(count_decisions(|| session.process(&mut requests).unwrap()), 0, "{algorithm}: a batch");
         let (mut alone, mut tag) = (plain[5].clone(), tags[0].clone());
-        let sealed = decisions(|| session.seal(&iv, &aad[..50], &mut alone, &mut tag).unwrap());
+        let sealed = count_decisions(|| session.seal(&iv, &aad[..50], &mut alone, &mut tag).unwrap());
         assert_eq!(sealed, 0, "{algorithm}: one message");
         for bytes in data.iter_mut().chain(&mut tags).chain([&mut alone, &mut tag]) {
             assert!(bytes.is_empty() || is_secret(bytes), "{algorithm}: the output is not marked as secret");
-            public(bytes);
+            mark_public(bytes);
         }
         assert!((&alone, &tag) == (&data[5], &tags[5]), "{algorithm}: the results differ");
         // Every third tag is wrong.
@@ -185,7 +186,7 @@ fn aeads_branch_only_on_the_result_of_the_tag_comparison() {
         let messages = data.iter_mut().zip(&tags).enumerate();
         let mut requests: Vec<Request<'_>> =
             messages.map(|(i, (data, tag))| Request::open(&iv, &aad[..10 * i], data, tag)).collect();
-        let opened = decisions(|| session.process(&mut requests).unwrap());
+        let opened = count_decisions(|| session.process(&mut requests).unwrap());
         assert_eq!(opened, lengths.len(), "{algorithm}: opening a batch");
         for (i, request) in requests.iter().enumerate() {
             assert_eq!(
@@ -195,7 +196,7 @@ fn aeads_branch_only_on_the_result_of_the_tag_comparison() {
             );
         }
         drop(requests);
-        let opened = decisions(|| session.open(&iv, &aad[..50], &mut alone, &tag).unwrap());
+        let opened = count_decisions(|| session.open(&iv, &aad[..50], &mut alone, &tag).unwrap());
         assert_eq!(opened, 1, "{algorithm}: opening one message");
     });
 }
@@ -208,10 +209,10 @@ fn lanes_with_different_keys_do_not_branch_on_secrets() {
         let kernels: Kernels<H> = H::kernels(level);
         let messages = secrets(&[64; 40]);
         let mut outputs = vec![vec![0; digest]; messages.len()];
-        let hashed = decisions(|| {
-            let starts: Vec<Start<H>> = messages.iter().map(|key| Start::hmac(kernels, initial, digest, key)).collect();
-            let jobs = starts.iter().zip(&messages).zip(&mut outputs);
-            let jobs = jobs.map(|((start, input), output)| Job { start, stream: None, input, output: Some(output) });
+        let hashed = count_decisions(|| {
+            let setups: Vec<Setup<H>> = messages.iter().map(|key| Setup::hmac(kernels, initial, digest, key)).collect();
+            let jobs = setups.iter().zip(&messages).zip(&mut outputs);
+            let jobs = jobs.map(|((setup, input), output)| Job { setup, stream: None, input, output: Some(output) });
             hash::run(kernels, jobs);
         });
         assert_eq!(hashed, 0, "{level:?}");
@@ -220,12 +221,12 @@ fn lanes_with_different_keys_do_not_branch_on_secrets() {
         let kernels = F::kernels(level);
         let messages = secrets(&[64; 40]);
         let mut outputs = vec![vec![0; digest]; messages.len()];
-        let hashed = decisions(|| {
-            let hmac = |key: &Vec<u8>| sponge::Start::<F>::hmac(kernels, keccak::INITIAL, digest, key);
-            let starts: Vec<_> = messages.iter().map(hmac).collect();
-            let jobs = starts.iter().zip(&messages).zip(&mut outputs);
+        let hashed = count_decisions(|| {
+            let hmac = |key: &Vec<u8>| sponge::Setup::<F>::hmac(kernels, keccak::INITIAL, digest, key);
+            let setups: Vec<_> = messages.iter().map(hmac).collect();
+            let jobs = setups.iter().zip(&messages).zip(&mut outputs);
             let jobs =
-                jobs.map(|((start, input), output)| sponge::Job { start, stream: None, input, output: Some(output) });
+                jobs.map(|((setup, input), output)| sponge::Job { setup, stream: None, input, output: Some(output) });
             sponge::run(kernels, true, jobs);
         });
         assert_eq!(hashed, 0, "{level:?}: HMAC over SHA-3");
@@ -238,14 +239,14 @@ fn lanes_with_different_keys_do_not_branch_on_secrets() {
         let aes = Aes::of(level).expect("AES instructions");
         let keys = secrets(&[32; 40]);
         let mut data = secrets(&[64; 40]);
-        let encrypted = decisions(|| {
+        let encrypted = count_decisions(|| {
             let keys: Vec<CbcKey> = keys.iter().map(|key| CbcKey::new(aes, key).unwrap()).collect();
             let jobs = keys.iter().zip(&mut data);
             keys[0].run(keys.len(), jobs.map(|(key, data)| CbcJob { key, iv: [0; 16], data: Buffers::InPlace(data) }));
         });
         assert_eq!(encrypted, 0, "{level:?}: CBC");
         let mut macs = vec![[0; 16]; data.len()];
-        let absorbed = decisions(|| {
+        let absorbed = count_decisions(|| {
             let keys: Vec<CmacKey> = keys.iter().map(|key| CmacKey::new(aes, key).unwrap()).collect();
             let jobs = keys.iter().zip(&data).zip(&mut macs);
             let jobs = jobs.map(|((key, input), mac)| CmacJob { key, stream: None, input, output: Some(mac) });
@@ -269,9 +270,9 @@ fn gcm_traces_do_not_depend_on_secrets() {
                     let secret = |run: usize, length: usize| vec![[0x00, 0xb7][run]; length];
                     let key = std::cell::RefCell::new(&mut key);
                     let data = std::cell::RefCell::new(secret(0, 2000));
-                    let [one, other] = traces(
+                    let [one, other] = record_traces(
                         |run| {
-                            Arc::get_mut(&mut key.borrow_mut()).unwrap().set(aes, &secret(run, bytes));
+                            Arc::get_mut(&mut key.borrow_mut()).unwrap().replace(aes, &secret(run, bytes));
                             data.borrow_mut().fill(secret(run, 1)[0]);
                         },
                         || {
@@ -279,7 +280,7 @@ fn gcm_traces_do_not_depend_on_secrets() {
                             let (aad, mut rest) = data.split_at_mut(20);
                             let whole = Buffers::InPlace(&mut rest[..short]);
                             core::hint::black_box(key.crypt_message(decrypt, &[7; 16][..nonce], aad, whole).unwrap());
-                            let mut message = Message::empty();
+                            let mut message = GcmState::empty();
                             key.begin(&mut message, &[7; 16][..nonce], aad);
                             for piece in pieces {
                                 let (piece, after) = rest.split_at_mut(*piece);
@@ -316,7 +317,7 @@ fn ctr_and_cbc_decryption_traces_do_not_depend_on_secrets() {
                 let secret = |run: usize, length: usize| vec![[0x00, 0xb7][run]; length];
                 let key = std::cell::RefCell::new(new(aes, &secret(0, bytes)).unwrap());
                 let data = std::cell::RefCell::new(secret(0, 2000));
-                let [one, other] = traces(
+                let [one, other] = record_traces(
                     |run| {
                         key.borrow_mut().set(aes, &secret(run, bytes));
                         data.borrow_mut().fill(secret(run, 1)[0]);
@@ -348,7 +349,7 @@ fn ctr_and_cbc_decryption_traces_do_not_depend_on_secrets() {
 fn traces_show_a_branch_on_a_secret() {
     let secret = std::cell::Cell::new(0);
     for decides in [false, true] {
-        let [one, other] = traces(
+        let [one, other] = record_traces(
             |run| secret.set(run),
             || {
                 if decides && core::hint::black_box(&secret).get() == 1 {
@@ -369,14 +370,14 @@ fn tag_comparison_does_not_reveal_the_position_of_a_wrong_byte() {
     let message = secret_bytes(100);
     let mut tag = vec![0; 32];
     session.mac(&message, &mut tag).unwrap();
-    public(&mut tag);
+    mark_public(&mut tag);
     let verify = |wrong: Option<usize>| {
         let mut tag = tag.clone();
         if let Some(wrong) = wrong {
             tag[wrong] ^= 1;
         }
         let mut result = false;
-        let decisions = decisions(|| result = session.verify(&message, &tag).is_ok());
+        let decisions = count_decisions(|| result = session.verify(&message, &tag).is_ok());
         assert_eq!(result, wrong.is_none());
         decisions
     };

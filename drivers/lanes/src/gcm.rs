@@ -6,17 +6,11 @@ use gantry_core::driver::{AeadStream, Buffers};
 use gantry_core::{Fault, Outcome, tags_equal};
 use zeroize::Zeroizing;
 
-use crate::aes::gcm::{GcmKey, Message, TooLong};
+use crate::aes::gcm::{GcmKey, GcmState, TooLong};
 
 /// Encrypts a message in one piece, and writes its tag, truncated to the length of `tag`.
-pub(crate) fn seal(
-    key: &GcmKey,
-    nonce: &[u8],
-    associated: &[u8],
-    data: Buffers<'_>,
-    tag: &mut [u8],
-) -> Result<(), Fault> {
-    write_tag(&key.crypt_message(false, nonce, associated, data).map_err(too_long)?, tag)
+pub(crate) fn seal(key: &GcmKey, nonce: &[u8], aad: &[u8], data: Buffers<'_>, tag: &mut [u8]) -> Result<(), Fault> {
+    write_tag(&key.crypt_message(false, nonce, aad, data).map_err(too_long)?, tag)
 }
 
 /// Decrypts a message in one piece. If `tag` is neither the tag of the message nor a prefix of that tag, fills the output with
@@ -24,12 +18,12 @@ pub(crate) fn seal(
 pub(crate) fn open(
     key: &GcmKey,
     nonce: &[u8],
-    associated: &[u8],
+    aad: &[u8],
     mut data: Buffers<'_>,
     tag: &[u8],
 ) -> Result<Outcome, Fault> {
     // Wiped on return, because it is the valid tag for a forged message.
-    let whole = Zeroizing::new(key.crypt_message(true, nonce, associated, data.reborrow()).map_err(too_long)?);
+    let whole = Zeroizing::new(key.crypt_message(true, nonce, aad, data.reborrow()).map_err(too_long)?);
     if begins_with(&whole, tag) {
         return Ok(Outcome::Done);
     }
@@ -53,14 +47,14 @@ fn begins_with(whole: &[u8; 16], tag: &[u8]) -> bool {
 
 /// A message in pieces.
 pub(crate) struct GcmStream {
-    message: Message,
+    message: GcmState,
     key: Arc<GcmKey>,
     decrypt: bool,
 }
 
 impl GcmStream {
     pub(crate) fn new(key: Arc<GcmKey>, decrypt: bool) -> Self {
-        GcmStream { message: Message::empty(), key, decrypt }
+        GcmStream { message: GcmState::empty(), key, decrypt }
     }
 }
 

@@ -3,27 +3,27 @@
 use gantry_core::driver::Buffers;
 use zeroize::Zeroizing;
 
-use crate::aes::independent::{Kernel, Message, Mode};
-use crate::aes::{Aes, BLOCK, RoundKeys};
+use crate::aes::independent::{IndependentKernel, IndependentMode, Message};
+use crate::aes::{Aes, BLOCK_LEN, RoundKeys};
 use crate::groups::run_in_groups;
 
 /// A key for a mode with independent blocks.
 pub(crate) struct IndependentKey {
     keys: Box<RoundKeys>,
-    kernel: Kernel,
+    kernel: IndependentKernel,
 }
 
 impl IndependentKey {
     /// Expands a key for counter mode. `None` unless it has 16, 24 or 32 bytes.
     pub(crate) fn ctr(aes: Aes, key: &[u8]) -> Option<Self> {
         let keys = RoundKeys::new(aes, key)?;
-        Some(IndependentKey { kernel: aes.independent(Mode::Ctr, &keys), keys })
+        Some(IndependentKey { kernel: aes.independent_kernel(IndependentMode::Ctr, &keys), keys })
     }
 
     /// Expands a key for CBC decryption. `None` unless it has 16, 24 or 32 bytes.
     pub(crate) fn cbc(aes: Aes, key: &[u8]) -> Option<Self> {
         let keys = RoundKeys::new(aes, key)?.inverse(aes);
-        Some(IndependentKey { kernel: aes.independent(Mode::Cbc, &keys), keys })
+        Some(IndependentKey { kernel: aes.independent_kernel(IndependentMode::Cbc, &keys), keys })
     }
 
     pub(crate) fn keys(&self) -> &RoundKeys {
@@ -33,7 +33,7 @@ impl IndependentKey {
     /// Returns a message, or a piece of one, under this key. `iv` is the first counter, or in CBC the ciphertext before the first block.
     /// CBC requires whole blocks.
     #[inline(always)]
-    pub(crate) fn message<'a>(&'a self, iv: [u8; BLOCK], data: Buffers<'a>) -> Message<'a> {
+    pub(crate) fn message<'a>(&'a self, iv: [u8; BLOCK_LEN], data: Buffers<'a>) -> Message<'a> {
         Message::new(&self.keys, iv, data)
     }
 
@@ -44,48 +44,48 @@ impl IndependentKey {
 
     /// Returns true if [`run`](Self::run) also accepts messages with `other`, provided that it is for this mode.
     pub(crate) fn runs_with(&self, other: &IndependentKey) -> bool {
-        self.keys.same_length(&other.keys)
+        self.keys.has_same_length(&other.keys)
     }
 }
 
 /// The position in a counter-mode message that arrives in pieces. Stores no key stream: a block that is partly used is computed again.
 #[derive(Clone, Copy)]
-pub(crate) struct Position {
+pub(crate) struct CtrPosition {
     /// The counter of the next block, or of the block that is partly used.
     counter: u128,
     /// Bytes of that block that are used.
-    used: usize,
+    used_bytes: usize,
 }
 
-impl Position {
+impl CtrPosition {
     /// Returns the position at the beginning of a message.
-    pub(crate) fn new(iv: [u8; BLOCK]) -> Self {
-        Position { counter: u128::from_be_bytes(iv), used: 0 }
+    pub(crate) fn new(iv: [u8; BLOCK_LEN]) -> Self {
+        CtrPosition { counter: u128::from_be_bytes(iv), used_bytes: 0 }
     }
 
     /// Encrypts or decrypts the next piece, of any length.
     pub(crate) fn run(&mut self, key: &IndependentKey, data: Buffers<'_>) {
-        let head_bytes = if self.used > 0 { data.len().min(BLOCK - self.used) } else { 0 };
+        let head_bytes = if self.used_bytes > 0 { data.len().min(BLOCK_LEN - self.used_bytes) } else { 0 };
         let (mut first, rest) = split_at(data, head_bytes);
         if head_bytes > 0 {
-            let mut block = Zeroizing::new([0; BLOCK]);
-            let end = self.used + head_bytes;
-            block[self.used..end].copy_from_slice(first.input());
+            let mut block = Zeroizing::new([0; BLOCK_LEN]);
+            let end = self.used_bytes + head_bytes;
+            block[self.used_bytes..end].copy_from_slice(first.input());
             self.advance(key, Buffers::InPlace(&mut block[..end]), end);
-            first.output().copy_from_slice(&block[self.used..end]);
+            first.output().copy_from_slice(&block[self.used_bytes..end]);
         }
-        self.used = (self.used + head_bytes) % BLOCK;
+        self.used_bytes = (self.used_bytes + head_bytes) % BLOCK_LEN;
         if rest.len() > 0 {
             let bytes = rest.len();
             self.advance(key, rest, bytes);
-            self.used = bytes % BLOCK;
+            self.used_bytes = bytes % BLOCK_LEN;
         }
     }
 
     /// Processes data that begin at a block boundary.
     fn advance(&mut self, key: &IndependentKey, data: Buffers<'_>, bytes: usize) {
         key.run(core::iter::once(key.message(self.counter.to_be_bytes(), data)));
-        self.counter = self.counter.wrapping_add((bytes / BLOCK) as u128);
+        self.counter = self.counter.wrapping_add((bytes / BLOCK_LEN) as u128);
     }
 }
 
@@ -124,7 +124,7 @@ mod tests {
         }
     }
 
-    fn run_one(key: &IndependentKey, iv: [u8; BLOCK], data: &mut [u8]) {
+    fn run_one(key: &IndependentKey, iv: [u8; BLOCK_LEN], data: &mut [u8]) {
         key.run(core::iter::once(key.message(iv, Buffers::InPlace(data))));
     }
 
@@ -132,7 +132,7 @@ mod tests {
     #[test]
     fn ctr_matches_sp_800_38a() {
         let plain = bytes(PLAIN);
-        let first: [u8; BLOCK] = core::array::from_fn(|i| 0xf0 + i as u8);
+        let first: [u8; BLOCK_LEN] = core::array::from_fn(|i| 0xf0 + i as u8);
         for (key, cipher) in [
             (
                 KEY_128,
@@ -162,19 +162,19 @@ mod tests {
     }
 
     /// Encrypts in counter mode as the standard defines it, block by block.
-    fn reference_ctr(key: &CbcKey, iv: [u8; BLOCK], data: &mut [u8]) {
+    fn reference_ctr(key: &CbcKey, iv: [u8; BLOCK_LEN], data: &mut [u8]) {
         let mut counter = u128::from_be_bytes(iv);
-        for chunk in data.chunks_mut(BLOCK) {
+        for chunk in data.chunks_mut(BLOCK_LEN) {
             let mut block = counter.to_be_bytes();
-            CbcJob { key, iv: [0; BLOCK], data: Buffers::InPlace(&mut block) }.run();
+            CbcJob { key, iv: [0; BLOCK_LEN], data: Buffers::InPlace(&mut block) }.run();
             chunk.iter_mut().zip(block).for_each(|(byte, stream)| *byte ^= stream);
             counter = counter.wrapping_add(1);
         }
     }
 
     /// Returns a random first counter. Most of them carry out of the lowest 8, 32, 64 or 128 bits after 1 to 80 blocks.
-    fn first_counter(random: &Random) -> [u8; BLOCK] {
-        let any = u128::from_be_bytes(random.bytes(BLOCK).try_into().unwrap());
+    fn first_counter(random: &Random) -> [u8; BLOCK_LEN] {
+        let any = u128::from_be_bytes(random.bytes(BLOCK_LEN).try_into().unwrap());
         let before = |bits: u32| (any >> bits << bits).wrapping_sub(1 + random.below(80) as u128);
         let counter = match random.below(5) {
             0 => before(32),
@@ -196,7 +196,7 @@ mod tests {
                 let secrets = [(); 3].map(|()| random.bytes(bytes));
                 let keys = secrets.each_ref().map(|key| IndependentKey::ctr(aes, key).unwrap());
                 let plain: Vec<Vec<u8>> = (0..1200).map(|length| random.bytes(length)).collect();
-                let of_each: Vec<(usize, [u8; BLOCK])> =
+                let of_each: Vec<(usize, [u8; BLOCK_LEN])> =
                     plain.iter().map(|_| (random.below(3), first_counter(&random))).collect();
                 let mut cipher = plain.clone();
                 for ((key, iv), data) in of_each.iter().zip(&mut cipher) {
@@ -208,7 +208,12 @@ mod tests {
     }
 
     /// Asserts that the keys turn `from` into `to`, in place and in separate buffers.
-    fn assert_crypts(keys: &[IndependentKey; 3], of_each: &[(usize, [u8; BLOCK])], from: &[Vec<u8>], to: &[Vec<u8>]) {
+    fn assert_crypts(
+        keys: &[IndependentKey; 3],
+        of_each: &[(usize, [u8; BLOCK_LEN])],
+        from: &[Vec<u8>],
+        to: &[Vec<u8>],
+    ) {
         let mut separate: Vec<Vec<u8>> = from.iter().map(|data| vec![0xee; data.len()]).collect();
         let mut in_place = from.to_vec();
         let out_of_place = from.iter().zip(&mut separate).map(|(input, output)| Buffers::Separate { input, output });
@@ -227,9 +232,9 @@ mod tests {
             for bytes in [16, 24, 32] {
                 let secrets = [(); 3].map(|()| random.bytes(bytes));
                 let keys = secrets.each_ref().map(|key| IndependentKey::cbc(aes, key).unwrap());
-                let plain: Vec<Vec<u8>> = (0..100).map(|blocks| random.bytes(blocks * BLOCK)).collect();
-                let of_each: Vec<(usize, [u8; BLOCK])> =
-                    plain.iter().map(|_| (random.below(3), random.bytes(BLOCK).try_into().unwrap())).collect();
+                let plain: Vec<Vec<u8>> = (0..100).map(|blocks| random.bytes(blocks * BLOCK_LEN)).collect();
+                let of_each: Vec<(usize, [u8; BLOCK_LEN])> =
+                    plain.iter().map(|_| (random.below(3), random.bytes(BLOCK_LEN).try_into().unwrap())).collect();
                 let mut cipher = plain.clone();
                 for ((key, iv), data) in of_each.iter().zip(&mut cipher) {
                     let key = CbcKey::new(aes, &secrets[*key]).unwrap();
@@ -250,7 +255,7 @@ mod tests {
                 let mut whole = plain.clone();
                 run_one(&key, iv, &mut whole);
                 let mut in_pieces = plain.clone();
-                let (mut position, mut rest) = (Position::new(iv), &mut in_pieces[..]);
+                let (mut position, mut rest) = (CtrPosition::new(iv), &mut in_pieces[..]);
                 while !rest.is_empty() {
                     let (piece, after) = rest.split_at_mut(rest.len().min(random.below(90)));
                     let input = piece.to_vec();
@@ -278,8 +283,8 @@ mod tests {
             let (ctr, cbc) = (IndependentKey::ctr(aes, &secret).unwrap(), IndependentKey::cbc(aes, &secret).unwrap());
             for length in 0..600 {
                 for at_end in [false, true] {
-                    run_one(&ctr, [7; BLOCK], page.bytes(length, at_end));
-                    run_one(&cbc, [7; BLOCK], page.bytes(length / BLOCK * BLOCK, at_end));
+                    run_one(&ctr, [7; BLOCK_LEN], page.bytes(length, at_end));
+                    run_one(&cbc, [7; BLOCK_LEN], page.bytes(length / BLOCK_LEN * BLOCK_LEN, at_end));
                 }
             }
         }

@@ -7,8 +7,8 @@ mod ctr;
 mod digest;
 mod etm;
 mod hash;
+mod kt128;
 mod sponge;
-mod tree;
 
 use std::any::Any;
 use std::sync::Arc;
@@ -22,25 +22,25 @@ use gantry_digest::internal::kernel::keccak::{self, Keccak};
 use gantry_digest::internal::kernel::md5::{self, Md5};
 use gantry_digest::internal::kernel::sha1::{self, Sha1};
 use gantry_digest::internal::kernel::sha2::{self, Sha256, Sha512};
-use gantry_digest::internal::tree::TurboShake128;
+use gantry_digest::internal::kt128::TurboShake128;
 use gantry_digest::{Level, LevelName};
 
 #[cfg(target_arch = "x86_64")]
 use crate::aes::gcm::GcmKey;
-use crate::aes::xts::Unit;
-use crate::aes::{Aes, BLOCK};
+use crate::aes::xts::DataUnit;
+use crate::aes::{Aes, BLOCK_LEN};
 use crate::cbc::CbcKey;
 use crate::ccm::CcmKey;
 use crate::cmac::CmacKey;
 #[cfg(target_arch = "x86_64")]
 use crate::gcm::{self, GcmStream};
 use crate::independent::IndependentKey;
-use crate::wipe::wiped;
+use crate::wipe::with_wiped_stack;
 use crate::xts::XtsKey;
-use ccm::CcmWork;
-use chain::{CbcWork, Cmac};
-use ctr::CtrWork;
-use digest::DigestWork;
+use ccm::CcmRunner;
+use chain::{CbcRunner, Cmac};
+use ctr::CtrRunner;
+use digest::DigestRunner;
 
 /// A family of algorithms that run on the same kernels.
 pub(crate) enum Family {
@@ -153,55 +153,61 @@ pub(crate) fn lanes_of(level: Level, algorithm: Algorithm) -> Option<(usize, usi
 
 /// Opens a session.
 pub(crate) fn open(level: Level, params: &SessionParams) -> Result<Arc<dyn DeviceSession>, Unsupported> {
-    wiped(params.algorithm(), || prepare(level, params))
+    with_wiped_stack(params.algorithm(), || open_unwiped(level, params))
 }
 
-fn prepare(level: Level, params: &SessionParams) -> Result<Arc<dyn DeviceSession>, Unsupported> {
+fn open_unwiped(level: Level, params: &SessionParams) -> Result<Arc<dyn DeviceSession>, Unsupported> {
     let algorithm = params.algorithm();
     let (family, hmac) = Family::of(algorithm).ok_or_else(|| Unsupported::because("no kernel for this algorithm"))?;
     let key = params.key();
     let hmac = hmac.then_some(key);
     let aes = || Aes::of(level).ok_or_else(|| Unsupported::because("no AES instructions"));
-    let length = || Unsupported::because("invalid key length for this algorithm");
+    let wrong_key_length = || Unsupported::because("invalid key length for this algorithm");
     Ok(match family {
         Family::Md5 => hash::session::<Md5>(level, &md5::INITIAL, 16, hmac),
         Family::Sha1 => hash::session::<Sha1>(level, &sha1::INITIAL, 20, hmac),
-        Family::Sha256(initial, digest) => hash::session::<Sha256>(level, initial, digest, hmac),
-        Family::Sha512(initial, digest) => hash::session::<Sha512>(level, initial, digest, hmac),
+        Family::Sha256(initial, digest_len) => hash::session::<Sha256>(level, initial, digest_len, hmac),
+        Family::Sha512(initial, digest_len) => hash::session::<Sha512>(level, initial, digest_len, hmac),
         Family::Sha3(28) => sponge::session::<Keccak<144>>(level, keccak::INITIAL, 28, hmac),
         Family::Sha3(32) => sponge::session::<Keccak<136>>(level, keccak::INITIAL, 32, hmac),
         Family::Sha3(48) => sponge::session::<Keccak<104>>(level, keccak::INITIAL, 48, hmac),
-        Family::Sha3(digest) => sponge::session::<Keccak<72>>(level, keccak::INITIAL, digest, hmac),
+        Family::Sha3(digest_len) => sponge::session::<Keccak<72>>(level, keccak::INITIAL, digest_len, hmac),
         Family::Xof(rate, rounds) => sponge::xof(level, rate, rounds, params.tag_len()),
-        Family::Kt128 => tree::session(level),
-        Family::Blake2b(digest) => sponge::session::<Blake2b>(level, Blake2b::initial(digest), digest, hmac),
-        Family::Cbc => LanesSession::shared(CbcWork(Arc::new(CbcKey::new(aes()?, key).ok_or_else(length)?))),
-        Family::Cmac => DigestWork::session(Cmac(CmacKey::new(aes()?, key).ok_or_else(length)?)),
-        Family::Ctr => LanesSession::shared(CtrWork(Arc::new(IndependentKey::ctr(aes()?, key).ok_or_else(length)?))),
-        Family::Ccm => LanesSession::shared(CcmWork {
-            key: CcmKey::new(aes()?, key).ok_or_else(length)?,
+        Family::Kt128 => kt128::session(level),
+        Family::Blake2b(digest_len) => {
+            sponge::session::<Blake2b>(level, Blake2b::initial(digest_len), digest_len, hmac)
+        }
+        Family::Cbc => {
+            LanesSession::shared(CbcRunner(Arc::new(CbcKey::new(aes()?, key).ok_or_else(wrong_key_length)?)))
+        }
+        Family::Cmac => DigestRunner::session(Cmac(CmacKey::new(aes()?, key).ok_or_else(wrong_key_length)?)),
+        Family::Ctr => {
+            LanesSession::shared(CtrRunner(Arc::new(IndependentKey::ctr(aes()?, key).ok_or_else(wrong_key_length)?)))
+        }
+        Family::Ccm => LanesSession::shared(CcmRunner {
+            key: CcmKey::new(aes()?, key).ok_or_else(wrong_key_length)?,
             tag_len: params.tag_len(),
         }),
-        Family::Etm => etm::session(level, aes()?, params).ok_or_else(length)?,
+        Family::Etm => etm::session(level, aes()?, params).ok_or_else(wrong_key_length)?,
         Family::Xts => {
             let key = XtsKey::new(aes()?, key, |operation| params.allows(operation));
-            LanesSession::shared(XtsWork(key.ok_or_else(length)?))
+            LanesSession::shared(XtsRunner(key.ok_or_else(wrong_key_length)?))
         }
         #[cfg(target_arch = "x86_64")]
-        Family::Gcm => LanesSession::shared(GcmWork(GcmKey::new(aes()?, key).ok_or_else(length)?)),
+        Family::Gcm => LanesSession::shared(GcmRunner(GcmKey::new(aes()?, key).ok_or_else(wrong_key_length)?)),
     })
 }
 
 /// A session on the device.
-struct LanesSession<W>(W);
+struct LanesSession<R>(R);
 
-impl<W: Work> LanesSession<W> {
-    fn shared(work: W) -> Arc<dyn DeviceSession> {
-        Arc::new(LanesSession(work))
+impl<R: Runner> LanesSession<R> {
+    fn shared(runner: R) -> Arc<dyn DeviceSession> {
+        Arc::new(LanesSession(runner))
     }
 }
 
-impl<W: Work> DeviceSession for LanesSession<W> {
+impl<R: Runner> DeviceSession for LanesSession<R> {
     fn run(&self, operands: Operands<'_>) -> Result<Outcome, Fault> {
         self.0.run(operands)
     }
@@ -211,10 +217,10 @@ impl<W: Work> DeviceSession for LanesSession<W> {
         let mut exceptions = Vec::new();
         self.0.run_batch(first.parts().1, others, &mut exceptions);
         let mut next = 0;
-        for (place, result) in exceptions {
-            finish_done(&mut offers[next..place]);
-            offers[place].finish(result);
-            next = place + 1;
+        for (index, result) in exceptions {
+            finish_done(&mut offers[next..index]);
+            offers[index].finish(result);
+            next = index + 1;
         }
         finish_done(&mut offers[next..]);
     }
@@ -242,7 +248,7 @@ fn finish_done(offers: &mut [Offer<'_>]) {
 type Exceptions = Vec<(usize, Result<Outcome, Fault>)>;
 
 /// The contents of a session, for one family of kernels: its key, and the functions that run its jobs.
-trait Work: Send + Sync + Sized + 'static {
+trait Runner: Send + Sync + Sized + 'static {
     fn run(&self, operands: Operands<'_>) -> Result<Outcome, Fault>;
 
     /// Runs `first`, a job of this session, side by side with `others`. All jobs have the same algorithm and operation. Adds each job that
@@ -262,50 +268,50 @@ trait Work: Send + Sync + Sized + 'static {
     }
 }
 
-/// An iterator that converts the jobs that core offers into jobs for lanes, each with the [`Work`] of its own session. Lanes never fail:
-/// only `admit` and `convert` add exceptions.
-struct Converted<'a, 'b, W, A, F> {
-    lead: &'a W,
-    /// The operands of the job of `lead`, until it is returned.
+/// An iterator that converts the jobs that core offers into jobs for lanes, each with the [`Runner`] of its own session. Lanes never fail:
+/// only `check_runner` and `convert` add exceptions.
+struct JobIterator<'a, 'b, R, A, F> {
+    first_runner: &'a R,
+    /// The operands of the job of `first_runner`, until it is returned.
     first: Option<Operands<'a>>,
     others: core::iter::Enumerate<core::slice::IterMut<'a, Offer<'b>>>,
     exceptions: &'a mut Exceptions,
-    works: Works<'a, W>,
-    admit: A,
+    runners: RunnerCache<'a, R>,
+    check_runner: A,
     convert: F,
 }
 
-/// Returns the jobs of a batch. `admit` checks the session of each job, except the first job, and except a job of the same session as the
-/// job before it.
-fn converted<'a, 'b, W, T, A, F>(
-    lead: &'a W,
+/// Returns the jobs of a batch. `check_runner` checks the session of each job, except the first job, and except a job of the same session
+/// as the job before it.
+fn convert_jobs<'a, 'b, R, T, A, F>(
+    first_runner: &'a R,
     first: Operands<'a>,
     others: &'a mut [Offer<'b>],
     exceptions: &'a mut Exceptions,
-    admit: A,
+    check_runner: A,
     convert: F,
-) -> Converted<'a, 'b, W, A, F>
+) -> JobIterator<'a, 'b, R, A, F>
 where
-    W: Work,
-    A: Fn(&W) -> Result<(), Fault>,
-    F: FnMut(&'a W, Operands<'a>) -> Result<T, Fault>,
+    R: Runner,
+    A: Fn(&R) -> Result<(), Fault>,
+    F: FnMut(&'a R, Operands<'a>) -> Result<T, Fault>,
 {
-    Converted {
-        lead,
+    JobIterator {
+        first_runner,
         first: Some(first),
         others: others.iter_mut().enumerate(),
         exceptions,
-        works: Works::none(),
-        admit,
+        runners: RunnerCache::empty(),
+        check_runner,
         convert,
     }
 }
 
-impl<'a, W, T, A, F> Iterator for Converted<'a, '_, W, A, F>
+impl<'a, R, T, A, F> Iterator for JobIterator<'a, '_, R, A, F>
 where
-    W: Work,
-    A: Fn(&W) -> Result<(), Fault>,
-    F: FnMut(&'a W, Operands<'a>) -> Result<T, Fault>,
+    R: Runner,
+    A: Fn(&R) -> Result<(), Fault>,
+    F: FnMut(&'a R, Operands<'a>) -> Result<T, Fault>,
 {
     type Item = T;
 
@@ -313,52 +319,56 @@ where
     #[inline(always)]
     fn next(&mut self) -> Option<T> {
         if let Some(first) = self.first.take() {
-            match (self.convert)(self.lead, first) {
+            match (self.convert)(self.first_runner, first) {
                 Ok(job) => return Some(job),
                 Err(fault) => self.exceptions.push((0, Err(fault))),
             }
         }
         loop {
-            let (place, job) = self.others.next()?;
+            let (index, job) = self.others.next()?;
             let (session, operands) = job.parts();
-            let work = self.works.of(session, &self.admit);
-            match work.and_then(|work| (self.convert)(work, operands)) {
+            let runner = self.runners.of(session, &self.check_runner);
+            match runner.and_then(|runner| (self.convert)(runner, operands)) {
                 Ok(job) => return Some(job),
-                Err(fault) => self.exceptions.push((place + 1, Err(fault))),
+                Err(fault) => self.exceptions.push((index + 1, Err(fault))),
             }
         }
     }
 }
 
-/// Finds the [`Work`] of the session of each job.
-struct Works<'a, W> {
+/// Finds the [`Runner`] of the session of each job.
+struct RunnerCache<'a, R> {
     /// The session of the previous job: successive jobs mostly share one.
-    last: Option<(&'a dyn DeviceSession, &'a W)>,
+    last: Option<(&'a dyn DeviceSession, &'a R)>,
 }
 
-impl<'a, W: Work> Works<'a, W> {
-    fn none() -> Self {
-        Works { last: None }
+impl<'a, R: Runner> RunnerCache<'a, R> {
+    fn empty() -> Self {
+        RunnerCache { last: None }
     }
 
-    /// Returns the [`Work`] of `session`. `admit` checks the session, unless the previous job had the same session.
+    /// Returns the [`Runner`] of `session`. `check_runner` checks the session, unless the previous job had the same session.
     #[inline(always)]
-    fn of(&mut self, session: &'a dyn DeviceSession, admit: impl Fn(&W) -> Result<(), Fault>) -> Result<&'a W, Fault> {
+    fn of(
+        &mut self,
+        session: &'a dyn DeviceSession,
+        check_runner: impl Fn(&R) -> Result<(), Fault>,
+    ) -> Result<&'a R, Fault> {
         match self.last {
-            Some((last, work)) if core::ptr::addr_eq(last, session) => Ok(work),
-            _ => work_of(session).and_then(|work| {
-                admit(work)?;
-                self.last = Some((session, work));
-                Ok(work)
+            Some((last, runner)) if core::ptr::addr_eq(last, session) => Ok(runner),
+            _ => runner_of(session).and_then(|runner| {
+                check_runner(runner)?;
+                self.last = Some((session, runner));
+                Ok(runner)
             }),
         }
     }
 }
 
-/// Returns the [`Work`] of a session of this device.
+/// Returns the [`Runner`] of a session of this device.
 #[inline(never)]
-fn work_of<W: Work>(session: &dyn DeviceSession) -> Result<&W, Fault> {
-    let session = (session as &dyn Any).downcast_ref::<LanesSession<W>>();
+fn runner_of<R: Runner>(session: &dyn DeviceSession) -> Result<&R, Fault> {
+    let session = (session as &dyn Any).downcast_ref::<LanesSession<R>>();
     session.map(|session| &session.0).ok_or_else(|| Fault::failed("a session of another algorithm"))
 }
 
@@ -373,19 +383,19 @@ fn require_equal_lengths(equal: bool) -> Result<(), Fault> {
 }
 
 /// Returns the IV as a block. Core has checked its length.
-fn block(iv: &[u8]) -> Result<&[u8; BLOCK], Fault> {
+fn iv_block(iv: &[u8]) -> Result<&[u8; BLOCK_LEN], Fault> {
     iv.try_into().map_err(|_| Fault::failed("the IV has a wrong length"))
 }
 
 /// AES-XTS.
-struct XtsWork(XtsKey);
+struct XtsRunner(XtsKey);
 
-impl XtsWork {
+impl XtsRunner {
     #[inline(always)]
-    fn unit<'a>(&'a self, operands: Operands<'a>) -> Result<(Operation, Unit<'a>), Fault> {
+    fn unit<'a>(&'a self, operands: Operands<'a>) -> Result<(Operation, DataUnit<'a>), Fault> {
         match operands {
             Operands::Cipher { operation: operation @ (Operation::Encrypt | Operation::Decrypt), iv, data } => {
-                let unit = self.0.unit(operation == Operation::Decrypt, block(iv)?, data);
+                let unit = self.0.unit(operation == Operation::Decrypt, iv_block(iv)?, data);
                 Ok((operation, unit.ok_or_else(|| Fault::failed("the data are shorter than a block"))?))
             }
             _ => Err(wrong_operation()),
@@ -393,7 +403,7 @@ impl XtsWork {
     }
 }
 
-impl Work for XtsWork {
+impl Runner for XtsRunner {
     fn run(&self, operands: Operands<'_>) -> Result<Outcome, Fault> {
         let (operation, unit) = self.unit(operands)?;
         self.0.run(operation == Operation::Decrypt, core::iter::once(unit));
@@ -402,9 +412,9 @@ impl Work for XtsWork {
 
     fn run_batch<'a>(&'a self, first: Operands<'a>, others: &'a mut [Offer<'_>], exceptions: &'a mut Exceptions) {
         let decrypt = matches!(first, Operands::Cipher { operation: Operation::Decrypt, .. });
-        let admit = |work: &Self| require_equal_lengths(self.0.runs_with(&work.0));
-        let units = converted(self, first, others, exceptions, admit, |work: &Self, operands| {
-            let (operation, unit) = work.unit(operands)?;
+        let check_runner = |runner: &Self| require_equal_lengths(self.0.runs_with(&runner.0));
+        let units = convert_jobs(self, first, others, exceptions, check_runner, |runner: &Self, operands| {
+            let (operation, unit) = runner.unit(operands)?;
             if (operation == Operation::Decrypt) == decrypt { Ok(unit) } else { Err(wrong_operation()) }
         });
         self.0.run(decrypt, units);
@@ -413,10 +423,10 @@ impl Work for XtsWork {
 
 /// AES-GCM.
 #[cfg(target_arch = "x86_64")]
-struct GcmWork(Arc<GcmKey>);
+struct GcmRunner(Arc<GcmKey>);
 
 #[cfg(target_arch = "x86_64")]
-impl Work for GcmWork {
+impl Runner for GcmRunner {
     #[inline]
     fn run(&self, operands: Operands<'_>) -> Result<Outcome, Fault> {
         match operands {
@@ -428,16 +438,16 @@ impl Work for GcmWork {
 
     /// Runs the jobs one after the other.
     fn run_batch<'a>(&'a self, first: Operands<'a>, others: &'a mut [Offer<'_>], exceptions: &'a mut Exceptions) {
-        let mut note = |place, result| {
+        let mut record_exception = |index, result| {
             if !matches!(result, Ok(Outcome::Done)) {
-                exceptions.push((place, result));
+                exceptions.push((index, result));
             }
         };
-        note(0, self.run(first));
-        let mut works = Works::<Self>::none();
-        for (place, job) in others.iter_mut().enumerate() {
+        record_exception(0, self.run(first));
+        let mut runners = RunnerCache::<Self>::empty();
+        for (index, job) in others.iter_mut().enumerate() {
             let (session, operands) = job.parts();
-            note(place + 1, works.of(session, |_| Ok(())).and_then(|work| work.run(operands)));
+            record_exception(index + 1, runners.of(session, |_| Ok(())).and_then(|runner| runner.run(operands)));
         }
     }
 

@@ -2,21 +2,21 @@
 //! and encrypt-then-authenticate, which overwrite their copies.
 
 use gantry_core::Algorithm;
-pub(crate) use gantry_digest::internal::wipe::{in_own_frame, overwrite};
+pub(crate) use gantry_digest::internal::wipe::{in_own_frame, overwrite_stack};
 
 /// Bytes of stack that preparing an HMAC key may use. The maximum is for a long SHA-512 key, which is hashed.
-const HMAC_STACK: usize = 32 << 10;
+const HMAC_STACK_BYTES: usize = 32 << 10;
 /// Bytes of stack that preparing any other key may use.
-const OTHER_STACK: usize = 8 << 10;
+const OTHER_STACK_BYTES: usize = 8 << 10;
 
 /// Runs `prepare`, which handles a key of `algorithm`, and overwrites the stack it used: copies of moved values, spilled registers,
 /// buffers. The result should hold its secrets behind a pointer.
-pub(crate) fn wiped<T>(algorithm: Algorithm, prepare: impl FnOnce() -> T) -> T {
+pub(crate) fn with_wiped_stack<T>(algorithm: Algorithm, prepare: impl FnOnce() -> T) -> T {
     let result = in_own_frame(prepare);
     if algorithm.info().digest.is_some() {
-        overwrite::<HMAC_STACK>();
+        overwrite_stack::<HMAC_STACK_BYTES>();
     } else {
-        overwrite::<OTHER_STACK>();
+        overwrite_stack::<OTHER_STACK_BYTES>();
     }
     result
 }
@@ -27,7 +27,7 @@ mod independent;
 #[cfg(all(test, target_arch = "x86_64"))]
 mod tests {
     use super::*;
-    use crate::aes::gcm::{GcmKey, Message};
+    use crate::aes::gcm::{GcmKey, GcmState};
     use crate::aes::{Aes, every_aes};
     use crate::cbc::{CbcJob, CbcKey};
     use crate::cmac::{CmacJob, CmacKey};
@@ -35,13 +35,13 @@ mod tests {
     use crate::independent::IndependentKey;
     use crate::random::Random;
     use crate::session::open;
-    use crate::stack::{holds, stack_after};
+    use crate::stack::{holds_secret, stack_after};
     use crate::xts::XtsKey;
     use gantry_core::driver::Buffers;
     use gantry_core::{Outcome, SessionParams};
     use gantry_digest::internal::dispatch::{Hash, Kernels};
     use gantry_digest::internal::every_level;
-    use gantry_digest::internal::hash::{Job, Start, run_one};
+    use gantry_digest::internal::hash::{Job, Setup, run_one};
     use gantry_digest::internal::kernel::sha2::{self, Sha256, Sha512};
     use gantry_digest::internal::vector::Word;
 
@@ -52,10 +52,10 @@ mod tests {
         digest: usize,
         key: &[u8],
     ) -> Vec<Vec<u8>> {
-        let mut block = vec![0; H::BLOCK];
-        if key.len() > H::BLOCK {
-            let start = Start::digest(initial, digest);
-            run_one(kernels, Job { start: &start, stream: None, input: key, output: Some(&mut block[..digest]) });
+        let mut block = vec![0; H::BLOCK_SIZE];
+        if key.len() > H::BLOCK_SIZE {
+            let setup = Setup::digest(initial, digest);
+            run_one(kernels, Job { setup: &setup, stream: None, input: key, output: Some(&mut block[..digest]) });
         } else {
             block[..key.len()].copy_from_slice(key);
         }
@@ -145,7 +145,7 @@ mod tests {
                     _ => CbcKey::new(Aes::of(level).unwrap(), &key).unwrap().secrets([0; 16], &[]),
                 };
                 assert!(session.is_some());
-                assert!(!holds(&stack, &secrets), "{level:?}, {algorithm}, a key of {bytes} bytes");
+                assert!(!holds_secret(&stack, &secrets), "{level:?}, {algorithm}, a key of {bytes} bytes");
             }
         }
     }
@@ -155,7 +155,7 @@ mod tests {
     #[cfg_attr(debug_assertions, ignore = "tests optimised code: scripts/test")]
     fn kernels_leave_no_secret_on_the_stack() {
         fn check(secrets: &[Vec<u8>], name: &str, work: impl FnOnce() + Send) {
-            assert!(!holds(&stack_after(work), secrets), "{name}");
+            assert!(!holds_secret(&stack_after(work), secrets), "{name}");
         }
         let random = Random::new(0x7275_6e73);
         let data: Vec<Vec<u8>> = (0..40).map(|i| random.bytes(16 * (1 + 5 * (i % 9)))).collect();
@@ -203,7 +203,7 @@ mod tests {
                 gcm.flat_map(|key| [(key.clone(), 12, 16), (key.clone(), 16, 16), (key, 12, 2000)])
             {
                 let (nonce, associated, mut tag) = (random.bytes(length), random.bytes(associated), [0; 16]);
-                let mut message = Message::empty();
+                let mut message = GcmState::empty();
                 key.begin(&mut message, &nonce, &associated);
                 let mut secrets = [key.secrets(), message.secrets()].concat();
                 secrets.extend(nonce.as_array().map(|nonce| key.masked_nonce(nonce)));
@@ -256,9 +256,9 @@ mod tests {
         for level in every_level() {
             let kernels = Sha512::kernels(level);
             let stack = stack_after(|| {
-                core::hint::black_box(Start::hmac(kernels, sha2::INITIAL_512, 64, &key));
+                core::hint::black_box(Setup::hmac(kernels, sha2::INITIAL_512, 64, &key));
             });
-            assert!(holds(&stack, &secrets_of_hmac(kernels, sha2::INITIAL_512, 64, &key)), "{level:?}");
+            assert!(holds_secret(&stack, &secrets_of_hmac(kernels, sha2::INITIAL_512, 64, &key)), "{level:?}");
         }
     }
 }

@@ -3,8 +3,8 @@
 use gantry_core::Operation;
 use gantry_core::driver::Buffers;
 
-use crate::aes::xts::{Kernels, Unit};
-use crate::aes::{Aes, BLOCK, RoundKeys};
+use crate::aes::xts::{DataUnit, XtsKernels};
+use crate::aes::{Aes, BLOCK_LEN, RoundKeys};
 use crate::groups::run_in_groups;
 
 /// A key for XTS: the data keys for the directions in use, and the tweak key.
@@ -12,7 +12,7 @@ pub(crate) struct XtsKey {
     encrypt: Option<Box<RoundKeys>>,
     decrypt: Option<Box<RoundKeys>>,
     tweak: Box<RoundKeys>,
-    kernels: Kernels,
+    kernels: XtsKernels,
 }
 
 impl XtsKey {
@@ -23,26 +23,31 @@ impl XtsKey {
         }
         let (data, tweak) = key.split_at(key.len() / 2);
         let (encrypt, tweak) = (RoundKeys::new(aes, data)?, RoundKeys::new(aes, tweak)?);
-        let kernels = aes.xts(&encrypt);
+        let kernels = aes.xts_kernels(&encrypt);
         let decrypt = allows(Operation::Decrypt).then(|| encrypt.inverse(aes));
         Some(XtsKey { encrypt: allows(Operation::Encrypt).then_some(encrypt), decrypt, tweak, kernels })
     }
 
     /// Returns a request under this key. `None` if the data are shorter than a block, or if the key was not expanded for this direction.
     #[inline(always)]
-    pub(crate) fn unit<'a>(&'a self, decrypt: bool, tweak: &'a [u8; BLOCK], data: Buffers<'a>) -> Option<Unit<'a>> {
+    pub(crate) fn unit<'a>(
+        &'a self,
+        decrypt: bool,
+        tweak: &'a [u8; BLOCK_LEN],
+        data: Buffers<'a>,
+    ) -> Option<DataUnit<'a>> {
         let keys = if decrypt { &self.decrypt } else { &self.encrypt }.as_deref()?;
-        Unit::new(&self.tweak, keys, tweak, data)
+        DataUnit::new(&self.tweak, keys, tweak, data)
     }
 
     /// Runs units of one direction one after the other, each with its own key. All keys are as long as this one.
-    pub(crate) fn run<'a>(&self, decrypt: bool, units: impl Iterator<Item = Unit<'a>>) {
+    pub(crate) fn run<'a>(&self, decrypt: bool, units: impl Iterator<Item = DataUnit<'a>>) {
         run_in_groups(units, |units| self.kernels.run(decrypt, units));
     }
 
     /// Returns true if [`run`](Self::run) also accepts units with `other`.
     pub(crate) fn runs_with(&self, other: &XtsKey) -> bool {
-        self.tweak.same_length(&other.tweak)
+        self.tweak.has_same_length(&other.tweak)
     }
 }
 
@@ -62,7 +67,7 @@ mod tests {
         }
     }
 
-    fn run_one(key: &XtsKey, decrypt: bool, tweak: &[u8; BLOCK], data: &mut [u8]) {
+    fn run_one(key: &XtsKey, decrypt: bool, tweak: &[u8; BLOCK_LEN], data: &mut [u8]) {
         key.run(decrypt, key.unit(decrypt, tweak, Buffers::InPlace(data)).into_iter());
     }
 
@@ -104,9 +109,9 @@ mod tests {
     }
 
     /// Encrypts in XTS as the standard defines it, block by block.
-    fn reference_xts(data_key: &CbcKey, tweak_key: &CbcKey, tweak: [u8; BLOCK], data: &mut [u8]) {
+    fn reference_xts(data_key: &CbcKey, tweak_key: &CbcKey, tweak: [u8; BLOCK_LEN], data: &mut [u8]) {
         let encrypt = |key: &CbcKey, block: &mut [u8]| {
-            CbcJob { key, iv: [0; BLOCK], data: Buffers::InPlace(block) }.run();
+            CbcJob { key, iv: [0; BLOCK_LEN], data: Buffers::InPlace(block) }.run();
         };
         let mut mask = tweak;
         encrypt(tweak_key, &mut mask);
@@ -119,12 +124,12 @@ mod tests {
             xor(block);
             mask = (mask << 1) ^ ((mask >> 127) * 0x87);
         };
-        let whole = data.len() / BLOCK * BLOCK;
-        data[..whole].chunks_mut(BLOCK).for_each(&mut masked);
+        let whole = data.len() / BLOCK_LEN * BLOCK_LEN;
+        data[..whole].chunks_mut(BLOCK_LEN).for_each(&mut masked);
         let part = data.len() - whole;
         if part > 0 {
             let (head, tail) = data.split_at_mut(whole);
-            let before = &mut head[whole - BLOCK..];
+            let before = &mut head[whole - BLOCK_LEN..];
             before[..part].swap_with_slice(tail);
             masked(before);
         }
@@ -139,9 +144,9 @@ mod tests {
             for bytes in [16, 32] {
                 let secrets = [(); 3].map(|()| [random.bytes(bytes), random.bytes(bytes)]);
                 let keys = secrets.each_ref().map(|halves| XtsKey::new(aes, &halves.concat(), |_| true).unwrap());
-                let plain: Vec<Vec<u8>> = (BLOCK..1200).map(|length| random.bytes(length)).collect();
-                let of_each: Vec<(usize, [u8; BLOCK])> =
-                    plain.iter().map(|_| (random.below(3), random.bytes(BLOCK).try_into().unwrap())).collect();
+                let plain: Vec<Vec<u8>> = (BLOCK_LEN..1200).map(|length| random.bytes(length)).collect();
+                let of_each: Vec<(usize, [u8; BLOCK_LEN])> =
+                    plain.iter().map(|_| (random.below(3), random.bytes(BLOCK_LEN).try_into().unwrap())).collect();
                 let mut cipher = plain.clone();
                 for ((key, tweak), data) in of_each.iter().zip(&mut cipher) {
                     let [data_key, tweak_key] = secrets[*key].each_ref().map(|key| CbcKey::new(aes, key).unwrap());
@@ -170,10 +175,11 @@ mod tests {
                 assert!(XtsKey::new(aes, &vec![0; length], |_| true).is_none());
             }
             let key = XtsKey::new(aes, &[1; 32], |_| true).unwrap();
-            assert!(key.unit(false, &[0; BLOCK], Buffers::InPlace(&mut [0; BLOCK - 1])).is_none());
+            assert!(key.unit(false, &[0; BLOCK_LEN], Buffers::InPlace(&mut [0; BLOCK_LEN - 1])).is_none());
             for allowed in [Operation::Encrypt, Operation::Decrypt] {
                 let key = XtsKey::new(aes, &[1; 32], |operation| operation == allowed).unwrap();
-                let takes = |decrypt| key.unit(decrypt, &[0; BLOCK], Buffers::InPlace(&mut [0; BLOCK])).is_some();
+                let takes =
+                    |decrypt| key.unit(decrypt, &[0; BLOCK_LEN], Buffers::InPlace(&mut [0; BLOCK_LEN])).is_some();
                 assert_eq!([takes(false), takes(true)], [allowed == Operation::Encrypt, allowed == Operation::Decrypt]);
             }
         }

@@ -8,11 +8,11 @@ use gantry_core::driver::{
 use gantry_core::{Fault, SessionParams};
 
 use crate::card::{Card, Meter, ModelSession};
-use crate::faults::{Faults, gone};
+use crate::clock::ModelClock;
+use crate::faults::{FaultInjector, gone_fault};
 use crate::profile::{InvalidProfile, Profile};
 use crate::queue::ModelQueue;
 use crate::running::RunningCard;
-use crate::time::Time;
 
 pub(crate) struct ModelDevice {
     info: DeviceInfo,
@@ -24,23 +24,23 @@ impl ModelDevice {
     pub(crate) fn new(
         profile: Profile,
         reference: Arc<dyn Device>,
-        time: Time,
-        faults: Faults,
+        clock: ModelClock,
+        faults: FaultInjector,
     ) -> Result<Self, InvalidProfile> {
-        profile.check()?;
+        profile.validate()?;
         let mut capabilities = Vec::with_capacity(profile.rates.len());
         for rate in &*profile.rates {
             let offered = reference.info().capabilities.iter().find(|offered| offered.algorithm == rate.algorithm);
-            let Some(offered) = offered.filter(|offered| offered.direct) else {
+            let Some(offered) = offered.filter(|offered| offered.synchronous) else {
                 return Err(profile.invalid(format!("the reference does not run {}", rate.algorithm)));
             };
             capabilities.push(Capability {
                 operations: offered.operations,
                 max_bytes: offered.max_bytes,
                 lanes: profile.units,
-                ring: if profile.direct { usize::MAX } else { profile.ring },
-                direct: profile.direct,
-                in_place: !profile.direct || offered.in_place,
+                max_in_flight: if profile.is_software { usize::MAX } else { profile.ring },
+                synchronous: profile.is_software,
+                in_place: !profile.is_software || offered.in_place,
                 ..Capability::new(rate.algorithm)
             });
         }
@@ -50,7 +50,7 @@ impl ModelDevice {
             capabilities,
             ..DeviceInfo::new(format!("model:{}", profile.name), Class::Model)
         };
-        let card = Arc::new(Card::new(profile, time, faults));
+        let card = Arc::new(Card::new(profile, clock, faults));
         Ok(Self { info, reference, card: Arc::new(RunningCard::new(card)) })
     }
 
@@ -66,7 +66,7 @@ impl Device for ModelDevice {
 
     fn open(&self, params: &SessionParams) -> Result<Arc<dyn DeviceSession>, Refusal> {
         if self.card.faults.is_gone() {
-            return Err(gone().into());
+            return Err(gone_fault().into());
         }
         let rate = self.card.profile.rates.iter().find(|rate| rate.algorithm == params.algorithm());
         let rate = *rate.ok_or(Unsupported::because("the profile does not have the algorithm"))?;
@@ -75,13 +75,13 @@ impl Device for ModelDevice {
     }
 
     fn attach(&self) -> Result<Option<Box<dyn QueuePair>>, Fault> {
-        if self.card.profile.direct {
+        if self.card.profile.is_software {
             return Ok(Some(Box::new(Inline)));
         }
         if self.card.faults.is_gone() {
-            return Err(gone());
+            return Err(gone_fault());
         }
-        self.card.start()?;
+        self.card.start_thread()?;
         Ok(Some(Box::new(ModelQueue::new(self.card.clone()))))
     }
 }

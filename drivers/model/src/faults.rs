@@ -12,7 +12,7 @@ use crate::random::Random;
 
 /// A fault of one request or submission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Injected {
+pub enum InjectedFault {
     /// The request returns a fault.
     Error,
     /// One bit of the result is wrong.
@@ -32,17 +32,17 @@ pub enum Injected {
 pub struct FaultPlan {
     /// Number of requests without random faults at the start.
     pub after: u64,
-    /// See [`Injected::Error`].
+    /// See [`InjectedFault::Error`].
     pub errors: Option<NonZero<u32>>,
-    /// See [`Injected::Wrong`].
+    /// See [`InjectedFault::Wrong`].
     pub wrong: Option<NonZero<u32>>,
-    /// See [`Injected::Panic`].
+    /// See [`InjectedFault::Panic`].
     pub panics: Option<NonZero<u32>>,
-    /// See [`Injected::Stall`].
+    /// See [`InjectedFault::Stall`].
     pub stalls: Option<NonZero<u32>>,
-    /// See [`Injected::Late`].
+    /// See [`InjectedFault::Late`].
     pub late: Option<NonZero<u32>>,
-    /// See [`Injected::Full`].
+    /// See [`InjectedFault::Full`].
     pub full: Option<NonZero<u32>>,
     /// Number of requests after which the device is gone.
     pub gone: Option<u64>,
@@ -80,14 +80,14 @@ impl FromStr for FaultPlan {
 
 /// Controls the faults of a device. Clones control the same faults.
 #[derive(Clone, Debug, Default)]
-pub struct Faults {
+pub struct FaultInjector {
     shared: Arc<Shared>,
 }
 
 #[derive(Debug, Default)]
 struct Shared {
     /// False while `script` cannot cause faults, so that devices need no lock.
-    active: AtomicBool,
+    may_fault: AtomicBool,
     gone: AtomicBool,
     script: Mutex<Script>,
 }
@@ -95,23 +95,23 @@ struct Shared {
 #[derive(Debug, Default)]
 struct Script {
     plan: FaultPlan,
-    next: VecDeque<Injected>,
+    next: VecDeque<InjectedFault>,
     requests: u64,
     random: Random,
 }
 
-impl Faults {
+impl FaultInjector {
     /// Replaces the random faults from now on.
-    pub fn plan(&self, plan: FaultPlan) {
+    pub fn set_plan(&self, plan: FaultPlan) {
         let mut script = self.script();
         *script = Script { plan, next: std::mem::take(&mut script.next), ..Script::default() };
-        self.shared.active.store(true, Ordering::Relaxed);
+        self.shared.may_fault.store(true, Ordering::Relaxed);
     }
 
     /// Injects a fault into the next `times` requests, after the faults that were injected before.
-    pub fn inject(&self, fault: Injected, times: usize) {
+    pub fn inject(&self, fault: InjectedFault, times: usize) {
         self.script().next.extend(std::iter::repeat_n(fault, times));
-        self.shared.active.store(true, Ordering::Relaxed);
+        self.shared.may_fault.store(true, Ordering::Relaxed);
     }
 
     /// Sets whether the device is gone: every call then fails, as with a card that was removed.
@@ -125,12 +125,12 @@ impl Faults {
     }
 
     /// Returns true if the device reports that it is full at this submission.
-    pub(crate) fn reports_full(&self) -> bool {
-        if !self.shared.active.load(Ordering::Relaxed) {
+    pub(crate) fn take_full_fault(&self) -> bool {
+        if !self.shared.may_fault.load(Ordering::Relaxed) {
             return false;
         }
         let script = &mut *self.script();
-        if script.next.front() == Some(&Injected::Full) {
+        if script.next.front() == Some(&InjectedFault::Full) {
             script.next.pop_front();
             return true;
         }
@@ -138,8 +138,8 @@ impl Faults {
     }
 
     /// Returns the fault of the next request, if any.
-    pub(crate) fn next_fault(&self) -> Option<Injected> {
-        if !self.shared.active.load(Ordering::Relaxed) {
+    pub(crate) fn next_fault(&self) -> Option<InjectedFault> {
+        if !self.shared.may_fault.load(Ordering::Relaxed) {
             return None;
         }
         let script = &mut *self.script();
@@ -148,7 +148,7 @@ impl Faults {
         if script.plan.gone.is_some_and(|gone| number >= gone) {
             self.set_gone(true);
         }
-        if script.next.front().is_some_and(|next| *next != Injected::Full) {
+        if script.next.front().is_some_and(|next| *next != InjectedFault::Full) {
             return script.next.pop_front();
         }
         let FaultPlan { after, errors, wrong, panics, stalls, late, full: _, gone: _ } = script.plan;
@@ -156,11 +156,11 @@ impl Faults {
             return None;
         }
         let chances = [
-            (errors, Injected::Error),
-            (wrong, Injected::Wrong),
-            (panics, Injected::Panic),
-            (stalls, Injected::Stall),
-            (late, Injected::Late),
+            (errors, InjectedFault::Error),
+            (wrong, InjectedFault::Wrong),
+            (panics, InjectedFault::Panic),
+            (stalls, InjectedFault::Stall),
+            (late, InjectedFault::Late),
         ];
         chances.into_iter().find(|(chance, _)| script.random.one_in(*chance)).map(|(_, fault)| fault)
     }
@@ -171,7 +171,7 @@ impl Faults {
 }
 
 /// Returns the fault of every call when the device is gone.
-pub(crate) fn gone() -> Fault {
+pub(crate) fn gone_fault() -> Fault {
     Fault::failed("the device is gone")
 }
 
@@ -206,28 +206,28 @@ mod tests {
     #[test]
     fn faults_have_the_planned_frequency_and_repeat() {
         let run = || {
-            let faults = Faults::default();
-            faults.plan("errors=1/10,late=1/5,after=100".parse().unwrap());
+            let faults = FaultInjector::default();
+            faults.set_plan("errors=1/10,late=1/5,after=100".parse().unwrap());
             (0..2100).map(|_| faults.next_fault()).collect::<Vec<_>>()
         };
         let faults = run();
         assert_eq!(faults, run());
         let count = |fault| faults.iter().filter(|injected| **injected == fault).count();
         assert!(faults[..100].iter().all(Option::is_none), "no fault before `after`");
-        assert!((150..250).contains(&count(Some(Injected::Error))), "{}", count(Some(Injected::Error)));
-        assert!((290..430).contains(&count(Some(Injected::Late))), "{}", count(Some(Injected::Late)));
+        assert!((150..250).contains(&count(Some(InjectedFault::Error))), "{}", count(Some(InjectedFault::Error)));
+        assert!((290..430).contains(&count(Some(InjectedFault::Late))), "{}", count(Some(InjectedFault::Late)));
     }
 
     #[test]
     fn injected_faults_come_in_order() {
-        let faults = Faults::default();
-        faults.inject(Injected::Error, 2);
-        faults.inject(Injected::Full, 1);
-        faults.inject(Injected::Stall, 1);
-        assert!(!faults.reports_full(), "errors come first");
-        assert_eq!([faults.next_fault(), faults.next_fault()], [Some(Injected::Error); 2]);
+        let faults = FaultInjector::default();
+        faults.inject(InjectedFault::Error, 2);
+        faults.inject(InjectedFault::Full, 1);
+        faults.inject(InjectedFault::Stall, 1);
+        assert!(!faults.take_full_fault(), "errors come first");
+        assert_eq!([faults.next_fault(), faults.next_fault()], [Some(InjectedFault::Error); 2]);
         assert_eq!(faults.next_fault(), None, "full concerns submissions");
-        assert!(faults.reports_full());
-        assert_eq!([faults.next_fault(), faults.next_fault()], [Some(Injected::Stall), None]);
+        assert!(faults.take_full_fault());
+        assert_eq!([faults.next_fault(), faults.next_fault()], [Some(InjectedFault::Stall), None]);
     }
 }

@@ -2,9 +2,9 @@
 //!
 //! A [`Profile`] is a row of data: the cost of a request, the capacity, and the degree of parallelism. The results come from a reference
 //! device that the caller supplies. Computing them adds nothing to the measured times: in real time a thread of the model does it, and in
-//! [virtual time](Time::Virtual) it takes no time.
+//! [virtual time](ModelClock::Virtual) it takes no time.
 //!
-//! A profile is a card with a ring that all its queues share, or the software of a modelled board ([`Profile::direct`]). Such
+//! A profile is a card with a ring that all its queues share, or the software of a modelled board ([`Profile::is_software`]). Such
 //! software works in the calling thread and uses its time.
 //!
 //! | file | content |
@@ -14,12 +14,14 @@
 //! | `card/session.rs` | a session, with the results of the reference |
 //! | `faults.rs`, `random.rs` | faults on demand |
 //! | `running.rs` | a card with its thread |
-//! | `time.rs` | real or virtual time |
+//! | `clock.rs` | real or virtual time |
 
 #![forbid(unsafe_code)]
 
 /// The card: its ring, its units, and the requests in it.
 mod card;
+/// The two clocks.
+mod clock;
 /// The `Device` that core uses.
 mod device;
 /// Faults on demand.
@@ -29,18 +31,16 @@ mod profile;
 mod queue;
 mod random;
 mod running;
-/// The two clocks.
-mod time;
 
 use std::sync::Arc;
 
 use gantry_core::driver::{Device, Driver, Found};
 
 pub use card::Meter;
+pub use clock::ModelClock;
 use device::ModelDevice;
-pub use faults::{FaultPlan, Faults, Injected};
+pub use faults::{FaultInjector, FaultPlan, InjectedFault};
 pub use profile::{Completion, InvalidProfile, PROFILES, Power, Profile, Rate};
-pub use time::Time;
 
 /// Discovers one modelled device.
 pub struct ModelDriver {
@@ -52,22 +52,22 @@ impl ModelDriver {
     ///
     /// # Errors
     /// The profile is impossible, or names an algorithm that the reference does not run directly.
-    pub fn new(profile: Profile, reference: Arc<dyn Device>, time: Time) -> Result<Self, InvalidProfile> {
-        Self::with_faults(profile, reference, time, Faults::default())
+    pub fn new(profile: Profile, reference: Arc<dyn Device>, clock: ModelClock) -> Result<Self, InvalidProfile> {
+        Self::with_faults(profile, reference, clock, FaultInjector::default())
     }
 
     /// Creates a device like [`new`](Self::new), with faults that can be changed later. The faults affect only cards, not the software of a
-    /// board ([`Profile::direct`]).
+    /// board ([`Profile::is_software`]).
     ///
     /// # Errors
     /// The errors of [`new`](Self::new).
     pub fn with_faults(
         profile: Profile,
         reference: Arc<dyn Device>,
-        time: Time,
-        faults: Faults,
+        clock: ModelClock,
+        faults: FaultInjector,
     ) -> Result<Self, InvalidProfile> {
-        Ok(Self { device: Arc::new(ModelDevice::new(profile, reference, time, faults)?) })
+        Ok(Self { device: Arc::new(ModelDevice::new(profile, reference, clock, faults)?) })
     }
 
     /// Returns the work that the device has done so far.

@@ -28,7 +28,7 @@ pub struct Profile {
     pub completion: Completion,
     /// True for the software of a board instead of a card: it works in the calling thread, and only its rates and `power`
     /// matter.
-    pub direct: bool,
+    pub is_software: bool,
     /// CPU time to submit a request, in nanoseconds.
     pub submit_ns: u64,
     /// CPU time to complete a request, in nanoseconds.
@@ -94,7 +94,7 @@ const fn rate(algorithm: Algorithm, setup_ns: u64, megabits: u64) -> Rate {
 }
 
 /// The defaults of a card: one unit, in order, with interrupts.
-const CARD: Profile = Profile {
+const CARD_DEFAULTS: Profile = Profile {
     name: Cow::Borrowed(""),
     description: Cow::Borrowed(""),
     rates: Cow::Borrowed(&[]),
@@ -103,7 +103,7 @@ const CARD: Profile = Profile {
     cap_megabits: None,
     in_order: true,
     completion: Completion::Interrupt,
-    direct: false,
+    is_software: false,
     submit_ns: 0,
     complete_ns: 0,
     jitter_percent: 0,
@@ -115,7 +115,7 @@ const CARD: Profile = Profile {
 /// Pentium 4 of 1.8 GHz, measured with the BCM5822: dispatch 115 ns, done 2295 ns, callback 341 ns. Setup and bandwidth are
 /// fitted to its Tables 5 and 6. The setup excludes the CPU costs, and the 13.8 µs of the rest of a `cryptotest` request. These
 /// are the 172.4 µs of Table 5 less the 158.6 µs of Table 1, for 3DES with 8192 bytes.
-const OCF: Profile = Profile { submit_ns: 115, complete_ns: 2636, ..CARD };
+const OCF: Profile = Profile { submit_ns: 115, complete_ns: 2636, ..CARD_DEFAULTS };
 
 /// The built-in profiles.
 pub static PROFILES: &[Profile] = &[
@@ -166,7 +166,7 @@ pub static PROFILES: &[Profile] = &[
         ring: 64,
         submit_ns: 470,
         complete_ns: 470,
-        ..CARD
+        ..CARD_DEFAULTS
     },
     // Software of the same board: 623355, 172025, 44158, 11114 and 1390 operations per second. The fit is within 1 %. The watts
     // are the power of the whole board.
@@ -174,9 +174,9 @@ pub static PROFILES: &[Profile] = &[
         name: Cow::Borrowed("kirkwood-cpu"),
         description: Cow::Borrowed("model of the software of a Marvell Kirkwood, 1.2 GHz"),
         rates: Cow::Borrowed(&[rate(Algorithm::Aes128Cbc, 200, 91)]),
-        direct: true,
+        is_software: true,
         power: Some(Power { idle_watts: 2.3, loaded_watts: 7.0 }),
-        ..CARD
+        ..CARD_DEFAULTS
     },
     // 1551, 6126, 21528, 55995, 95027 and 99937 kB/s with 16, 64, 256, 1024, 8192 and 16384 bytes; the fit is within 8 %. The
     // 5.1 s of system time for 1.05 million requests in 6 runs of 3 s are 4.9 µs per request. The split before and after the
@@ -188,15 +188,15 @@ pub static PROFILES: &[Profile] = &[
         ring: 64,
         submit_ns: 2_450,
         complete_ns: 2_450,
-        ..CARD
+        ..CARD_DEFAULTS
     },
     // Software of the same board: 39603, 47420, 50270, 51003, 51249 and 51233 kB/s. The fit is within 1 %.
     Profile {
         name: Cow::Borrowed("cortex-a9-cpu"),
         description: Cow::Borrowed("model of the software of a Cortex-A9"),
         rates: Cow::Borrowed(&[rate(Algorithm::Aes256Cbc, 92, 410)]),
-        direct: true,
-        ..CARD
+        is_software: true,
+        ..CARD_DEFAULTS
     },
     // A file of 680 MB through AF_ALG: SHA-256 in 4.45 s, SHA-1 in 4.7 s. The cost of small requests is unpublished: setup and
     // CPU costs are guesses between the costs of the two boards above.
@@ -207,15 +207,15 @@ pub static PROFILES: &[Profile] = &[
         ring: 64,
         submit_ns: 1_500,
         complete_ns: 1_500,
-        ..CARD
+        ..CARD_DEFAULTS
     },
     // OpenSSL on the same machine and file: 9.42 s and 4.6 s. The setup is a guess.
     Profile {
         name: Cow::Borrowed("amd-ccp-cpu"),
         description: Cow::Borrowed("model of the software of an AMD GX-212ZC; small requests are a guess"),
         rates: Cow::Borrowed(&[rate(Algorithm::Sha256, 300, 577), rate(Algorithm::Sha1, 200, 1183)]),
-        direct: true,
-        ..CARD
+        is_software: true,
+        ..CARD_DEFAULTS
     },
     // The report on the P4080 has curves without numbers: offloading pays off above a certain size, throughput rises with
     // threads until the engine is saturated, and large frames reach its bandwidth. The numbers here are chosen to match: four
@@ -236,15 +236,15 @@ pub static PROFILES: &[Profile] = &[
         in_order: false,
         submit_ns: 2_000,
         complete_ns: 2_000,
-        ..CARD
+        ..CARD_DEFAULTS
     },
     // This rate is chosen, too: about 25 cycles per byte at 1.5 GHz.
     Profile {
         name: Cow::Borrowed("e500mc-cpu"),
         description: Cow::Borrowed("model in the shape of the software of an e500mc, 1.5 GHz; its numbers are chosen"),
         rates: Cow::Borrowed(&[rate(Algorithm::Aes128Cbc, 300, 480), rate(Algorithm::Sha256, 300, 400)]),
-        direct: true,
-        ..CARD
+        is_software: true,
+        ..CARD_DEFAULTS
     },
     // "Data Compression Accelerator on IBM POWER9 and z15 Processors" (ISCA 2020): 280 GB/s for the 20 accelerators of the
     // largest z15, each twice as fast as a POWER9's. The cost of small requests is unpublished: setup and CPU costs are
@@ -261,7 +261,7 @@ pub static PROFILES: &[Profile] = &[
         completion: Completion::Polled,
         submit_ns: 500,
         complete_ns: 500,
-        ..CARD
+        ..CARD_DEFAULTS
     },
     // Not a real engine: for tests of faults.
     Profile {
@@ -281,12 +281,12 @@ pub static PROFILES: &[Profile] = &[
         submit_ns: 100,
         complete_ns: 100,
         jitter_percent: 50,
-        ..CARD
+        ..CARD_DEFAULTS
     },
 ];
 
 /// The longest setup allowed: 10 s.
-const LONGEST_NS: u64 = 10_000_000_000;
+const MAX_NS: u64 = 10_000_000_000;
 
 impl Profile {
     /// Returns the profile of this name.
@@ -300,7 +300,7 @@ impl Profile {
     }
 
     /// Checks that such an engine is possible.
-    pub(crate) fn check(&self) -> Result<(), InvalidProfile> {
+    pub(crate) fn validate(&self) -> Result<(), InvalidProfile> {
         let invalid_because = |problem: &str| Err(self.invalid(problem));
         let is_allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-_".contains(&byte);
         if self.name.is_empty() || self.name.len() > 64 || !self.name.bytes().all(is_allowed) {
@@ -316,7 +316,7 @@ impl Profile {
             if rate.megabits == 0 {
                 return invalid_because(&format!("the bandwidth of {} is 0", rate.algorithm));
             }
-            if rate.setup_ns > LONGEST_NS {
+            if rate.setup_ns > MAX_NS {
                 return invalid_because(&format!("the setup of {} takes more than 10 s", rate.algorithm));
             }
         }
@@ -329,7 +329,7 @@ impl Profile {
         if self.cap_megabits == Some(0) {
             return invalid_because("the cap must be more than 0");
         }
-        if self.submit_ns > LONGEST_NS || self.complete_ns > LONGEST_NS {
+        if self.submit_ns > MAX_NS || self.complete_ns > MAX_NS {
             return invalid_because("submission or completion takes more than 10 s");
         }
         if self.jitter_percent > 1_000 {
@@ -353,7 +353,7 @@ impl Profile {
     /// # Errors
     /// A field does not exist or has an invalid value, or the profile is impossible.
     pub fn parse(name: &str, text: &str) -> Result<Self, InvalidProfile> {
-        let mut profile = Profile { description: "model from the configuration".into(), ..CARD };
+        let mut profile = Profile { description: "model from the configuration".into(), ..CARD_DEFAULTS };
         let (changes, bases): (Vec<_>, Vec<_>) =
             text.split(',').map(str::trim).partition(|field| !field.starts_with("like="));
         for field in bases {
@@ -364,16 +364,16 @@ impl Profile {
         }
         profile.name = name.to_owned().into();
         for field in changes {
-            let set = field.split_once('=').map(|(key, value)| profile.set(key, value));
+            let set = field.split_once('=').map(|(key, value)| profile.set_field(key, value));
             if set != Some(true) {
-                return Err(profile.invalid(format!("'{field}' is not a valid field; the fields are {FIELDS}")));
+                return Err(profile.invalid(format!("'{field}' is not a valid field; the fields are {FIELD_HELP}")));
             }
         }
-        profile.check()?;
+        profile.validate()?;
         Ok(profile)
     }
 
-    fn set(&mut self, key: &str, value: &str) -> bool {
+    fn set_field(&mut self, key: &str, value: &str) -> bool {
         fn put<T: std::str::FromStr>(field: &mut T, value: &str) -> bool {
             value.parse().map(|value| *field = value).is_ok()
         }
@@ -411,7 +411,7 @@ impl Profile {
     }
 }
 
-const FIELDS: &str = "like=MODEL, ring=N, units=N, cap=MBIT, order=kept|any, completion=interrupt|polled, submit=NS, \
+const FIELD_HELP: &str = "like=MODEL, ring=N, units=N, cap=MBIT, order=kept|any, completion=interrupt|polled, submit=NS, \
                       complete=NS, jitter=PERCENT, seed=N, power=IDLE-LOADED or ALGORITHM=SETUP_NS+MBIT";
 
 /// Returns the nanoseconds of `bytes` at `megabits` per second.

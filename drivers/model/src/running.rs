@@ -20,12 +20,12 @@ impl RunningCard {
         Self { card, thread: Mutex::default() }
     }
 
-    pub(crate) fn start(&self) -> Result<(), Fault> {
+    pub(crate) fn start_thread(&self) -> Result<(), Fault> {
         let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
-        if thread.is_none() && self.card.time.is_real() {
+        if thread.is_none() && self.card.clock.is_real() {
             let card = self.card.clone();
             let name = format!("model:{}", self.card.profile.name);
-            let spawned = std::thread::Builder::new().name(name).spawn(move || card.work());
+            let spawned = std::thread::Builder::new().name(name).spawn(move || card.run_thread());
             *thread =
                 Some(spawned.map_err(|error| Fault::failed(format!("cannot start the thread of the model: {error}")))?);
         }

@@ -12,7 +12,9 @@ use gantry_core::{
     Algorithm, Clock, DeviceState, Error, Fault, Gantry, GantryBuilder, Outcome, Queue, QueueOptions, Request, Session,
     SessionParams, Submission, VirtualClock,
 };
-use gantry_driver_model::{Completion, FaultPlan, Faults, Injected, Meter, ModelDriver, PROFILES, Profile, Rate, Time};
+use gantry_driver_model::{
+    Completion, FaultInjector, FaultPlan, InjectedFault, Meter, ModelClock, ModelDriver, PROFILES, Profile, Rate,
+};
 
 /// A reference device that copies data.
 struct CopyDevice(DeviceInfo);
@@ -78,7 +80,7 @@ struct Bench {
     session: Session,
     clock: Arc<VirtualClock>,
     driver: ModelDriver,
-    faults: Faults,
+    faults: FaultInjector,
 }
 
 impl Bench {
@@ -88,10 +90,10 @@ impl Bench {
     }
 
     fn with_builder(profile: Profile, builder: GantryBuilder) -> Self {
-        let (clock, faults) = (Arc::new(VirtualClock::default()), Faults::default());
+        let (clock, faults) = (Arc::new(VirtualClock::default()), FaultInjector::default());
         let name = format!("model:{}", profile.name);
-        let time = Time::Virtual(clock.clone());
-        let driver = ModelDriver::with_faults(profile, CopyDevice::device(), time, faults.clone()).unwrap();
+        let model_clock = ModelClock::Virtual(clock.clone());
+        let driver = ModelDriver::with_faults(profile, CopyDevice::device(), model_clock, faults.clone()).unwrap();
         let gantry = builder.driver(&driver).policy(Pin { device: name.clone() }).clock(clock.clone()).build();
         gantry.device(&name).unwrap().admit(Algorithm::Null).unwrap();
         let session = gantry.session(SessionParams::new(Algorithm::Null, &[])).unwrap();
@@ -136,7 +138,7 @@ fn a_full_ring_loses_no_request() {
     let bench = Bench::alone(profile());
     let (ns, correct) = bench.batch(64, 800);
     assert_eq!(correct, Ok(64 * 800));
-    assert!(bench.driver.meter().full > 0);
+    assert!(bench.driver.meter().times_full > 0);
     // The unit never idles: 64 times 1.1 µs, plus the driver's work before the first and after the last.
     assert!((64 * 1_100..64 * 1_100 + 2_000).contains(&ns), "{ns}");
 }
@@ -155,7 +157,7 @@ fn units_run_in_parallel_up_to_the_cap() {
 
 #[test]
 fn software_of_a_board_uses_the_time_of_its_caller() {
-    let bench = Bench::alone(Profile { direct: true, ..profile() });
+    let bench = Bench::alone(Profile { is_software: true, ..profile() });
     let spent = bench.clock.spent();
     assert_eq!(bench.batch(3, 8_000), (3 * 2_000, Ok(3 * 8_000)));
     assert_eq!(bench.clock.spent() - spent, 3 * 2_000);
@@ -182,20 +184,20 @@ fn injected_faults_take_effect() {
     let with_substitute =
         || Bench::with_builder(profile(), Gantry::builder().driver(&CopyDevice(CopyDevice::device().info().clone())));
     for (what, state, correct) in [
-        (Injected::Error, DeviceState::Quarantined, 8_000),
-        (Injected::Wrong, DeviceState::Ready, 7_999),
-        (Injected::Late, DeviceState::Ready, 8_000),
-        (Injected::Full, DeviceState::Ready, 8_000),
+        (InjectedFault::Error, DeviceState::Quarantined, 8_000),
+        (InjectedFault::Wrong, DeviceState::Ready, 7_999),
+        (InjectedFault::Late, DeviceState::Ready, 8_000),
+        (InjectedFault::Full, DeviceState::Ready, 8_000),
     ] {
         let bench = with_substitute();
         bench.batch(1, 10).1.unwrap();
         bench.faults.inject(what, 1);
         let (ns, happened) = bench.batch(10, 800);
         assert_eq!(happened, Ok(correct), "{what:?}");
-        if what != Injected::Full {
+        if what != InjectedFault::Full {
             assert_eq!(bench.state(), state, "{what:?}");
         }
-        assert_eq!(what == Injected::Late, ns > 11_900, "{what:?}: {ns}");
+        assert_eq!(what == InjectedFault::Late, ns > 11_900, "{what:?}: {ns}");
     }
 }
 
@@ -212,7 +214,7 @@ fn a_device_that_is_gone_fails_every_call() {
     bench.faults.set_gone(true);
     assert!(says(bench.batch(3, 10).1).ends_with("the device is gone"));
     let bench = Bench::alone(profile());
-    bench.faults.plan(FaultPlan { gone: Some(5), ..FaultPlan::default() });
+    bench.faults.set_plan(FaultPlan { gone: Some(5), ..FaultPlan::default() });
     assert!(says(bench.batch(9, 10).1).ends_with("the device is gone"));
     assert!(bench.faults.is_gone());
 }
@@ -220,7 +222,7 @@ fn a_device_that_is_gone_fails_every_call() {
 #[test]
 fn a_fault_leaves_data_in_place_unchanged() {
     let bench = Bench::alone(profile());
-    bench.faults.inject(Injected::Error, 1);
+    bench.faults.inject(InjectedFault::Error, 1);
     let mut data = [9; 40];
     assert!(bench.session.encrypt(&[], &mut data).is_err());
     assert_eq!(data, [9; 40]);
@@ -229,17 +231,17 @@ fn a_fault_leaves_data_in_place_unchanged() {
 #[test]
 fn an_algorithm_that_the_reference_lacks_is_an_error() {
     let hifn = Profile::named("hifn7951").unwrap().clone();
-    let error = ModelDriver::new(hifn, CopyDevice::device(), Time::real()).err().unwrap();
+    let error = ModelDriver::new(hifn, CopyDevice::device(), ModelClock::real()).err().unwrap();
     assert_eq!(error.to_string(), "the model 'hifn7951': the reference does not run des-ede3-cbc");
     let invalid = Profile { ring: 0, ..profile() };
-    assert!(ModelDriver::new(invalid, CopyDevice::device(), Time::real()).is_err());
+    assert!(ModelDriver::new(invalid, CopyDevice::device(), ModelClock::real()).is_err());
 }
 
 #[test]
 fn a_card_works_in_real_time() {
     for completion in [Completion::Interrupt, Completion::Polled] {
         let profile = Profile { units: 2, in_order: false, jitter_percent: 30, completion, ring: 64, ..profile() };
-        let driver = ModelDriver::new(profile, CopyDevice::device(), Time::real()).unwrap();
+        let driver = ModelDriver::new(profile, CopyDevice::device(), ModelClock::real()).unwrap();
         let gantry = Gantry::builder().driver(&driver).build();
         let session = gantry.session(SessionParams::new(Algorithm::Null, &[])).unwrap();
         std::thread::scope(|scope| {
@@ -296,7 +298,7 @@ fn units_overtake_each_other_unless_the_device_keeps_order() {
 #[test]
 fn a_dropped_queue_frees_its_places_in_the_ring() {
     let bench = Bench::alone(Profile { ring: 1, ..profile() });
-    bench.faults.inject(Injected::Stall, 1);
+    bench.faults.inject(InjectedFault::Stall, 1);
     let mut queue = bench.queue();
     queue.submit(&bench.session, Submission::encrypt(&[], vec![1; 100])).unwrap();
     assert_eq!(queue.complete(|_| ()), 0, "it stalls");
@@ -308,7 +310,7 @@ fn a_dropped_queue_frees_its_places_in_the_ring() {
 #[test]
 fn queues_are_dropped_while_the_card_works() {
     let profile = Profile { ring: 64, ..profile() };
-    let driver = ModelDriver::new(profile, CopyDevice::device(), Time::real()).unwrap();
+    let driver = ModelDriver::new(profile, CopyDevice::device(), ModelClock::real()).unwrap();
     let gantry = Gantry::builder().driver(&driver).build();
     let session = gantry.session(SessionParams::new(Algorithm::Null, &[])).unwrap();
     for round in 0..200 {
@@ -332,7 +334,7 @@ fn only_interrupts_wake_a_waiting_thread() {
     for completion in [Completion::Interrupt, Completion::Polled] {
         let rates = vec![Rate { algorithm: Algorithm::Null, setup_ns: 2_000_000, megabits: 64_000 }].into();
         let profile = Profile { completion, rates, ..profile() };
-        let driver = ModelDriver::new(profile, CopyDevice::device(), Time::real()).unwrap();
+        let driver = ModelDriver::new(profile, CopyDevice::device(), ModelClock::real()).unwrap();
         let gantry = Gantry::builder().driver(&driver).build();
         let session = gantry.session(SessionParams::new(Algorithm::Null, &[])).unwrap();
         session.encrypt(&[], &mut [1]).unwrap();

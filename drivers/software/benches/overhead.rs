@@ -12,18 +12,18 @@ use gantry_driver_software::SoftwareDriver;
 
 const ROUNDS: usize = 301;
 /// Calls per timing, of slow and of fast operations.
-const FEW: u32 = 20;
-const MANY: u32 = 2000;
+const SLOW_CALLS: u32 = 20;
+const FAST_CALLS: u32 = 2000;
 
-fn time(calls: u32, call: &mut dyn FnMut()) -> f64 {
+fn mean_ns(calls: u32, call: &mut dyn FnMut()) -> f64 {
     let start = Instant::now();
     (0..calls).for_each(|_| call());
     start.elapsed().as_secs_f64() * 1e9 / f64::from(calls)
 }
 
 fn compare(name: &str, bytes: usize, raw: &mut dyn FnMut(), ours: &mut dyn FnMut()) {
-    let calls = if time(FEW, raw) > 10e3 { FEW } else { MANY };
-    let mut pairs: Vec<(f64, f64)> = (0..ROUNDS).map(|_| (time(calls, raw), time(calls, ours))).collect();
+    let calls = if mean_ns(SLOW_CALLS, raw) > 10e3 { SLOW_CALLS } else { FAST_CALLS };
+    let mut pairs: Vec<(f64, f64)> = (0..ROUNDS).map(|_| (mean_ns(calls, raw), mean_ns(calls, ours))).collect();
     pairs.sort_by(|one, other| (one.1 - one.0).total_cmp(&(other.1 - other.0)));
     let (raw, ours) = pairs[ROUNDS / 2];
     let mut ratios: Vec<f64> = pairs.iter().map(|(raw, ours)| raw / ours).collect();
@@ -54,7 +54,7 @@ fn post_quantum(gantry: &Gantry) {
         &mut || kem.encapsulate(&peer, black_box(&mut [0; 1088]), &mut [0; 32]).unwrap(),
     );
 
-    let signs = gantry.session(SessionParams::new(Algorithm::MlDsa65, &seed[..32])).unwrap();
+    let signing_session = gantry.session(SessionParams::new(Algorithm::MlDsa65, &seed[..32])).unwrap();
     // SAFETY: a seed with its length.
     let key = unsafe { lc::EVP_PKEY_pqdsa_new_raw_private_key(lc::NID_MLDSA65, seed.as_ptr(), 32) };
     assert!(!key.is_null());
@@ -70,7 +70,7 @@ fn post_quantum(gantry: &Gantry) {
             lc::EVP_DigestSign(context, signature.as_mut_ptr(), &raw mut length, seed.as_ptr(), 32);
             lc::EVP_MD_CTX_free(context);
         },
-        &mut || signs.sign(&seed[..32], black_box(&mut [0; 3309])).unwrap(),
+        &mut || signing_session.sign(&seed[..32], black_box(&mut [0; 3309])).unwrap(),
     );
 }
 

@@ -13,12 +13,12 @@ use gantry_core::driver::{AeadStream, Buffers, DeviceSession, Operands, Unsuppor
 use gantry_core::{Algorithm as A, Fault, Operation, Outcome, SessionParams};
 
 use crate::context::{Context, Pool};
-use crate::session::{SessionResult, Span, failed, out_of_memory, refused, wrong_kind};
+use crate::session::{RawBuffers, SessionResult, abort_out_of_memory, failed_call, failed_open, unsupported_operation};
 
 // ---- EVP_AEAD
 
 pub(crate) fn open(params: &SessionParams) -> SessionResult {
-    Ok(Arc::new(AeadSession(Key::new(params)?)))
+    Ok(Arc::new(AeadSession(AeadKey::new(params)?)))
 }
 
 /// Opens a session with streams, which are `EVP_CIPHER_CTX`s. Programs rarely use both whole messages and streams, so the state of either
@@ -31,31 +31,31 @@ pub(crate) fn open_streaming(params: &SessionParams) -> SessionResult {
     Ok(Arc::new(StreamingSession { whole: OnceLock::new(), params: params.clone() }))
 }
 
-struct AeadSession(Key);
+struct AeadSession(AeadKey);
 
 impl DeviceSession for AeadSession {
     fn run(&self, operands: Operands<'_>) -> Result<Outcome, Fault> {
         match operands {
             Operands::Seal { iv, aad, data, tag } => self.0.seal(iv, aad, data, tag),
             Operands::Open { iv, aad, data, tag } => self.0.open(iv, aad, data, tag),
-            _ => wrong_kind(),
+            _ => unsupported_operation(),
         }
     }
 }
 
 /// A key for an AEAD of AWS-LC, with the length of its tags.
-pub(crate) struct Key {
+pub(crate) struct AeadKey {
     context: NonNull<lc::EVP_AEAD_CTX>,
     tag_len: usize,
 }
 
 // SAFETY: the context is on the heap, and is not tied to a thread.
-unsafe impl Send for Key {}
+unsafe impl Send for AeadKey {}
 // SAFETY: sealing and opening take the context as a constant ("These functions may be called concurrently on the same
 // EVP_AEAD_CTX", aead.h), and nothing else is done with it before it is dropped.
-unsafe impl Sync for Key {}
+unsafe impl Sync for AeadKey {}
 
-impl Key {
+impl AeadKey {
     /// Creates the key of an AEAD or of GMAC, which is GCM without data.
     pub(crate) fn new(params: &SessionParams) -> Result<Self, Unsupported> {
         let aead = match params.algorithm() {
@@ -73,18 +73,18 @@ impl Key {
         }
         // SAFETY: the key has the given length, and AWS-LC refuses keys and tags of a length that the algorithm does not have.
         let context = unsafe { lc::EVP_AEAD_CTX_new(aead(), key.as_ptr(), key.len(), tag_len) };
-        let context = NonNull::new(context).ok_or_else(|| refused("EVP_AEAD_CTX_new"))?;
+        let context = NonNull::new(context).ok_or_else(|| failed_open("EVP_AEAD_CTX_new"))?;
         Ok(Self { context, tag_len })
     }
 
     #[inline]
     pub(crate) fn seal(&self, iv: &[u8], aad: &[u8], data: Buffers<'_>, tag: &mut [u8]) -> Result<Outcome, Fault> {
-        let data = Span::new(data)?;
+        let data = RawBuffers::new(data)?;
         if tag.len() != self.tag_len {
             return Err(Fault::failed("the tag has a wrong length"));
         }
         let mut written = 0;
-        // SAFETY: `Span` guarantees the buffers; the tag does not overlap them, and all have the given lengths.
+        // SAFETY: `RawBuffers` guarantees the buffers; the tag does not overlap them, and all have the given lengths.
         let good = unsafe {
             lc::EVP_AEAD_CTX_seal_scatter(
                 self.context.as_ptr(),
@@ -104,13 +104,13 @@ impl Key {
         };
         // Only wrong lengths could make the call fail, and core has checked the lengths. So AWS-LC never zeroes data in place that another
         // device needs.
-        if good { Ok(Outcome::Done) } else { Err(failed("EVP_AEAD_CTX_seal_scatter")) }
+        if good { Ok(Outcome::Done) } else { Err(failed_call("EVP_AEAD_CTX_seal_scatter")) }
     }
 
     #[inline]
     fn open(&self, iv: &[u8], aad: &[u8], data: Buffers<'_>, tag: &[u8]) -> Result<Outcome, Fault> {
-        let data = Span::new(data)?;
-        // SAFETY: `Span` guarantees the buffers, and all have the given lengths.
+        let data = RawBuffers::new(data)?;
+        // SAFETY: `RawBuffers` guarantees the buffers, and all have the given lengths.
         let good = unsafe {
             lc::EVP_AEAD_CTX_open_gather(
                 self.context.as_ptr(),
@@ -131,12 +131,12 @@ impl Key {
         // SAFETY: the call only reads the error queue of this thread.
         let bad_tag = lc::ERR_GET_REASON(unsafe { lc::ERR_peek_last_error() }) == lc::CIPHER_R_BAD_DECRYPT;
         // AWS-LC has already zeroed the output.
-        let fault = failed("EVP_AEAD_CTX_open_gather");
+        let fault = failed_call("EVP_AEAD_CTX_open_gather");
         if bad_tag { Ok(Outcome::BadTag) } else { Err(fault) }
     }
 }
 
-impl Drop for Key {
+impl Drop for AeadKey {
     fn drop(&mut self) {
         // SAFETY: the context is owned here. OPENSSL_free overwrites it.
         unsafe { lc::EVP_AEAD_CTX_free(self.context.as_ptr()) }
@@ -154,7 +154,7 @@ struct StreamingSession {
 impl DeviceSession for StreamingSession {
     #[inline]
     fn run(&self, operands: Operands<'_>) -> Result<Outcome, Fault> {
-        let whole = self.whole.get_or_init(|| Key::new(&self.params).ok().map(AeadSession));
+        let whole = self.whole.get_or_init(|| AeadKey::new(&self.params).ok().map(AeadSession));
         whole.as_ref().ok_or_else(|| Fault::failed("out of memory"))?.run(operands)
     }
 
@@ -167,7 +167,7 @@ impl DeviceSession for StreamingSession {
             _ => return Err(Unsupported::because("the algorithm has no streams")),
         };
         let tag_len = self.params.tag_len();
-        let mut context = Context::<lc::EVP_CIPHER_CTX>::new().ok_or_else(|| refused("EVP_CIPHER_CTX_new"))?;
+        let mut context = Context::<lc::EVP_CIPHER_CTX>::new().ok_or_else(|| failed_open("EVP_CIPHER_CTX_new"))?;
         let (key, enc) = (self.params.key().as_ptr(), c_int::from(operation == Operation::Seal));
         // SAFETY: the context is new, and the key has the cipher's length, which `open_streaming` has checked.
         let good = unsafe {
@@ -177,7 +177,7 @@ impl DeviceSession for StreamingSession {
             let is_chacha = self.params.algorithm() == A::ChaCha20Poly1305;
             Ok(Box::new(EvpCipherStream { context, tag_len, iv_len: 0, is_chacha }))
         } else {
-            Err(refused("EVP_CipherInit_ex of an AEAD"))
+            Err(failed_open("EVP_CipherInit_ex of an AEAD"))
         }
     }
 }
@@ -191,7 +191,7 @@ struct EvpCipherStream {
 }
 
 /// Maximum number of bytes in one call, because AWS-LC counts them in an `int`. A multiple of every block length.
-const PIECE: usize = 1 << 30;
+const MAX_CALL_BYTES: usize = 1 << 30;
 
 impl EvpCipherStream {
     /// Feeds bytes to the context. `output` is null for associated data; for data, it advances together with `input`.
@@ -202,11 +202,11 @@ impl EvpCipherStream {
     /// overlap it.
     unsafe fn feed(&mut self, output: *mut u8, input: *const u8, len: usize) -> Result<(), Fault> {
         let context = self.context.as_mut_ptr();
-        for at in (0..len).step_by(PIECE) {
+        for at in (0..len).step_by(MAX_CALL_BYTES) {
             let to = if output.is_null() { output } else { output.wrapping_add(at) };
             // SAFETY: the context has its key and nonce, and the buffers are as the caller guarantees.
-            if unsafe { lc::EVP_Cipher(context, to, input.wrapping_add(at), (len - at).min(PIECE)) } < 0 {
-                return Err(failed("EVP_Cipher of an AEAD"));
+            if unsafe { lc::EVP_Cipher(context, to, input.wrapping_add(at), (len - at).min(MAX_CALL_BYTES)) } < 0 {
+                return Err(failed_call("EVP_Cipher of an AEAD"));
             }
         }
         Ok(())
@@ -225,15 +225,15 @@ impl AeadStream for EvpCipherStream {
         };
         if !good {
             self.iv_len = 0;
-            return Err(failed("EVP_CipherInit_ex of an AEAD"));
+            return Err(failed_call("EVP_CipherInit_ex of an AEAD"));
         }
         // SAFETY: the associated data is a slice, and there is no output.
         unsafe { self.feed(ptr::null_mut(), aad.as_ptr(), aad.len()) }
     }
 
     fn update(&mut self, data: Buffers<'_>) -> Result<(), Fault> {
-        let data = Span::new(data)?;
-        // SAFETY: `Span` guarantees the buffers.
+        let data = RawBuffers::new(data)?;
+        // SAFETY: `RawBuffers` guarantees the buffers.
         unsafe { self.feed(data.output, data.input, data.len) }
     }
 
@@ -254,10 +254,14 @@ impl AeadStream for EvpCipherStream {
         // SAFETY: the context has its key, and the tag has the given length, at most 16 bytes.
         let good = unsafe {
             lc::EVP_Cipher(context, ptr::null_mut(), ptr::null(), 0) >= 0
-                && lc::EVP_CIPHER_CTX_ctrl(context, lc::EVP_CTRL_AEAD_GET_TAG, int(tag.len()), tag.as_mut_ptr().cast())
-                    == 1
+                && lc::EVP_CIPHER_CTX_ctrl(
+                    context,
+                    lc::EVP_CTRL_AEAD_GET_TAG,
+                    to_c_int(tag.len()),
+                    tag.as_mut_ptr().cast(),
+                ) == 1
         };
-        if good { Ok(()) } else { Err(failed("EVP_Cipher of an AEAD")) }
+        if good { Ok(()) } else { Err(failed_call("EVP_Cipher of an AEAD")) }
     }
 
     fn open(&mut self, tag: &[u8]) -> Result<Outcome, Fault> {
@@ -267,8 +271,8 @@ impl AeadStream for EvpCipherStream {
         let context = self.context.as_mut_ptr();
         let at = tag.as_ptr().cast_mut().cast::<c_void>();
         // SAFETY: the context has its key, and the tag has the given length, at most 16 bytes. It is only read.
-        if unsafe { lc::EVP_CIPHER_CTX_ctrl(context, lc::EVP_CTRL_AEAD_SET_TAG, int(tag.len()), at) } != 1 {
-            return Err(failed("EVP_CIPHER_CTX_ctrl of an AEAD"));
+        if unsafe { lc::EVP_CIPHER_CTX_ctrl(context, lc::EVP_CTRL_AEAD_SET_TAG, to_c_int(tag.len()), at) } != 1 {
+            return Err(failed_call("EVP_CIPHER_CTX_ctrl of an AEAD"));
         }
         // SAFETY: as above. Key and nonce are set, so only the tag can be wrong.
         let good = unsafe { lc::EVP_Cipher(context, ptr::null_mut(), ptr::null(), 0) } >= 0;
@@ -276,7 +280,7 @@ impl AeadStream for EvpCipherStream {
     }
 
     fn duplicate(&self) -> Box<dyn AeadStream> {
-        let context = self.context.duplicate().unwrap_or_else(|| out_of_memory());
+        let context = self.context.duplicate().unwrap_or_else(|| abort_out_of_memory());
         let Self { tag_len, iv_len, is_chacha, .. } = *self;
         Box::new(EvpCipherStream { context, tag_len, iv_len, is_chacha })
     }
@@ -285,7 +289,7 @@ impl AeadStream for EvpCipherStream {
 // ---- CCM
 
 /// Maximum number of bytes of data, and of associated data, in one request: AWS-LC counts them in an `int`.
-pub(crate) const CCM_MAX: usize = c_int::MAX as usize;
+pub(crate) const CCM_MAX_BYTES: usize = c_int::MAX as usize;
 
 pub(crate) fn open_ccm(params: &SessionParams) -> SessionResult {
     let cipher = match params.algorithm() {
@@ -299,7 +303,7 @@ pub(crate) fn open_ccm(params: &SessionParams) -> SessionResult {
         return Err(Unsupported::because("the key or the tag has a wrong length"));
     }
     let mut session = CcmSession { cipher, params: params.clone(), pool: Pool::new(None) };
-    session.pool = Pool::new(Some(session.context().ok_or_else(|| refused("EVP_CipherInit_ex"))?));
+    session.pool = Pool::new(Some(session.context().ok_or_else(|| failed_open("EVP_CipherInit_ex"))?));
     Ok(Arc::new(session))
 }
 
@@ -316,15 +320,15 @@ impl DeviceSession for CcmSession {
                 if tag.len() != self.params.tag_len() {
                     return Err(Fault::failed("the tag has a wrong length"));
                 }
-                self.ccm(lc::AES_ENCRYPT, iv, aad, data, tag.as_mut_ptr())
+                self.crypt_ccm(lc::AES_ENCRYPT, iv, aad, data, tag.as_mut_ptr())
             }
             Operands::Open { iv, aad, data, tag } => {
                 if tag.len() != self.params.tag_len() {
                     return Ok(Outcome::BadTag);
                 }
-                self.ccm(lc::AES_DECRYPT, iv, aad, data, tag.as_ptr().cast_mut())
+                self.crypt_ccm(lc::AES_DECRYPT, iv, aad, data, tag.as_ptr().cast_mut())
             }
-            _ => wrong_kind(),
+            _ => unsupported_operation(),
         }
     }
 }
@@ -332,7 +336,7 @@ impl DeviceSession for CcmSession {
 impl CcmSession {
     /// Creates a context with the key; `None` if memory is exhausted.
     fn context(&self) -> Option<Context<lc::EVP_CIPHER_CTX>> {
-        let (key, tag_len) = (self.params.key(), int(self.params.tag_len()));
+        let (key, tag_len) = (self.params.key(), to_c_int(self.params.tag_len()));
         let mut context = Context::<lc::EVP_CIPHER_CTX>::new()?;
         let at = context.as_mut_ptr();
         // SAFETY: the context is new, and the key has the cipher's length, which `open_ccm` has checked. The length of tags must be set
@@ -346,48 +350,48 @@ impl CcmSession {
     }
 
     /// Runs CCM. `tag` has the length of the session's tags; it is written with [`lc::AES_ENCRYPT`] only.
-    fn ccm(&self, enc: c_int, iv: &[u8], aad: &[u8], data: Buffers<'_>, tag: *mut u8) -> Result<Outcome, Fault> {
-        let data = Span::new(data)?;
+    fn crypt_ccm(&self, enc: c_int, iv: &[u8], aad: &[u8], data: Buffers<'_>, tag: *mut u8) -> Result<Outcome, Fault> {
+        let data = RawBuffers::new(data)?;
         if !(7..=13).contains(&iv.len()) {
             return Err(Fault::failed("the IV has a wrong length"));
         }
         // RFC 3610: the length of the data is encoded in the 15 - N bytes that the nonce leaves.
-        let longest = if iv.len() > 11 { (1 << (8 * (15 - iv.len()))) - 1 } else { CCM_MAX };
-        if data.len > longest || aad.len() > CCM_MAX {
+        let max_len = if iv.len() > 11 { (1 << (8 * (15 - iv.len()))) - 1 } else { CCM_MAX_BYTES };
+        if data.len > max_len || aad.len() > CCM_MAX_BYTES {
             return Ok(Outcome::BadLength);
         }
-        let opening = enc == lc::AES_DECRYPT;
-        let (iv_len, tag_len, tag) = (int(iv.len()), int(self.params.tag_len()), tag.cast::<c_void>());
+        let is_opening = enc == lc::AES_DECRYPT;
+        let (iv_len, tag_len, tag) = (to_c_int(iv.len()), to_c_int(self.params.tag_len()), tag.cast::<c_void>());
         let mut context = self.pool.take(|| self.context())?;
         let at = context.as_mut_ptr();
         // AWS-LC demands this order: lengths, nonce, tag, length of the data, associated data, data. Passing the associated data, even if
-        // empty, begins a new message after any previous state. SAFETY: the context has its key; `Span` guarantees the buffers, and all
-        // have the lengths that are passed.
+        // empty, begins a new message after any previous state. SAFETY: the context has its key; `RawBuffers` guarantees the buffers, and
+        // all have the lengths that are passed.
         let ready = unsafe {
             lc::EVP_CIPHER_CTX_ctrl(at, lc::EVP_CTRL_AEAD_SET_IVLEN, iv_len, ptr::null_mut()) == 1
                 && lc::EVP_CipherInit_ex(at, ptr::null(), ptr::null_mut(), ptr::null(), iv.as_ptr(), enc) == 1
-                && (!opening || lc::EVP_CIPHER_CTX_ctrl(at, lc::EVP_CTRL_AEAD_SET_TAG, tag_len, tag) == 1)
+                && (!is_opening || lc::EVP_CIPHER_CTX_ctrl(at, lc::EVP_CTRL_AEAD_SET_TAG, tag_len, tag) == 1)
                 && lc::EVP_Cipher(at, ptr::null_mut(), ptr::null(), data.len) >= 0
                 && lc::EVP_Cipher(at, ptr::null_mut(), aad.as_ptr(), aad.len()) >= 0
         };
         if !ready {
-            return Err(failed("EVP_CipherInit_ex of CCM"));
+            return Err(failed_call("EVP_CipherInit_ex of CCM"));
         }
         // SAFETY: as above.
         let good = unsafe {
             lc::EVP_Cipher(at, data.output, data.input, data.len) >= 0
-                && (opening || lc::EVP_CIPHER_CTX_ctrl(at, lc::EVP_CTRL_AEAD_GET_TAG, tag_len, tag) == 1)
+                && (is_opening || lc::EVP_CIPHER_CTX_ctrl(at, lc::EVP_CTRL_AEAD_GET_TAG, tag_len, tag) == 1)
         };
-        match (good, opening) {
+        match (good, is_opening) {
             (true, _) => Ok(Outcome::Done),
             // Only the tag can be wrong: the rest was checked above. AWS-LC has already zeroed the output.
             (false, true) => Ok(Outcome::BadTag),
-            (false, false) => Err(failed("EVP_Cipher of CCM")),
+            (false, false) => Err(failed_call("EVP_Cipher of CCM")),
         }
     }
 }
 
 /// Converts the length of a nonce or a tag, at most 16.
-fn int(len: usize) -> c_int {
+fn to_c_int(len: usize) -> c_int {
     c_int::from(len as u8)
 }

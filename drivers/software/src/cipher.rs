@@ -8,7 +8,7 @@ use aws_lc_sys as lc;
 use gantry_core::driver::{Buffers, CipherStream, DeviceSession, Operands, Unsupported};
 use gantry_core::{Fault, Operation, Outcome, SessionParams};
 
-use crate::session::{Plain, Secret, SessionResult, Span, iv, wrong_kind};
+use crate::session::{PlainMemory, RawBuffers, Secret, SessionResult, iv_array, unsupported_operation};
 
 /// A cipher with its keys.
 pub(crate) trait Cipher: Send + Sync + Sized + 'static {
@@ -19,7 +19,7 @@ pub(crate) trait Cipher: Send + Sync + Sized + 'static {
     fn start(&self, iv: &[u8]) -> Result<Self::State, Fault>;
 
     /// Processes the next piece. Any outcome but `Done` leaves the output unchanged.
-    fn run(&self, operation: Operation, state: &mut Self::State, data: Span<'_>) -> Result<Outcome, Fault>;
+    fn run(&self, operation: Operation, state: &mut Self::State, data: RawBuffers<'_>) -> Result<Outcome, Fault>;
 
     fn session(self) -> Arc<dyn DeviceSession> {
         Arc::new(CipherSession(Arc::new(self)))
@@ -30,8 +30,8 @@ struct CipherSession<C>(Arc<C>);
 
 impl<C: Cipher> DeviceSession for CipherSession<C> {
     fn run(&self, operands: Operands<'_>) -> Result<Outcome, Fault> {
-        let Operands::Cipher { operation, iv, data } = operands else { return wrong_kind() };
-        self.0.run(operation, &mut self.0.start(iv)?, Span::new(data)?)
+        let Operands::Cipher { operation, iv, data } = operands else { return unsupported_operation() };
+        self.0.run(operation, &mut self.0.start(iv)?, RawBuffers::new(data)?)
     }
 
     fn cipher_stream(&self, operation: Operation, iv: &[u8]) -> Result<Box<dyn CipherStream>, Unsupported> {
@@ -48,7 +48,7 @@ struct Stream<C: Cipher> {
 
 impl<C: Cipher> CipherStream for Stream<C> {
     fn update(&mut self, data: Buffers<'_>) -> Result<(), Fault> {
-        match self.cipher.run(self.operation, &mut self.state, Span::new(data)?)? {
+        match self.cipher.run(self.operation, &mut self.state, RawBuffers::new(data)?)? {
             Outcome::Done => Ok(()),
             refused => Err(Fault::failed(refused.to_string())),
         }
@@ -129,14 +129,14 @@ impl Cipher for AesEcb {
         Ok(())
     }
 
-    fn run(&self, operation: Operation, (): &mut (), data: Span<'_>) -> Result<Outcome, Fault> {
-        let Span { input, output, len, .. } = data;
+    fn run(&self, operation: Operation, (): &mut (), data: RawBuffers<'_>) -> Result<Outcome, Fault> {
+        let RawBuffers { input, output, len, .. } = data;
         if !len.is_multiple_of(16) {
             return Ok(Outcome::BadLength);
         }
         let (keys, enc) = (self.0.for_operation(operation), direction(operation));
         for block in (0..len).step_by(16) {
-            // SAFETY: `Span` guarantees the buffers. They have whole blocks, and the round keys are for this direction.
+            // SAFETY: `RawBuffers` guarantees the buffers. They have whole blocks, and the round keys are for this direction.
             unsafe { lc::AES_ecb_encrypt(input.add(block), output.add(block), keys, enc) }
         }
         Ok(Outcome::Done)
@@ -157,16 +157,16 @@ impl Cipher for AesCbc {
 
     #[inline]
     fn start(&self, bytes: &[u8]) -> Result<Self::State, Fault> {
-        iv(bytes).copied()
+        iv_array(bytes).copied()
     }
 
     #[inline]
-    fn run(&self, operation: Operation, state: &mut Self::State, data: Span<'_>) -> Result<Outcome, Fault> {
-        let Span { input, output, len, .. } = data;
+    fn run(&self, operation: Operation, state: &mut Self::State, data: RawBuffers<'_>) -> Result<Outcome, Fault> {
+        let RawBuffers { input, output, len, .. } = data;
         if !len.is_multiple_of(16) {
             return Ok(Outcome::BadLength);
         }
-        // SAFETY: `Span` guarantees the buffers. They have whole blocks, the round keys are for this direction, and the IV has
+        // SAFETY: `RawBuffers` guarantees the buffers. They have whole blocks, the round keys are for this direction, and the IV has
         // 16 bytes.
         unsafe {
             lc::AES_cbc_encrypt(
@@ -203,40 +203,42 @@ impl AesStream {
 
 /// The IV of the next block, and for CTR the rest of the last block of key stream.
 #[derive(Clone, Copy)]
-pub(crate) struct Chain {
+pub(crate) struct StreamState {
     iv: [u8; 16],
     key_stream: [u8; 16],
     /// Number of bytes used of the last block of key stream.
-    used: c_uint,
+    used_bytes: c_uint,
 }
 
 // SAFETY: all fields are numbers.
-unsafe impl Plain for Chain {}
+unsafe impl PlainMemory for StreamState {}
 
 impl Cipher for AesStream {
-    type State = Secret<Chain>;
+    type State = Secret<StreamState>;
 
     #[inline]
     fn start(&self, bytes: &[u8]) -> Result<Self::State, Fault> {
-        let mut state = Secret::<Chain>::zeroed();
-        state.iv = *iv(bytes)?;
+        let mut state = Secret::<StreamState>::zeroed();
+        state.iv = *iv_array(bytes)?;
         Ok(state)
     }
 
     #[inline]
-    fn run(&self, operation: Operation, state: &mut Self::State, data: Span<'_>) -> Result<Outcome, Fault> {
-        let Span { input, output, len, .. } = data;
+    fn run(&self, operation: Operation, state: &mut Self::State, data: RawBuffers<'_>) -> Result<Outcome, Fault> {
+        let RawBuffers { input, output, len, .. } = data;
         let keys = &raw const **self.keys;
-        let Chain { iv, key_stream, used } = &mut **state;
-        let (iv, used) = (iv.as_mut_ptr(), &raw mut *used);
-        // SAFETY: `Span` guarantees the buffers, the round keys are valid, and the IV has 16 bytes. `used` is below 16: it
+        let StreamState { iv, key_stream, used_bytes } = &mut **state;
+        let (iv, used_bytes) = (iv.as_mut_ptr(), &raw mut *used_bytes);
+        // SAFETY: `RawBuffers` guarantees the buffers, the round keys are valid, and the IV has 16 bytes. `used_bytes` is below 16: it
         // starts at 0, and these functions keep it there. OFB and CFB take the same number as an `int`.
         unsafe {
             match self.mode {
-                StreamMode::Ctr => lc::AES_ctr128_encrypt(input, output, len, keys, iv, key_stream.as_mut_ptr(), used),
-                StreamMode::Ofb => lc::AES_ofb128_encrypt(input, output, len, keys, iv, used.cast()),
+                StreamMode::Ctr => {
+                    lc::AES_ctr128_encrypt(input, output, len, keys, iv, key_stream.as_mut_ptr(), used_bytes);
+                }
+                StreamMode::Ofb => lc::AES_ofb128_encrypt(input, output, len, keys, iv, used_bytes.cast()),
                 StreamMode::Cfb => {
-                    lc::AES_cfb128_encrypt(input, output, len, keys, iv, used.cast(), direction(operation));
+                    lc::AES_cfb128_encrypt(input, output, len, keys, iv, used_bytes.cast(), direction(operation));
                 }
             }
         }
@@ -268,16 +270,16 @@ impl Cipher for DesEde3Cbc {
     type State = [u8; 8];
 
     fn start(&self, bytes: &[u8]) -> Result<Self::State, Fault> {
-        iv(bytes).copied()
+        iv_array(bytes).copied()
     }
 
-    fn run(&self, operation: Operation, state: &mut Self::State, data: Span<'_>) -> Result<Outcome, Fault> {
+    fn run(&self, operation: Operation, state: &mut Self::State, data: RawBuffers<'_>) -> Result<Outcome, Fault> {
         if !data.len.is_multiple_of(8) {
             return Ok(Outcome::BadLength);
         }
         let [one, two, three] = &**self.0;
         let iv = state.as_mut_ptr().cast();
-        // SAFETY: `Span` guarantees the buffers. They have whole blocks, the three schedules are initialised, and the IV has 8
+        // SAFETY: `RawBuffers` guarantees the buffers. They have whole blocks, the three schedules are initialised, and the IV has 8
         // bytes.
         unsafe {
             lc::DES_ede3_cbc_encrypt(data.input, data.output, data.len, one, two, three, iv, direction(operation));
@@ -297,11 +299,11 @@ pub(crate) fn open_chacha20(params: &SessionParams) -> SessionResult {
 
 struct ChaCha20(Box<Secret<[u8; 32]>>);
 
-const CHACHA20_BLOCK: u64 = 64;
+const CHACHA20_BLOCK_BYTES: u64 = 64;
 
 /// The position in the key stream. It is not secret, because it contains no key stream.
 #[derive(Clone)]
-struct Position {
+struct KeyStreamPosition {
     nonce: [u8; 12],
     /// Offset in bytes from block 0.
     byte: u64,
@@ -313,33 +315,33 @@ impl ChaCha20 {
     /// # Safety
     ///
     /// `input` and `output` have `len` bytes, and are equal or do not overlap.
-    unsafe fn blocks(&self, at: &Position, input: *const u8, output: *mut u8, len: usize) {
+    unsafe fn crypt_blocks(&self, at: &KeyStreamPosition, input: *const u8, output: *mut u8, len: usize) {
         // The caller has checked that the number of the last block fits 32 bits.
-        let counter = (at.byte / CHACHA20_BLOCK) as u32;
+        let counter = (at.byte / CHACHA20_BLOCK_BYTES) as u32;
         // SAFETY: as the caller guarantees.
         unsafe { lc::CRYPTO_chacha_20(output, input, len, self.0.as_ptr(), at.nonce.as_ptr(), counter) }
     }
 }
 
 impl Cipher for ChaCha20 {
-    type State = Position;
+    type State = KeyStreamPosition;
 
     fn start(&self, bytes: &[u8]) -> Result<Self::State, Fault> {
-        let [c0, c1, c2, c3, nonce @ ..] = *iv::<16>(bytes)?;
-        Ok(Position { nonce, byte: CHACHA20_BLOCK * u64::from(u32::from_le_bytes([c0, c1, c2, c3])) })
+        let [c0, c1, c2, c3, nonce @ ..] = *iv_array::<16>(bytes)?;
+        Ok(KeyStreamPosition { nonce, byte: CHACHA20_BLOCK_BYTES * u64::from(u32::from_le_bytes([c0, c1, c2, c3])) })
     }
 
     /// A block counter that would wrap is a [`BadLength`](Outcome::BadLength). OpenSSL carries into the nonce instead, and so
     /// uses the key stream of another nonce.
-    fn run(&self, _: Operation, at: &mut Self::State, mut data: Span<'_>) -> Result<Outcome, Fault> {
+    fn run(&self, _: Operation, at: &mut Self::State, mut data: RawBuffers<'_>) -> Result<Outcome, Fault> {
         let end = at.byte.checked_add(data.len as u64);
-        let Some(end) = end.filter(|end| *end <= CHACHA20_BLOCK << 32) else { return Ok(Outcome::BadLength) };
-        let used = (at.byte % CHACHA20_BLOCK) as usize;
+        let Some(end) = end.filter(|end| *end <= CHACHA20_BLOCK_BYTES << 32) else { return Ok(Outcome::BadLength) };
+        let used = (at.byte % CHACHA20_BLOCK_BYTES) as usize;
         if used > 0 {
-            let count = data.len.min(CHACHA20_BLOCK as usize - used);
+            let count = data.len.min(CHACHA20_BLOCK_BYTES as usize - used);
             let mut block = Secret::<[u8; 64]>::zeroed();
             // SAFETY: `block` has the length of a block, and is encrypted in place.
-            unsafe { self.blocks(at, block.as_ptr(), block.as_mut_ptr(), block.len()) };
+            unsafe { self.crypt_blocks(at, block.as_ptr(), block.as_mut_ptr(), block.len()) };
             for (index, key) in block[used..][..count].iter().enumerate() {
                 // SAFETY: `index` is below `count`, which is at most `len`.
                 unsafe { *data.output.add(index) = *data.input.add(index) ^ key };
@@ -348,8 +350,8 @@ impl Cipher for ChaCha20 {
             data = data.skip(count);
         }
         if data.len > 0 {
-            // SAFETY: `Span` guarantees the buffers.
-            unsafe { self.blocks(at, data.input, data.output, data.len) };
+            // SAFETY: `RawBuffers` guarantees the buffers.
+            unsafe { self.crypt_blocks(at, data.input, data.output, data.len) };
         }
         at.byte = end;
         Ok(Outcome::Done)

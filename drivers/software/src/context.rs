@@ -10,7 +10,7 @@ use aws_lc_sys as lc;
 use gantry_core::Fault;
 use once_cell::race::OnceBox;
 
-use crate::session::failed;
+use crate::session::failed_call;
 
 /// A type of context, with its functions.
 ///
@@ -18,42 +18,42 @@ use crate::session::failed;
 ///
 /// `NEW` returns a context or null. `COPY` reads its second argument and makes the first one equal to it. `FREE` overwrites the context and
 /// releases it. A context is not tied to the thread that made it.
-pub(crate) unsafe trait Object {
+pub(crate) unsafe trait RawContext {
     const NEW: unsafe extern "C" fn() -> *mut Self;
     const COPY: unsafe extern "C" fn(*mut Self, *const Self) -> c_int;
     const FREE: unsafe extern "C" fn(*mut Self);
 }
 
 // SAFETY: the functions do this according to digest.h. Memory of AWS-LC is overwritten by OPENSSL_free.
-unsafe impl Object for lc::EVP_MD_CTX {
+unsafe impl RawContext for lc::EVP_MD_CTX {
     const NEW: unsafe extern "C" fn() -> *mut Self = lc::EVP_MD_CTX_new;
     const COPY: unsafe extern "C" fn(*mut Self, *const Self) -> c_int = lc::EVP_MD_CTX_copy_ex;
     const FREE: unsafe extern "C" fn(*mut Self) = lc::EVP_MD_CTX_free;
 }
 
 // SAFETY: the functions do this according to cipher.h. Memory of AWS-LC is overwritten by OPENSSL_free.
-unsafe impl Object for lc::EVP_CIPHER_CTX {
+unsafe impl RawContext for lc::EVP_CIPHER_CTX {
     const NEW: unsafe extern "C" fn() -> *mut Self = lc::EVP_CIPHER_CTX_new;
     const COPY: unsafe extern "C" fn(*mut Self, *const Self) -> c_int = lc::EVP_CIPHER_CTX_copy;
     const FREE: unsafe extern "C" fn(*mut Self) = lc::EVP_CIPHER_CTX_free;
 }
 
 // SAFETY: the functions do this according to cmac.h. Memory of AWS-LC is overwritten by OPENSSL_free.
-unsafe impl Object for lc::CMAC_CTX {
+unsafe impl RawContext for lc::CMAC_CTX {
     const NEW: unsafe extern "C" fn() -> *mut Self = lc::CMAC_CTX_new;
     const COPY: unsafe extern "C" fn(*mut Self, *const Self) -> c_int = lc::CMAC_CTX_copy;
     const FREE: unsafe extern "C" fn(*mut Self) = lc::CMAC_CTX_free;
 }
 
 /// An owned context.
-pub(crate) struct Context<T: Object>(NonNull<T>);
+pub(crate) struct Context<T: RawContext>(NonNull<T>);
 
-// SAFETY: `Object` promises that contexts can change threads.
-unsafe impl<T: Object> Send for Context<T> {}
+// SAFETY: `RawContext` promises that contexts can change threads.
+unsafe impl<T: RawContext> Send for Context<T> {}
 // SAFETY: a shared context is only ever read, by `duplicate`; `as_mut_ptr` needs it exclusively.
-unsafe impl<T: Object> Sync for Context<T> {}
+unsafe impl<T: RawContext> Sync for Context<T> {}
 
-impl<T: Object> Context<T> {
+impl<T: RawContext> Context<T> {
     /// Creates an empty context; `None` if memory is exhausted.
     pub(crate) fn new() -> Option<Self> {
         // SAFETY: the function has no preconditions.
@@ -76,7 +76,7 @@ impl<T: Object> Context<T> {
     }
 }
 
-impl<T: Object> Drop for Context<T> {
+impl<T: RawContext> Drop for Context<T> {
     fn drop(&mut self) {
         // SAFETY: the object is owned, and not used after this.
         unsafe { T::FREE(self.0.as_ptr()) }
@@ -85,7 +85,7 @@ impl<T: Object> Drop for Context<T> {
 
 /// Contexts that threads borrow for one request each. No thread waits for a context: if all are in use, another one is made. It is dropped
 /// later if the pool is full.
-pub(crate) struct Pool<T: Object> {
+pub(crate) struct Pool<T: RawContext> {
     /// The first thread's context. Most sessions have one thread, and need no other.
     owner: OwnerSlot<T>,
     /// One context for further threads.
@@ -97,9 +97,9 @@ pub(crate) struct Pool<T: Object> {
 
 /// A slot on its own cache line, because each thread starts at a different one.
 #[repr(align(64))]
-struct Padded<T: Object>(Slot<T>);
+struct Padded<T: RawContext>(Slot<T>);
 
-impl<T: Object> Pool<T> {
+impl<T: RawContext> Pool<T> {
     /// Makes a pool, with one context if there is one already.
     pub(crate) fn new(context: Option<Context<T>>) -> Self {
         Self { owner: OwnerSlot::new(context), spare: Slot::new(None), shared: OnceBox::new() }
@@ -121,7 +121,7 @@ impl<T: Object> Pool<T> {
         if self.owner.claim() {
             let Some(context) = self.owner.get_or_create(make) else {
                 self.owner.release(UNOWNED); // a later request may succeed
-                return Err(failed("out of memory"));
+                return Err(failed_call("out of memory"));
             };
             return Ok(self.lease(context, Some(thread)));
         }
@@ -129,7 +129,7 @@ impl<T: Object> Pool<T> {
             .shared
             .get()
             .and_then(|shared| rotated(shared).find_map(Slot::take).or_else(|| self.owner.remove(thread)));
-        let context = free.or_else(|| self.spare.take()).or_else(make).ok_or_else(|| failed("out of memory"))?;
+        let context = free.or_else(|| self.spare.take()).or_else(make).ok_or_else(|| failed_call("out of memory"))?;
         Ok(self.lease(context, None))
     }
 
@@ -158,7 +158,7 @@ impl<T: Object> Pool<T> {
 
 /// Returns all slots, starting at a different one for each thread, so that threads rarely contend.
 #[inline]
-fn rotated<T: Object>(slots: &[Padded<T>; 16]) -> impl Iterator<Item = &Slot<T>> {
+fn rotated<T: RawContext>(slots: &[Padded<T>; 16]) -> impl Iterator<Item = &Slot<T>> {
     static THREADS: AtomicUsize = AtomicUsize::new(0);
     thread_local! {
         static FIRST: usize = THREADS.fetch_add(1, Ordering::Relaxed);
@@ -182,7 +182,7 @@ const UNOWNED: usize = 0;
 const IN_USE: usize = usize::MAX;
 
 /// A context of the first thread that takes it. No other thread takes it later, so this needs no locked instruction.
-struct OwnerSlot<T: Object> {
+struct OwnerSlot<T: RawContext> {
     /// The [address](this_thread) of the owning thread, [`UNOWNED`] or [`IN_USE`]. A later thread may get the address of an ended one, and
     /// the context with it. The allocator (libc, the kernel) reuses memory only after the first thread has ended.
     thread: AtomicUsize,
@@ -190,7 +190,7 @@ struct OwnerSlot<T: Object> {
     context: AtomicPtr<T>,
 }
 
-impl<T: Object> OwnerSlot<T> {
+impl<T: RawContext> OwnerSlot<T> {
     fn new(context: Option<Context<T>>) -> Self {
         Self {
             thread: AtomicUsize::new(UNOWNED),
@@ -243,7 +243,7 @@ impl<T: Object> OwnerSlot<T> {
     }
 }
 
-impl<T: Object> Drop for OwnerSlot<T> {
+impl<T: RawContext> Drop for OwnerSlot<T> {
     fn drop(&mut self) {
         // No thread borrows it any more.
         drop(NonNull::new(*self.context.get_mut()).map(Context));
@@ -251,9 +251,9 @@ impl<T: Object> Drop for OwnerSlot<T> {
 }
 
 /// A place for one context; null while it is empty.
-struct Slot<T: Object>(AtomicPtr<T>);
+struct Slot<T: RawContext>(AtomicPtr<T>);
 
-impl<T: Object> Slot<T> {
+impl<T: RawContext> Slot<T> {
     fn new(context: Option<Context<T>>) -> Self {
         Self(AtomicPtr::new(context.map_or(ptr::null_mut(), Context::into_raw)))
     }
@@ -278,28 +278,28 @@ impl<T: Object> Slot<T> {
     }
 }
 
-impl<T: Object> Drop for Slot<T> {
+impl<T: RawContext> Drop for Slot<T> {
     fn drop(&mut self) {
         drop(self.take());
     }
 }
 
 /// A context borrowed from a pool; dropping the lease returns it.
-pub(crate) struct Lease<'p, T: Object> {
+pub(crate) struct Lease<'p, T: RawContext> {
     pool: &'p Pool<T>,
     context: ManuallyDrop<Context<T>>,
     /// The owning thread, if the context is the one in [`Pool::owner`], which keeps its pointer during the lease.
     owner: Option<usize>,
 }
 
-impl<T: Object> Lease<'_, T> {
+impl<T: RawContext> Lease<'_, T> {
     #[inline]
     pub(crate) fn as_mut_ptr(&mut self) -> *mut T {
         self.context.as_mut_ptr()
     }
 }
 
-impl<T: Object> Drop for Lease<'_, T> {
+impl<T: RawContext> Drop for Lease<'_, T> {
     #[inline]
     fn drop(&mut self) {
         match self.owner {
@@ -317,7 +317,7 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::thread;
 
-    use super::{Context, Object, Pool};
+    use super::{Context, Pool, RawContext};
 
     /// Counts its uses without synchronisation, so that concurrent users show. Each test has its own `N`.
     struct Counter<const N: usize>(usize);
@@ -328,7 +328,7 @@ mod tests {
     static USES: [AtomicUsize; 5] = [const { AtomicUsize::new(0) }; 5];
 
     // SAFETY: `free` takes the result of `new`; nothing is copied.
-    unsafe impl<const N: usize> Object for Counter<N> {
+    unsafe impl<const N: usize> RawContext for Counter<N> {
         const NEW: unsafe extern "C" fn() -> *mut Self = new::<N>;
         const COPY: unsafe extern "C" fn(*mut Self, *const Self) -> c_int = never::<N>;
         const FREE: unsafe extern "C" fn(*mut Self) = free::<N>;

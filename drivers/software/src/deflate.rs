@@ -9,7 +9,7 @@ use libdeflate_sys as ld;
 use crate::free_list::FreeList;
 use crate::gzip;
 use crate::owned::Owned;
-use crate::session::{SessionResult, failed, wrong_kind};
+use crate::session::{SessionResult, failed_call, unsupported_operation};
 
 /// Opens a session of raw DEFLATE, zlib or gzip.
 pub(crate) fn open(params: &SessionParams) -> SessionResult {
@@ -26,16 +26,16 @@ pub(crate) fn open(params: &SessionParams) -> SessionResult {
 
 /// libdeflate's functions for a format, and whether several streams may follow one another.
 struct Format {
-    compress: Compress,
-    decompress: Decompress,
+    compress: CompressFn,
+    decompress: DecompressFn,
     has_members: bool,
 }
 
 /// Takes context, input with its length, output with its length. Returns the length of the result, or 0 if there is no room.
-type Compress = unsafe extern "C" fn(*mut ld::libdeflate_compressor, *const Void, usize, *mut Void, usize) -> usize;
+type CompressFn = unsafe extern "C" fn(*mut ld::libdeflate_compressor, *const Void, usize, *mut Void, usize) -> usize;
 
 /// Takes context, input and output with their lengths, and pointers for the bytes used of both.
-type Decompress = unsafe extern "C" fn(
+type DecompressFn = unsafe extern "C" fn(
     *mut ld::libdeflate_decompressor,
     *const Void,
     usize,
@@ -78,7 +78,7 @@ impl Deflate {
             // SAFETY: access to the context is exclusive, and both buffers have their lengths.
             unsafe { (self.format.compress)(context.as_ptr(), from, input.len(), to, output.len()) }
         });
-        let length = length.ok_or_else(|| failed("libdeflate_alloc_compressor"))?;
+        let length = length.ok_or_else(|| failed_call("libdeflate_alloc_compressor"))?;
         Ok((length > 0).then_some(length))
     }
 
@@ -121,20 +121,22 @@ impl Deflate {
                 }
             }
         });
-        decompressed.ok_or_else(|| failed("libdeflate_alloc_decompressor"))
+        decompressed.ok_or_else(|| failed_call("libdeflate_alloc_decompressor"))
     }
 }
 
 impl DeviceSession for Deflate {
     fn run(&self, operands: Operands<'_>) -> Result<Outcome, Fault> {
-        let Operands::Compression { operation, input, output, written } = operands else { return wrong_kind() };
+        let Operands::Compression { operation, input, output, written } = operands else {
+            return unsupported_operation();
+        };
         let (outcome, length) = match operation {
             Operation::Compress => match self.compress(input, output)? {
                 Some(length) => (Outcome::Done, length),
                 None => (Outcome::NoRoom, 0),
             },
             Operation::Decompress => self.decompress(input, output)?,
-            _ => return wrong_kind(),
+            _ => return unsupported_operation(),
         };
         *written = length;
         Ok(outcome)

@@ -11,7 +11,7 @@ use k12::Kt128;
 use turboshake::{TurboShake128, TurboShake256};
 
 use crate::session::SessionResult;
-use crate::{aead, cipher, curve, deflate, digest, eta, kem, mac, mldsa, p256, rsa, rsaes, slhdsa, turbo, xts, zstd};
+use crate::{aead, cipher, curve, deflate, digest, etm, kem, mac, mldsa, p256, rsa, rsaes, slhdsa, turbo, xts, zstd};
 
 /// The algorithms that this device does not serve, and why.
 pub const UNSERVED: &[(A, &str)] = &[
@@ -21,7 +21,7 @@ pub const UNSERVED: &[(A, &str)] = &[
 ];
 
 /// The capability of the device for one algorithm.
-struct Offer {
+struct CapabilityRow {
     algorithm: A,
     open: fn(&SessionParams) -> SessionResult,
     streaming: bool,
@@ -29,25 +29,25 @@ struct Offer {
     max_bytes: usize,
 }
 
-const fn row(algorithm: A, open: fn(&SessionParams) -> SessionResult) -> Offer {
-    Offer { algorithm, open, streaming: false, deterministic: false, max_bytes: usize::MAX }
+const fn row(algorithm: A, open: fn(&SessionParams) -> SessionResult) -> CapabilityRow {
+    CapabilityRow { algorithm, open, streaming: false, deterministic: false, max_bytes: usize::MAX }
 }
 
-impl Offer {
+impl CapabilityRow {
     const fn streaming(self) -> Self {
-        Offer { streaming: true, ..self }
+        CapabilityRow { streaming: true, ..self }
     }
 
     const fn deterministic(self) -> Self {
-        Offer { deterministic: true, ..self }
+        CapabilityRow { deterministic: true, ..self }
     }
 
     const fn max_bytes(self, max_bytes: usize) -> Self {
-        Offer { max_bytes, ..self }
+        CapabilityRow { max_bytes, ..self }
     }
 }
 
-const OFFERS: &[Offer] = &[
+const CAPABILITIES: &[CapabilityRow] = &[
     row(A::Md5, digest::open).streaming(),
     row(A::Sha1, digest::open).streaming(),
     row(A::Sha224, digest::open).streaming(),
@@ -105,35 +105,35 @@ const OFFERS: &[Offer] = &[
     row(A::Aes128Gcm, aead::open_streaming).streaming(),
     row(A::Aes192Gcm, aead::open_streaming).streaming(),
     row(A::Aes256Gcm, aead::open_streaming).streaming(),
-    row(A::Aes128Ccm, aead::open_ccm).max_bytes(aead::CCM_MAX),
-    row(A::Aes192Ccm, aead::open_ccm).max_bytes(aead::CCM_MAX),
-    row(A::Aes256Ccm, aead::open_ccm).max_bytes(aead::CCM_MAX),
+    row(A::Aes128Ccm, aead::open_ccm).max_bytes(aead::CCM_MAX_BYTES),
+    row(A::Aes192Ccm, aead::open_ccm).max_bytes(aead::CCM_MAX_BYTES),
+    row(A::Aes256Ccm, aead::open_ccm).max_bytes(aead::CCM_MAX_BYTES),
     row(A::ChaCha20Poly1305, aead::open_streaming).streaming(),
     row(A::XChaCha20Poly1305, aead::open),
-    row(A::Aes128CbcHmacSha1, eta::open),
-    row(A::Aes192CbcHmacSha1, eta::open),
-    row(A::Aes256CbcHmacSha1, eta::open),
-    row(A::Aes128CbcHmacSha256, eta::open),
-    row(A::Aes192CbcHmacSha256, eta::open),
-    row(A::Aes256CbcHmacSha256, eta::open),
-    row(A::Aes128CbcHmacSha384, eta::open),
-    row(A::Aes192CbcHmacSha384, eta::open),
-    row(A::Aes256CbcHmacSha384, eta::open),
-    row(A::Aes128CbcHmacSha512, eta::open),
-    row(A::Aes192CbcHmacSha512, eta::open),
-    row(A::Aes256CbcHmacSha512, eta::open),
-    row(A::Aes128CtrHmacSha1, eta::open),
-    row(A::Aes192CtrHmacSha1, eta::open),
-    row(A::Aes256CtrHmacSha1, eta::open),
-    row(A::Aes128CtrHmacSha256, eta::open),
-    row(A::Aes192CtrHmacSha256, eta::open),
-    row(A::Aes256CtrHmacSha256, eta::open),
-    row(A::Aes128CtrHmacSha384, eta::open),
-    row(A::Aes192CtrHmacSha384, eta::open),
-    row(A::Aes256CtrHmacSha384, eta::open),
-    row(A::Aes128CtrHmacSha512, eta::open),
-    row(A::Aes192CtrHmacSha512, eta::open),
-    row(A::Aes256CtrHmacSha512, eta::open),
+    row(A::Aes128CbcHmacSha1, etm::open),
+    row(A::Aes192CbcHmacSha1, etm::open),
+    row(A::Aes256CbcHmacSha1, etm::open),
+    row(A::Aes128CbcHmacSha256, etm::open),
+    row(A::Aes192CbcHmacSha256, etm::open),
+    row(A::Aes256CbcHmacSha256, etm::open),
+    row(A::Aes128CbcHmacSha384, etm::open),
+    row(A::Aes192CbcHmacSha384, etm::open),
+    row(A::Aes256CbcHmacSha384, etm::open),
+    row(A::Aes128CbcHmacSha512, etm::open),
+    row(A::Aes192CbcHmacSha512, etm::open),
+    row(A::Aes256CbcHmacSha512, etm::open),
+    row(A::Aes128CtrHmacSha1, etm::open),
+    row(A::Aes192CtrHmacSha1, etm::open),
+    row(A::Aes256CtrHmacSha1, etm::open),
+    row(A::Aes128CtrHmacSha256, etm::open),
+    row(A::Aes192CtrHmacSha256, etm::open),
+    row(A::Aes256CtrHmacSha256, etm::open),
+    row(A::Aes128CtrHmacSha384, etm::open),
+    row(A::Aes192CtrHmacSha384, etm::open),
+    row(A::Aes256CtrHmacSha384, etm::open),
+    row(A::Aes128CtrHmacSha512, etm::open),
+    row(A::Aes192CtrHmacSha512, etm::open),
+    row(A::Aes256CtrHmacSha512, etm::open),
     row(A::Ed25519, curve::open_ed25519),
     row(A::X25519, curve::open_x25519),
     row(A::EcdsaP256, p256::open_ecdsa),
@@ -197,12 +197,12 @@ impl SoftwareDevice {
         let version = AWSLC_VERSION_NUMBER_STRING.strip_suffix(b"\0").unwrap_or(AWSLC_VERSION_NUMBER_STRING);
         // SAFETY: returns a constant of the build.
         let validated = unsafe { aws_lc_sys::FIPS_mode() } == 1;
-        let offers = OFFERS.iter().filter(|offer| !validated || is_of_aws_lc(offer.algorithm));
-        let capabilities = offers.map(|offer| Capability {
-            streaming: offer.streaming,
-            deterministic: offer.deterministic,
-            max_bytes: offer.max_bytes,
-            ..Capability::new(offer.algorithm)
+        let rows = CAPABILITIES.iter().filter(|row| !validated || is_of_aws_lc(row.algorithm));
+        let capabilities = rows.map(|row| Capability {
+            streaming: row.streaming,
+            deterministic: row.deterministic,
+            max_bytes: row.max_bytes,
+            ..Capability::new(row.algorithm)
         });
         let info = DeviceInfo {
             description: "AWS-LC, one request at a time".into(),
@@ -227,8 +227,8 @@ impl Device for SoftwareDevice {
 
 /// Opens a session of an offered algorithm.
 pub(crate) fn open(params: &SessionParams) -> SessionResult {
-    let offer = OFFERS.iter().find(|offer| offer.algorithm == params.algorithm());
-    (offer.ok_or(Unsupported::because("the device does not offer the algorithm"))?.open)(params)
+    let row = CAPABILITIES.iter().find(|row| row.algorithm == params.algorithm());
+    (row.ok_or(Unsupported::because("the device does not offer the algorithm"))?.open)(params)
 }
 
 #[cfg(test)]
@@ -238,7 +238,7 @@ mod tests {
     #[test]
     fn every_algorithm_is_either_offered_or_listed_as_unserved() {
         for algorithm in A::ALL {
-            let offers = OFFERS.iter().filter(|offer| offer.algorithm == *algorithm).count();
+            let offers = CAPABILITIES.iter().filter(|row| row.algorithm == *algorithm).count();
             let unserved = UNSERVED.iter().filter(|(unserved, _)| unserved == algorithm).count();
             assert_eq!(offers + unserved, 1, "{algorithm}: {offers} offers, {unserved} times unserved");
         }

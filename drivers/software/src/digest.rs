@@ -8,7 +8,7 @@ use gantry_core::driver::{DeviceSession, DigestStream, Operands, Unsupported};
 use gantry_core::{Algorithm as A, Fault, Operation, Outcome, SessionParams};
 
 use crate::context::{Context, Pool};
-use crate::session::{SessionResult, failed, out_of_memory, refused, wrong_kind};
+use crate::session::{SessionResult, abort_out_of_memory, failed_call, failed_open, unsupported_operation};
 
 /// An AWS-LC digest: a pointer to a static table, never null.
 #[derive(Clone, Copy)]
@@ -48,7 +48,7 @@ impl Md {
     }
 
     /// Returns the length of the digest in bytes, for a function whose digests have a fixed length.
-    pub(crate) fn size(self) -> usize {
+    pub(crate) fn digest_len(self) -> usize {
         // SAFETY: the pointer is to a table of AWS-LC.
         unsafe { lc::EVP_MD_size(self.0) }
     }
@@ -59,16 +59,16 @@ impl Md {
         unsafe { lc::EVP_MD_flags(self.0) & lc::EVP_MD_FLAG_XOF as u32 != 0 }
     }
 
-    fn admits(self, output: &[u8]) -> Result<(), Fault> {
-        let fits = self.is_xof() || output.len() == self.size();
+    fn check_output(self, output: &[u8]) -> Result<(), Fault> {
+        let fits = self.is_xof() || output.len() == self.digest_len();
         if fits { Ok(()) } else { Err(Fault::failed("the digest has a wrong length")) }
     }
 }
 
 /// Hashes a message in one call. The function keeps its state on the stack, and overwrites it at the end.
-type OneCall = unsafe extern "C" fn(*const u8, usize, *mut u8) -> *mut u8;
+type OneShot = unsafe extern "C" fn(*const u8, usize, *mut u8) -> *mut u8;
 
-fn one_call(algorithm: A) -> Option<OneCall> {
+fn one_shot(algorithm: A) -> Option<OneShot> {
     Some(match algorithm {
         A::Md5 => lc::MD5,
         A::Sha1 => lc::SHA1,
@@ -85,9 +85,9 @@ fn one_call(algorithm: A) -> Option<OneCall> {
 pub(crate) fn open(params: &SessionParams) -> SessionResult {
     let algorithm = params.algorithm();
     let md = Md::of(algorithm).ok_or(Unsupported::because("not a digest of AWS-LC"))?;
-    let method = match one_call(algorithm) {
-        Some(function) => Method::OneCall(function),
-        None => Method::Context(Pool::new(Some(begin(md).ok_or_else(|| refused("EVP_DigestInit_ex"))?))),
+    let method = match one_shot(algorithm) {
+        Some(function) => Method::OneShot(function),
+        None => Method::Context(Pool::new(Some(begin(md).ok_or_else(|| failed_open("EVP_DigestInit_ex"))?))),
     };
     Ok(Arc::new(DigestSession { md, method }))
 }
@@ -98,16 +98,16 @@ struct DigestSession {
 }
 
 enum Method {
-    OneCall(OneCall),
+    OneShot(OneShot),
     Context(Pool<lc::EVP_MD_CTX>),
 }
 
 impl DeviceSession for DigestSession {
     fn run(&self, operands: Operands<'_>) -> Result<Outcome, Fault> {
-        let Operands::Digest { input, output } = operands else { return wrong_kind() };
-        self.md.admits(output)?;
+        let Operands::Digest { input, output } = operands else { return unsupported_operation() };
+        self.md.check_output(output)?;
         match &self.method {
-            Method::OneCall(function) => {
+            Method::OneShot(function) => {
                 // SAFETY: `input` has the given length, and `output` has the length of the digest.
                 unsafe { function(input.as_ptr(), input.len(), output.as_mut_ptr()) };
             }
@@ -124,7 +124,7 @@ impl DeviceSession for DigestSession {
     }
 
     fn digest_stream(&self) -> Result<Box<dyn DigestStream>, Unsupported> {
-        let context = begin(self.md).ok_or_else(|| refused("EVP_DigestInit_ex"))?;
+        let context = begin(self.md).ok_or_else(|| failed_open("EVP_DigestInit_ex"))?;
         Ok(Box::new(Stream { md: self.md, context }))
     }
 }
@@ -145,13 +145,13 @@ impl DigestStream for Stream {
     }
 
     fn finish(&mut self, output: &mut [u8]) -> Result<(), Fault> {
-        self.md.admits(output)?;
+        self.md.check_output(output)?;
         // SAFETY: the context is initialised by `begin` or `finish`.
         unsafe { finish(self.context.as_mut_ptr(), self.md, output) }
     }
 
     fn duplicate(&self) -> Box<dyn DigestStream> {
-        let context = self.context.duplicate().unwrap_or_else(|| out_of_memory());
+        let context = self.context.duplicate().unwrap_or_else(|| abort_out_of_memory());
         Box::new(Stream { md: self.md, context })
     }
 }
@@ -169,7 +169,7 @@ fn begin(md: Md) -> Option<Context<lc::EVP_MD_CTX>> {
 unsafe fn update(context: *mut lc::EVP_MD_CTX, input: &[u8]) -> Result<(), Fault> {
     // SAFETY: as the caller guarantees.
     let good = unsafe { lc::EVP_DigestUpdate(context, input.as_ptr().cast(), input.len()) } == 1;
-    if good { Ok(()) } else { Err(failed("EVP_DigestUpdate")) }
+    if good { Ok(()) } else { Err(failed_call("EVP_DigestUpdate")) }
 }
 
 /// Writes the digest, and leaves the context at the beginning of the next message without traces of the last one.
@@ -187,7 +187,7 @@ unsafe fn finish(context: *mut lc::EVP_MD_CTX, md: Md, output: &mut [u8]) -> Res
         lc::EVP_DigestFinal_ex(context, output.as_mut_ptr(), ptr::null_mut()) == 1
             && lc::EVP_DigestInit_ex(context, md.0, ptr::null_mut()) == 1
     };
-    if good { Ok(()) } else { Err(failed("EVP_DigestFinal_ex")) }
+    if good { Ok(()) } else { Err(failed_call("EVP_DigestFinal_ex")) }
 }
 
 /// Writes a digest of any length. `EVP_DigestFinalXOF` is not used, because it releases the memory of the context, which would be allocated
@@ -198,7 +198,7 @@ unsafe fn finish(context: *mut lc::EVP_MD_CTX, md: Md, output: &mut [u8]) -> Res
 /// The context must be initialised for `md`.
 unsafe fn squeeze(context: *mut lc::EVP_MD_CTX, md: Md, output: &mut [u8]) -> Result<(), Fault> {
     // Zeros for all but the last byte of a block, which holds padding: they overwrite the end of the message in the buffer.
-    let zeros = [0; SHAKE128_BLOCK - 1];
+    let zeros = [0; SHAKE128_BLOCK_BYTES - 1];
     // SAFETY: as the caller guarantees; there are fewer zeros than a block of either function has bytes. Initialising
     // overwrites the state, but not the buffer.
     let good = unsafe {
@@ -208,8 +208,8 @@ unsafe fn squeeze(context: *mut lc::EVP_MD_CTX, md: Md, output: &mut [u8]) -> Re
             && update(context, zeros).is_ok()
             && lc::EVP_DigestInit_ex(context, md.0, ptr::null_mut()) == 1
     };
-    if good { Ok(()) } else { Err(failed("EVP_DigestSqueeze")) }
+    if good { Ok(()) } else { Err(failed_call("EVP_DigestSqueeze")) }
 }
 
 /// Bytes of a block of SHAKE128, the longest block.
-const SHAKE128_BLOCK: usize = 168;
+const SHAKE128_BLOCK_BYTES: usize = 168;

@@ -3,7 +3,7 @@
 use libdeflate_sys as ld;
 
 /// Bytes of a header before its optional fields.
-const FIXED: usize = 10;
+const FIXED_HEADER_BYTES: usize = 10;
 
 // Flags of a header.
 const HEADER_CHECKSUM: u8 = 1 << 1;
@@ -13,7 +13,8 @@ const COMMENT: u8 = 1 << 4;
 
 /// Returns false if the member's header has a checksum, and a wrong one. Other damage is left to libdeflate.
 pub(crate) fn has_sound_header(member: &[u8]) -> bool {
-    let checksum = before_checksum(member).and_then(|end| Some((&member[..end], member[end..].first_chunk()?)));
+    let checksum =
+        header_len_before_checksum(member).and_then(|end| Some((&member[..end], member[end..].first_chunk()?)));
     // SAFETY: the slice has its length.
     let crc = |bytes: &[u8]| unsafe { ld::libdeflate_crc32(0, bytes.as_ptr().cast(), bytes.len()) };
     // The lower half of the CRC-32 of all bytes before it.
@@ -26,12 +27,12 @@ pub(crate) fn is_padding(rest: &[u8]) -> bool {
 }
 
 /// Returns the length of the header before its checksum; `None` if it has none, or ends too early.
-fn before_checksum(member: &[u8]) -> Option<usize> {
+fn header_len_before_checksum(member: &[u8]) -> Option<usize> {
     let flags = *member.get(3)?;
     if flags & HEADER_CHECKSUM == 0 {
         return None;
     }
-    let mut end = FIXED;
+    let mut end = FIXED_HEADER_BYTES;
     if flags & EXTRA != 0 {
         let length = member.get(end..)?.first_chunk()?;
         end += 2 + usize::from(u16::from_le_bytes(*length));

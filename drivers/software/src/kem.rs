@@ -8,50 +8,50 @@ use gantry_core::driver::{DeviceSession, Operands, Unsupported};
 use gantry_core::{Algorithm, Fault, Operation, Outcome, SessionParams};
 
 use crate::owned::Owned;
-use crate::session::{Secret, SessionResult, failed, refused, wrong_kind};
+use crate::session::{Secret, SessionResult, failed_call, failed_open, unsupported_operation};
 
 /// Opens a session of FIPS 203. Without a key of its own, it generates keys and encapsulates.
 pub(crate) fn open(params: &SessionParams) -> SessionResult {
-    let set = Set::of(params.algorithm()).ok_or(Unsupported::because("not a parameter set of ML-KEM"))?;
+    let set = ParameterSet::of(params.algorithm()).ok_or(Unsupported::because("not a parameter set of ML-KEM"))?;
     let key = params.allows(Operation::Decapsulate).then(|| set.read_private_key(params.key())).transpose()?;
     Ok(Arc::new(Kem { set, key }))
 }
 
 /// Bytes of the seed of private keys, d ‖ z.
-const SEED: usize = 64;
+const SEED_BYTES: usize = 64;
 /// Bytes of a secret, and of the random input of encapsulation.
-const SIZE: usize = 32;
+const SECRET_BYTES: usize = 32;
 /// Bytes of the longest ciphertext.
-const LONGEST: usize = 1568;
+const MAX_CIPHERTEXT_BYTES: usize = 1568;
 
 /// A parameter set, with its sizes in bytes.
 #[derive(Clone, Copy)]
-struct Set {
+struct ParameterSet {
     nid: i32,
-    private: usize,
-    public: usize,
-    ciphertext: usize,
+    private_bytes: usize,
+    public_bytes: usize,
+    ciphertext_bytes: usize,
 }
 
-impl Set {
+impl ParameterSet {
     /// Returns the parameter set of an algorithm (FIPS 203, table 3).
     fn of(algorithm: Algorithm) -> Option<Self> {
-        let (nid, private, public, ciphertext) = match algorithm {
+        let (nid, private_bytes, public_bytes, ciphertext_bytes) = match algorithm {
             Algorithm::MlKem512 => (lc::NID_MLKEM512, 1632, 800, 768),
             Algorithm::MlKem768 => (lc::NID_MLKEM768, 2400, 1184, 1088),
-            Algorithm::MlKem1024 => (lc::NID_MLKEM1024, 3168, 1568, LONGEST),
+            Algorithm::MlKem1024 => (lc::NID_MLKEM1024, 3168, 1568, MAX_CIPHERTEXT_BYTES),
             _ => return None,
         };
-        Some(Self { nid, private, public, ciphertext })
+        Some(Self { nid, private_bytes, public_bytes, ciphertext_bytes })
     }
 
     /// Derives the keys from a seed.
-    fn derive_keys(self, seed: &[u8; SEED]) -> Option<Owned<lc::EVP_PKEY>> {
+    fn derive_keys(self, seed: &[u8; SEED_BYTES]) -> Option<Owned<lc::EVP_PKEY>> {
         // SAFETY: context and key are new, and the seed has its length.
         unsafe {
             let context = lc::EVP_PKEY_CTX_new_id(lc::EVP_PKEY_KEM, ptr::null_mut());
             let context = Owned::new(context, lc::EVP_PKEY_CTX_free)?;
-            let (mut key, mut length) = (ptr::null_mut(), SEED);
+            let (mut key, mut length) = (ptr::null_mut(), SEED_BYTES);
             let good = lc::EVP_PKEY_CTX_kem_set_params(context.as_ptr(), self.nid) == 1
                 && lc::EVP_PKEY_keygen_init(context.as_ptr()) == 1
                 && lc::EVP_PKEY_keygen_deterministic(context.as_ptr(), &raw mut key, seed.as_ptr(), &raw mut length)
@@ -63,9 +63,9 @@ impl Set {
     /// Reads a private key from its seed or its expanded form.
     fn read_private_key(self, bytes: &[u8]) -> Result<Owned<lc::EVP_PKEY>, Unsupported> {
         if let Ok(seed) = bytes.try_into() {
-            return self.derive_keys(seed).ok_or_else(|| refused("out of memory for a key"));
+            return self.derive_keys(seed).ok_or_else(|| failed_open("out of memory for a key"));
         }
-        if bytes.len() != self.private {
+        if bytes.len() != self.private_bytes {
             return Err(Unsupported::because("the key has a wrong length"));
         }
         // SAFETY: the bytes have the length that is passed, and are copied; the key is new.
@@ -75,28 +75,30 @@ impl Set {
         };
         // AWS-LC makes the hash check (FIPS 203, 7.3) at each decapsulation, so try one with any ciphertext.
         let mut secret = Secret::zeroed();
-        key.filter(|key| decapsulate(key, &[0; LONGEST][..self.ciphertext], &mut secret))
-            .ok_or_else(|| refused("invalid decapsulation key for ML-KEM"))
+        key.filter(|key| decapsulate(key, &[0; MAX_CIPHERTEXT_BYTES][..self.ciphertext_bytes], &mut secret))
+            .ok_or_else(|| failed_open("invalid decapsulation key for ML-KEM"))
     }
 
     fn key_gen(self, seed: &[u8], private: &mut [u8], public: &mut [u8]) -> Result<Outcome, Fault> {
-        let mut buffer = Secret::<[u8; SEED]>::zeroed();
+        let mut buffer = Secret::<[u8; SEED_BYTES]>::zeroed();
         let seed = match seed.len() {
-            0 => random(&mut buffer)?,
-            SEED => seed.try_into().expect("the length was checked"),
-            _ => return wrong_kind(),
+            0 => fill_random(&mut buffer)?,
+            SEED_BYTES => seed.try_into().expect("the length was checked"),
+            _ => return unsupported_operation(),
         };
-        if public.len() != self.public || !matches!(private.len(), SEED) && private.len() != self.private {
-            return wrong_kind();
+        if public.len() != self.public_bytes
+            || !matches!(private.len(), SEED_BYTES) && private.len() != self.private_bytes
+        {
+            return unsupported_operation();
         }
-        let key = self.derive_keys(seed).ok_or_else(|| failed("EVP_PKEY_keygen_deterministic"))?;
+        let key = self.derive_keys(seed).ok_or_else(|| failed_call("EVP_PKEY_keygen_deterministic"))?;
         let mut length = public.len();
         // SAFETY: the buffer has the length that is passed.
         let mut good = unsafe {
             lc::EVP_PKEY_get_raw_public_key(key.as_ptr(), public.as_mut_ptr(), &raw mut length) == 1
                 && length == public.len()
         };
-        if private.len() == SEED {
+        if private.len() == SEED_BYTES {
             private.copy_from_slice(seed);
         } else {
             length = private.len();
@@ -106,7 +108,7 @@ impl Set {
                     && length == private.len()
             };
         }
-        if good { Ok(Outcome::Done) } else { Err(failed("EVP_PKEY_get_raw_private_key")) }
+        if good { Ok(Outcome::Done) } else { Err(failed_call("EVP_PKEY_get_raw_private_key")) }
     }
 
     fn encapsulate(
@@ -114,25 +116,25 @@ impl Set {
         peer: &[u8],
         seed: &[u8],
         ciphertext: &mut [u8],
-        secret: &mut [u8; SIZE],
+        secret: &mut [u8; SECRET_BYTES],
     ) -> Result<Outcome, Fault> {
-        if peer.len() != self.public || ciphertext.len() != self.ciphertext {
-            return wrong_kind();
+        if peer.len() != self.public_bytes || ciphertext.len() != self.ciphertext_bytes {
+            return unsupported_operation();
         }
-        let mut buffer = Secret::<[u8; SIZE]>::zeroed();
-        let seed: &[u8; SIZE] = match seed.len() {
-            0 => random(&mut buffer)?,
-            SIZE => seed.try_into().expect("the length was checked"),
-            _ => return wrong_kind(),
+        let mut buffer = Secret::<[u8; SECRET_BYTES]>::zeroed();
+        let seed: &[u8; SECRET_BYTES] = match seed.len() {
+            0 => fill_random(&mut buffer)?,
+            SECRET_BYTES => seed.try_into().expect("the length was checked"),
+            _ => return unsupported_operation(),
         };
         // SAFETY: the bytes have the length that is passed; key and context are new.
         let context = unsafe {
             let key = lc::EVP_PKEY_kem_new_raw_public_key(self.nid, peer.as_ptr(), peer.len());
             let key = Owned::new(key, lc::EVP_PKEY_free);
-            key.and_then(|key| context(&key))
+            key.and_then(|key| new_context(&key))
         };
-        let Some(context) = context else { return Err(failed("EVP_PKEY_kem_new_raw_public_key")) };
-        let (mut long, mut short, mut random) = (ciphertext.len(), SIZE, SIZE);
+        let Some(context) = context else { return Err(failed_call("EVP_PKEY_kem_new_raw_public_key")) };
+        let (mut long, mut short, mut random) = (ciphertext.len(), SECRET_BYTES, SECRET_BYTES);
         // SAFETY: the buffers for both results and the random bytes have the lengths that are passed.
         let good = unsafe {
             lc::EVP_PKEY_encapsulate_deterministic(
@@ -149,7 +151,7 @@ impl Set {
             return Ok(Outcome::Done);
         }
         // Only the modulus check (FIPS 203, 7.2) can fail: everything else was checked.
-        let _ = failed("EVP_PKEY_encapsulate_deterministic");
+        let _ = failed_call("EVP_PKEY_encapsulate_deterministic");
         ciphertext.fill(0);
         secret.fill(0);
         Ok(Outcome::BadKey)
@@ -157,28 +159,28 @@ impl Set {
 }
 
 /// Fills `bytes` from AWS-LC's generator, which the operating system seeds.
-fn random<const N: usize>(bytes: &mut [u8; N]) -> Result<&[u8; N], Fault> {
+fn fill_random<const N: usize>(bytes: &mut [u8; N]) -> Result<&[u8; N], Fault> {
     // SAFETY: the buffer has the length that is passed.
-    if unsafe { lc::RAND_bytes(bytes.as_mut_ptr(), N) } == 1 { Ok(bytes) } else { Err(failed("RAND_bytes")) }
+    if unsafe { lc::RAND_bytes(bytes.as_mut_ptr(), N) } == 1 { Ok(bytes) } else { Err(failed_call("RAND_bytes")) }
 }
 
 /// Makes the context that a request needs in addition to a key.
-fn context(key: &Owned<lc::EVP_PKEY>) -> Option<Owned<lc::EVP_PKEY_CTX>> {
+fn new_context(key: &Owned<lc::EVP_PKEY>) -> Option<Owned<lc::EVP_PKEY_CTX>> {
     // SAFETY: the context keeps the key; the context is new.
     unsafe { Owned::new(lc::EVP_PKEY_CTX_new(key.as_ptr(), ptr::null_mut()), lc::EVP_PKEY_CTX_free) }
 }
 
 /// Decapsulates a ciphertext. It must have the length that the key's parameter set gives.
-fn decapsulate(key: &Owned<lc::EVP_PKEY>, ciphertext: &[u8], secret: &mut [u8; SIZE]) -> bool {
-    let Some(context) = context(key) else { return false };
-    let mut length = SIZE;
+fn decapsulate(key: &Owned<lc::EVP_PKEY>, ciphertext: &[u8], secret: &mut [u8; SECRET_BYTES]) -> bool {
+    let Some(context) = new_context(key) else { return false };
+    let mut length = SECRET_BYTES;
     let (from, to) = (ciphertext.as_ptr(), secret.as_mut_ptr());
     // SAFETY: the buffer for the secret and the ciphertext have the lengths that are passed.
     unsafe { lc::EVP_PKEY_decapsulate(context.as_ptr(), to, &raw mut length, from, ciphertext.len()) == 1 }
 }
 
 struct Kem {
-    set: Set,
+    set: ParameterSet,
     key: Option<Owned<lc::EVP_PKEY>>,
 }
 
@@ -188,16 +190,20 @@ impl DeviceSession for Kem {
             Operands::KeyGen { seed, private, public } => self.set.key_gen(seed, private, public),
             Operands::Encapsulate { input, seed, ciphertext, output } => match output.try_into() {
                 Ok(secret) => self.set.encapsulate(input, seed, ciphertext, secret),
-                Err(_) => wrong_kind(),
+                Err(_) => unsupported_operation(),
             },
             Operands::Decapsulate { input, output } => {
-                let (Some(key), Ok(output)) = (&self.key, output.try_into()) else { return wrong_kind() };
-                if input.len() != self.set.ciphertext {
-                    return wrong_kind();
+                let (Some(key), Ok(output)) = (&self.key, output.try_into()) else { return unsupported_operation() };
+                if input.len() != self.set.ciphertext_bytes {
+                    return unsupported_operation();
                 }
-                if decapsulate(key, input, output) { Ok(Outcome::Done) } else { Err(failed("EVP_PKEY_decapsulate")) }
+                if decapsulate(key, input, output) {
+                    Ok(Outcome::Done)
+                } else {
+                    Err(failed_call("EVP_PKEY_decapsulate"))
+                }
             }
-            _ => wrong_kind(),
+            _ => unsupported_operation(),
         }
     }
 }

@@ -27,7 +27,7 @@ mod device;
 /// Digests.
 mod digest;
 /// Encrypt then authenticate: AES-CBC or AES-CTR, then HMAC.
-mod eta;
+mod etm;
 /// Contexts kept for the next request.
 mod free_list;
 /// gzip's headers, and zeros after its last member.

@@ -10,10 +10,12 @@ use aws_lc_sys as lc;
 use gantry_core::driver::{DeviceSession, DigestStream, Operands, Unsupported};
 use gantry_core::{Algorithm as A, Fault, Operation, Outcome, SessionParams};
 
-use crate::aead::Key;
+use crate::aead::AeadKey;
 use crate::context::{Context, Pool};
 use crate::digest::Md;
-use crate::session::{Plain, Secret, SessionResult, failed, out_of_memory, refused, wrong_kind};
+use crate::session::{
+    PlainMemory, Secret, SessionResult, abort_out_of_memory, failed_call, failed_open, unsupported_operation,
+};
 
 // ---- HMAC
 
@@ -21,11 +23,11 @@ use crate::session::{Plain, Secret, SessionResult, failed, out_of_memory, refuse
 #[derive(Clone)]
 pub(crate) struct Hmac {
     context: Box<Secret<lc::HMAC_CTX>>,
-    size: usize,
+    mac_len: usize,
 }
 
 /// Length of the longest HMAC in bytes: HMAC with SHA-512.
-pub(crate) const LONGEST_HMAC: usize = 64;
+pub(crate) const MAX_HMAC_BYTES: usize = 64;
 
 impl Hmac {
     pub(crate) fn new(digest: Option<A>, key: &[u8]) -> Result<Self, Unsupported> {
@@ -35,7 +37,7 @@ impl Hmac {
         let good = unsafe {
             lc::HMAC_Init_ex(&raw mut **context, key.as_ptr().cast(), key.len(), md.as_ptr(), ptr::null_mut()) == 1
         };
-        if good { Ok(Self { context, size: md.size() }) } else { Err(refused("HMAC_Init_ex")) }
+        if good { Ok(Self { context, mac_len: md.digest_len() }) } else { Err(failed_open("HMAC_Init_ex")) }
     }
 
     /// Writes the MAC of the concatenated pieces, truncated to the length of `output`.
@@ -51,21 +53,21 @@ impl Hmac {
     fn update(state: &mut Secret<lc::HMAC_CTX>, input: &[u8]) -> Result<(), Fault> {
         // SAFETY: the context is a copy of a context with its key.
         let good = unsafe { lc::HMAC_Update(&raw mut **state, input.as_ptr(), input.len()) } == 1;
-        if good { Ok(()) } else { Err(failed("HMAC_Update")) }
+        if good { Ok(()) } else { Err(failed_call("HMAC_Update")) }
     }
 
     fn finish(&self, state: &mut Secret<lc::HMAC_CTX>, output: &mut [u8]) -> Result<(), Fault> {
-        if output.len() > self.size {
+        if output.len() > self.mac_len {
             return Err(Fault::failed("the MAC has a wrong length"));
         }
-        let mut whole = Secret::<[u8; LONGEST_HMAC]>::zeroed();
-        let place = if output.len() == self.size { output.as_mut_ptr() } else { whole.as_mut_ptr() };
+        let mut whole = Secret::<[u8; MAX_HMAC_BYTES]>::zeroed();
+        let destination = if output.len() == self.mac_len { output.as_mut_ptr() } else { whole.as_mut_ptr() };
         // SAFETY: the context is a copy of a context with its key, and the buffer is as long as the whole MAC.
-        let good = unsafe { lc::HMAC_Final(&raw mut **state, place, ptr::null_mut()) } == 1;
-        if output.len() < self.size {
+        let good = unsafe { lc::HMAC_Final(&raw mut **state, destination, ptr::null_mut()) } == 1;
+        if output.len() < self.mac_len {
             output.copy_from_slice(&whole[..output.len()]);
         }
-        if good { Ok(()) } else { Err(failed("HMAC_Final")) }
+        if good { Ok(()) } else { Err(failed_call("HMAC_Final")) }
     }
 }
 
@@ -77,7 +79,7 @@ struct HmacSession(Hmac);
 
 impl DeviceSession for HmacSession {
     fn run(&self, operands: Operands<'_>) -> Result<Outcome, Fault> {
-        let Operands::Mac { input, output, .. } = operands else { return wrong_kind() };
+        let Operands::Mac { input, output, .. } = operands else { return unsupported_operation() };
         self.0.mac(&[input], output).map(|()| Outcome::Done)
     }
 
@@ -123,11 +125,15 @@ pub(crate) fn open_cmac(params: &SessionParams) -> SessionResult {
             _ => lc::EVP_aes_256_cbc(),
         }
     };
-    let mut context = Context::<lc::CMAC_CTX>::new().ok_or_else(|| refused("CMAC_CTX_new"))?;
+    let mut context = Context::<lc::CMAC_CTX>::new().ok_or_else(|| failed_open("CMAC_CTX_new"))?;
     // SAFETY: the context is new, the key has the given length, and AWS-LC refuses a key that does not fit the cipher.
     let good =
         unsafe { lc::CMAC_Init(context.as_mut_ptr(), key.as_ptr().cast(), key.len(), cipher, ptr::null_mut()) == 1 };
-    if good { Ok(Arc::new(CmacSession { initial: context, pool: Pool::new(None) })) } else { Err(refused("CMAC_Init")) }
+    if good {
+        Ok(Arc::new(CmacSession { initial: context, pool: Pool::new(None) }))
+    } else {
+        Err(failed_open("CMAC_Init"))
+    }
 }
 
 struct CmacSession {
@@ -138,7 +144,7 @@ struct CmacSession {
 
 impl DeviceSession for CmacSession {
     fn run(&self, operands: Operands<'_>) -> Result<Outcome, Fault> {
-        let Operands::Mac { input, output, .. } = operands else { return wrong_kind() };
+        let Operands::Mac { input, output, .. } = operands else { return unsupported_operation() };
         let mut context = self.pool.take(|| self.initial.duplicate())?;
         // SAFETY: contexts in the pool have their key and are at the beginning of a message: `cmac_finish` leaves them there,
         // and `cmac_update` does not fail.
@@ -150,7 +156,7 @@ impl DeviceSession for CmacSession {
     }
 
     fn digest_stream(&self) -> Result<Box<dyn DigestStream>, Unsupported> {
-        let context = self.initial.duplicate().ok_or_else(|| refused("CMAC_CTX_copy"))?;
+        let context = self.initial.duplicate().ok_or_else(|| failed_open("CMAC_CTX_copy"))?;
         Ok(Box::new(CmacStream(context)))
     }
 }
@@ -173,7 +179,7 @@ impl DigestStream for CmacStream {
     }
 
     fn duplicate(&self) -> Box<dyn DigestStream> {
-        Box::new(CmacStream(self.0.duplicate().unwrap_or_else(|| out_of_memory())))
+        Box::new(CmacStream(self.0.duplicate().unwrap_or_else(|| abort_out_of_memory())))
     }
 }
 
@@ -183,7 +189,7 @@ impl DigestStream for CmacStream {
 unsafe fn cmac_update(context: *mut lc::CMAC_CTX, input: &[u8]) -> Result<(), Fault> {
     // SAFETY: as the caller guarantees.
     let good = unsafe { lc::CMAC_Update(context, input.as_ptr(), input.len()) } == 1;
-    if good { Ok(()) } else { Err(failed("CMAC_Update")) }
+    if good { Ok(()) } else { Err(failed_call("CMAC_Update")) }
 }
 
 /// Writes the MAC, and leaves the context at the beginning of the next message.
@@ -200,20 +206,20 @@ unsafe fn cmac_finish(context: *mut lc::CMAC_CTX, output: &mut [u8]) -> Result<(
     let good =
         unsafe { lc::CMAC_Final(context, whole.as_mut_ptr(), &raw mut len) == 1 && lc::CMAC_Reset(context) == 1 };
     output.copy_from_slice(&whole[..output.len()]);
-    if good { Ok(()) } else { Err(failed("CMAC_Final")) }
+    if good { Ok(()) } else { Err(failed_call("CMAC_Final")) }
 }
 
 // ---- GMAC
 
 pub(crate) fn open_gmac(params: &SessionParams) -> SessionResult {
-    Ok(Arc::new(GmacSession(Key::new(params)?)))
+    Ok(Arc::new(GmacSession(AeadKey::new(params)?)))
 }
 
-struct GmacSession(Key);
+struct GmacSession(AeadKey);
 
 impl DeviceSession for GmacSession {
     fn run(&self, operands: Operands<'_>) -> Result<Outcome, Fault> {
-        let Operands::Mac { iv, input, output } = operands else { return wrong_kind() };
+        let Operands::Mac { iv, input, output } = operands else { return unsupported_operation() };
         self.0.seal(iv, input, (&mut []).into(), output)
     }
 }
@@ -226,7 +232,7 @@ impl DeviceSession for GmacSession {
 struct Poly1305State(lc::poly1305_state);
 
 // SAFETY: the state holds only numbers (poly1305.c), and both original and copy start at a multiple of 64.
-unsafe impl Plain for Poly1305State {}
+unsafe impl PlainMemory for Poly1305State {}
 
 pub(crate) fn open_poly1305(params: &SessionParams) -> SessionResult {
     let key: &[u8; 32] = params.key().try_into().map_err(|_| Unsupported::because("the key has a wrong length"))?;
@@ -243,7 +249,7 @@ struct Poly1305Session {
 
 impl DeviceSession for Poly1305Session {
     fn run(&self, operands: Operands<'_>) -> Result<Outcome, Fault> {
-        let Operands::Mac { input, output, .. } = operands else { return wrong_kind() };
+        let Operands::Mac { input, output, .. } = operands else { return unsupported_operation() };
         let mut state = Secret::clone(&self.initial);
         poly1305_update(&mut state, input);
         poly1305_finish(&mut state, output).map(|()| Outcome::Done)

@@ -8,10 +8,10 @@ use gantry_core::driver::{DeviceSession, Operands, Unsupported};
 use gantry_core::{Fault, Operation, Outcome, SessionParams};
 
 use crate::owned::{Owned, bignum};
-use crate::session::{SessionResult, failed, refused, wrong_kind};
+use crate::session::{SessionResult, failed_call, failed_open, unsupported_operation};
 
 /// Bytes of private keys, coordinates, secrets, and of each half of a signature.
-const SIZE: usize = 32;
+const FIELD_BYTES: usize = 32;
 
 /// Opens a session of ECDSA over digests (FIPS 186-5). With only the public key, it verifies.
 pub(crate) fn open_ecdsa(params: &SessionParams) -> SessionResult {
@@ -20,7 +20,7 @@ pub(crate) fn open_ecdsa(params: &SessionParams) -> SessionResult {
     } else {
         read_public_key(params.key())?
     };
-    Ok(Arc::new(Ecdsa { key, signs: params.allows(Operation::Sign) }))
+    Ok(Arc::new(Ecdsa { key, can_sign: params.allows(Operation::Sign) }))
 }
 
 /// Opens a session of ECDH (SP 800-56A, 5.7.1.2): the secret is x.
@@ -36,7 +36,7 @@ fn new_point() -> Option<Owned<lc::EC_POINT>> {
 
 /// Reads a point of the curve from 4 ‖ x ‖ y; `None` if it is not on the curve.
 fn read_point(bytes: &[u8]) -> Option<Owned<lc::EC_POINT>> {
-    if bytes.len() != 1 + 2 * SIZE {
+    if bytes.len() != 1 + 2 * FIELD_BYTES {
         return None;
     }
     let point = new_point()?;
@@ -56,12 +56,12 @@ fn empty_key() -> Option<Owned<lc::EC_KEY>> {
 }
 
 /// Reads a private key, and computes the public one if the session verifies too.
-fn read_private_key(bytes: &[u8], verifies: bool) -> Result<Owned<lc::EC_KEY>, Unsupported> {
+fn read_private_key(bytes: &[u8], can_verify: bool) -> Result<Owned<lc::EC_KEY>, Unsupported> {
     let make = || {
         let (key, number) = (empty_key()?, bignum(bytes)?);
         // SAFETY: the key has its group, and `number` is a valid number.
         let mut good = unsafe { lc::EC_KEY_set_private_key(key.as_ptr(), number.as_ptr()) } == 1;
-        if good && verifies {
+        if good && can_verify {
             let (point, none) = (new_point()?, ptr::null());
             // SAFETY: point, number and key are of the same group; without another point, the function multiplies only the
             // generator.
@@ -79,10 +79,10 @@ fn read_private_key(bytes: &[u8], verifies: bool) -> Result<Owned<lc::EC_KEY>, U
         }
         good.then_some(key)
     };
-    if bytes.len() != SIZE {
+    if bytes.len() != FIELD_BYTES {
         return Err(Unsupported::because("the key has a wrong length"));
     }
-    make().ok_or_else(|| refused("invalid private key for P-256"))
+    make().ok_or_else(|| failed_open("invalid private key for P-256"))
 }
 
 fn read_public_key(bytes: &[u8]) -> Result<Owned<lc::EC_KEY>, Unsupported> {
@@ -91,30 +91,30 @@ fn read_public_key(bytes: &[u8]) -> Result<Owned<lc::EC_KEY>, Unsupported> {
         // SAFETY: both are of the same group.
         (unsafe { lc::EC_KEY_set_public_key(key.as_ptr(), point.as_ptr()) } == 1).then_some(key)
     };
-    make().ok_or_else(|| refused("invalid public key for P-256"))
+    make().ok_or_else(|| failed_open("invalid public key for P-256"))
 }
 
 struct Ecdsa {
     key: Owned<lc::EC_KEY>,
-    signs: bool,
+    can_sign: bool,
 }
 
 impl Ecdsa {
-    fn sign(&self, digest: &[u8], output: &mut [u8; 2 * SIZE]) -> bool {
+    fn sign(&self, digest: &[u8], output: &mut [u8; 2 * FIELD_BYTES]) -> bool {
         // SAFETY: the digest has the length that is passed, and the key is private; the signature is new. The numbers of the
         // signature live as long as the signature, and each is written to a buffer of its maximum length.
         unsafe {
             let signature = lc::ECDSA_do_sign(digest.as_ptr(), digest.len(), self.key.as_ptr());
             let Some(signature) = Owned::new(signature, lc::ECDSA_SIG_free) else { return false };
-            let (r, s) = output.split_at_mut(SIZE);
-            lc::BN_bn2bin_padded(r.as_mut_ptr(), SIZE, lc::ECDSA_SIG_get0_r(signature.as_ptr())) == 1
-                && lc::BN_bn2bin_padded(s.as_mut_ptr(), SIZE, lc::ECDSA_SIG_get0_s(signature.as_ptr())) == 1
+            let (r, s) = output.split_at_mut(FIELD_BYTES);
+            lc::BN_bn2bin_padded(r.as_mut_ptr(), FIELD_BYTES, lc::ECDSA_SIG_get0_r(signature.as_ptr())) == 1
+                && lc::BN_bn2bin_padded(s.as_mut_ptr(), FIELD_BYTES, lc::ECDSA_SIG_get0_s(signature.as_ptr())) == 1
         }
     }
 
     /// Verifies a signature; `None` if memory is exhausted.
-    fn verify(&self, digest: &[u8], signature: &[u8; 2 * SIZE]) -> Option<bool> {
-        let (r, s) = signature.split_at(SIZE);
+    fn verify(&self, digest: &[u8], signature: &[u8; 2 * FIELD_BYTES]) -> Option<bool> {
+        let (r, s) = signature.split_at(FIELD_BYTES);
         // SAFETY: the signature is new and takes the two numbers; the digest has the length that is passed, and the key has a
         // public part.
         unsafe {
@@ -133,8 +133,8 @@ impl DeviceSession for Ecdsa {
     fn run(&self, operands: Operands<'_>) -> Result<Outcome, Fault> {
         match operands {
             Operands::Sign { input, output } => {
-                let (Ok(output), true) = (output.try_into(), self.signs) else { return wrong_kind() };
-                if self.sign(input, output) { Ok(Outcome::Done) } else { Err(failed("ECDSA_do_sign")) }
+                let (Ok(output), true) = (output.try_into(), self.can_sign) else { return unsupported_operation() };
+                if self.sign(input, output) { Ok(Outcome::Done) } else { Err(failed_call("ECDSA_do_sign")) }
             }
             Operands::Verify { input, signature } => {
                 let Ok(signature) = signature.try_into() else { return Ok(Outcome::BadTag) };
@@ -142,13 +142,13 @@ impl DeviceSession for Ecdsa {
                     Some(true) => Ok(Outcome::Done),
                     Some(false) => {
                         // An invalid signature leaves an error in the queue.
-                        let _ = failed("ECDSA_do_verify");
+                        let _ = failed_call("ECDSA_do_verify");
                         Ok(Outcome::BadTag)
                     }
-                    None => Err(failed("ECDSA_SIG_set0")),
+                    None => Err(failed_call("ECDSA_SIG_set0")),
                 }
             }
-            _ => wrong_kind(),
+            _ => unsupported_operation(),
         }
     }
 }
@@ -159,18 +159,23 @@ struct Ecdh {
 
 impl DeviceSession for Ecdh {
     fn run(&self, operands: Operands<'_>) -> Result<Outcome, Fault> {
-        let Operands::Derive { input, output } = operands else { return wrong_kind() };
-        let Ok(output) = <&mut [u8; SIZE]>::try_from(output) else { return wrong_kind() };
-        if input.len() != 1 + 2 * SIZE {
-            return wrong_kind();
+        let Operands::Derive { input, output } = operands else { return unsupported_operation() };
+        let Ok(output) = <&mut [u8; FIELD_BYTES]>::try_from(output) else { return unsupported_operation() };
+        if input.len() != 1 + 2 * FIELD_BYTES {
+            return unsupported_operation();
         }
         let Some(peer) = read_point(input) else {
-            let _ = failed("EC_POINT_oct2point");
+            let _ = failed_call("EC_POINT_oct2point");
             return Ok(Outcome::BadKey);
         };
         // SAFETY: the buffer has the length of the secret, and the point and the private key belong to the same group.
-        let written =
-            unsafe { lc::ECDH_compute_key(output.as_mut_ptr().cast(), SIZE, peer.as_ptr(), self.key.as_ptr(), None) };
-        if usize::try_from(written) == Ok(SIZE) { Ok(Outcome::Done) } else { Err(failed("ECDH_compute_key")) }
+        let written = unsafe {
+            lc::ECDH_compute_key(output.as_mut_ptr().cast(), FIELD_BYTES, peer.as_ptr(), self.key.as_ptr(), None)
+        };
+        if usize::try_from(written) == Ok(FIELD_BYTES) {
+            Ok(Outcome::Done)
+        } else {
+            Err(failed_call("ECDH_compute_key"))
+        }
     }
 }

@@ -8,24 +8,24 @@ use gantry_core::Algorithm;
 use crate::owned::Owned;
 
 /// Bytes of the longest digest.
-pub(crate) const LONGEST: usize = 64;
+pub(crate) const MAX_DIGEST_BYTES: usize = 64;
 
 /// An AWS-LC hash function, with the length of its digest in bytes.
 #[derive(Clone, Copy)]
-pub(crate) struct Function {
+pub(crate) struct HashFunction {
     table: *const lc::EVP_MD,
-    bytes: usize,
+    digest_len: usize,
 }
 
 // SAFETY: the table is a constant.
-unsafe impl Send for Function {}
+unsafe impl Send for HashFunction {}
 // SAFETY: as above.
-unsafe impl Sync for Function {}
+unsafe impl Sync for HashFunction {}
 
-impl Function {
+impl HashFunction {
     pub(crate) fn of(algorithm: Algorithm) -> Option<Self> {
         // SAFETY: these are constants.
-        let (table, bytes) = unsafe {
+        let (table, digest_len) = unsafe {
             match algorithm {
                 Algorithm::Sha224 => (lc::EVP_sha224(), 28),
                 Algorithm::Sha256 => (lc::EVP_sha256(), 32),
@@ -41,17 +41,17 @@ impl Function {
                 _ => return None,
             }
         };
-        Some(Self { table, bytes })
+        Some(Self { table, digest_len })
     }
 
     /// Returns the length of a digest in bytes.
-    pub(crate) fn bytes(self) -> usize {
-        self.bytes
+    pub(crate) fn digest_len(self) -> usize {
+        self.digest_len
     }
 
     /// Hashes the concatenated parts. The digest is in the first bytes of the result.
-    pub(crate) fn digest(self, parts: &[&[u8]]) -> Option<[u8; LONGEST]> {
-        let mut digest = [0; LONGEST];
+    pub(crate) fn digest(self, parts: &[&[u8]]) -> Option<[u8; MAX_DIGEST_BYTES]> {
+        let mut digest = [0; MAX_DIGEST_BYTES];
         // SAFETY: the context is new; the parts have their lengths, and the buffer holds the digest of any function.
         unsafe {
             let context = Owned::new(lc::EVP_MD_CTX_new(), lc::EVP_MD_CTX_free)?;
@@ -63,7 +63,7 @@ impl Function {
             let is_xof = lc::EVP_MD_flags(self.table) & lc::EVP_MD_FLAG_XOF as u32 != 0;
             good = good
                 && if is_xof {
-                    lc::EVP_DigestFinalXOF(context, digest.as_mut_ptr(), self.bytes) == 1
+                    lc::EVP_DigestFinalXOF(context, digest.as_mut_ptr(), self.digest_len) == 1
                 } else {
                     lc::EVP_DigestFinal_ex(context, digest.as_mut_ptr(), ptr::null_mut()) == 1
                 };

@@ -8,7 +8,7 @@ use gantry_core::driver::{DeviceSession, Operands, Unsupported};
 use gantry_core::{Fault, Operation, Outcome, SessionParams, rsa};
 
 use crate::owned::{Owned, bignum};
-use crate::session::{SessionResult, failed, refused, wrong_kind};
+use crate::session::{SessionResult, failed_call, failed_open, unsupported_operation};
 
 /// Opens a session of PKCS #1 v1.5 signatures (RFC 8017, 8.2).
 pub(crate) fn open_pkcs1(params: &SessionParams) -> SessionResult {
@@ -28,17 +28,22 @@ enum Padding {
 
 /// Opens a session. With only the public key, it verifies.
 fn open(params: &SessionParams, padding: Padding) -> SessionResult {
-    let (size, signs) = (params.tag_len(), params.allows(Operation::Sign));
-    Ok(Arc::new(Rsa { key: read_key(params, signs)?, size, signs, padding }))
+    let (modulus_len, can_sign) = (params.tag_len(), params.allows(Operation::Sign));
+    Ok(Arc::new(Rsa { key: read_key(params, can_sign)?, modulus_len, can_sign, padding }))
 }
 
 /// Reads the key of a session, with a modulus as long as its tags.
 pub(crate) fn read_key(params: &SessionParams, is_private: bool) -> Result<Owned<lc::RSA>, Unsupported> {
-    let size = params.tag_len();
-    let key = if is_private { read_private_key(params.key(), size) } else { read_public_key(params.key(), size) };
+    let modulus_len = params.tag_len();
+    let key = if is_private {
+        read_private_key(params.key(), modulus_len)
+    } else {
+        read_public_key(params.key(), modulus_len)
+    };
     // SAFETY: `key` is a valid key.
-    let has_size = |key: &Owned<lc::RSA>| usize::try_from(unsafe { lc::RSA_bits(key.as_ptr()) }) == Ok(8 * size);
-    key.filter(has_size).ok_or_else(|| refused("invalid RSA key, or a key of another size"))
+    let has_modulus_len =
+        |key: &Owned<lc::RSA>| usize::try_from(unsafe { lc::RSA_bits(key.as_ptr()) }) == Ok(8 * modulus_len);
+    key.filter(has_modulus_len).ok_or_else(|| failed_open("invalid RSA key, or a key of another size"))
 }
 
 /// Splits the first `length` bytes off a key, as a number.
@@ -48,13 +53,17 @@ fn take_number(key: &mut &[u8], length: usize) -> Option<Owned<lc::BIGNUM>> {
     bignum(number)
 }
 
-/// Reads a private key in the format of [`rsa`], with a modulus of `size` bytes. AWS-LC checks that its numbers are consistent.
-fn read_private_key(mut key: &[u8], size: usize) -> Option<Owned<lc::RSA>> {
-    if key.len() != rsa::private_length(size) {
+/// Reads a private key in the format of [`rsa`], with a modulus of `modulus_len` bytes. AWS-LC checks that its numbers are consistent.
+fn read_private_key(mut key: &[u8], modulus_len: usize) -> Option<Owned<lc::RSA>> {
+    if key.len() != rsa::private_length(modulus_len) {
         return None;
     }
-    let (n, e, d) = (take_number(&mut key, size)?, take_number(&mut key, rsa::EXPONENT)?, take_number(&mut key, size)?);
-    let half = size / 2;
+    let (n, e, d) = (
+        take_number(&mut key, modulus_len)?,
+        take_number(&mut key, rsa::EXPONENT_LEN)?,
+        take_number(&mut key, modulus_len)?,
+    );
+    let half = modulus_len / 2;
     let (p, q) = (take_number(&mut key, half)?, take_number(&mut key, half)?);
     let (dp, dq, inverse) = (take_number(&mut key, half)?, take_number(&mut key, half)?, take_number(&mut key, half)?);
     // SAFETY: AWS-LC copies the numbers; the key is new.
@@ -73,11 +82,11 @@ fn read_private_key(mut key: &[u8], size: usize) -> Option<Owned<lc::RSA>> {
     }
 }
 
-fn read_public_key(mut key: &[u8], size: usize) -> Option<Owned<lc::RSA>> {
-    if key.len() != rsa::public_length(size) {
+fn read_public_key(mut key: &[u8], modulus_len: usize) -> Option<Owned<lc::RSA>> {
+    if key.len() != rsa::public_length(modulus_len) {
         return None;
     }
-    let (n, e) = (take_number(&mut key, size)?, take_number(&mut key, rsa::EXPONENT)?);
+    let (n, e) = (take_number(&mut key, modulus_len)?, take_number(&mut key, rsa::EXPONENT_LEN)?);
     // SAFETY: AWS-LC copies the numbers; the key is new.
     unsafe { Owned::new(lc::RSA_new_public_key(n.as_ptr(), e.as_ptr()), lc::RSA_free) }
 }
@@ -85,13 +94,13 @@ fn read_public_key(mut key: &[u8], size: usize) -> Option<Owned<lc::RSA>> {
 struct Rsa {
     key: Owned<lc::RSA>,
     /// Length of the modulus and of signatures in bytes.
-    size: usize,
-    signs: bool,
+    modulus_len: usize,
+    can_sign: bool,
     padding: Padding,
 }
 
 /// Returns the function whose digests have `bytes` bytes: OpenSSL's number for it, and AWS-LC's table.
-fn function(bytes: usize) -> Option<(i32, *const lc::EVP_MD)> {
+fn hash_for_digest_len(bytes: usize) -> Option<(i32, *const lc::EVP_MD)> {
     // SAFETY: these are constants.
     unsafe {
         match bytes {
@@ -104,14 +113,14 @@ fn function(bytes: usize) -> Option<(i32, *const lc::EVP_MD)> {
 }
 
 /// Makes the salt as long as the digest.
-const AS_DIGEST: i32 = -1;
+const SALT_AS_LONG_AS_DIGEST: i32 = -1;
 
 impl Rsa {
     /// Signs a digest; the output must be as long as the modulus. Against faults, AWS-LC verifies the result with the public
     /// key before it returns a signature (`rsa_default_private_transform` of its `crypto/fipsmodule/rsa/rsa_impl.c`). Private
     /// keys here contain the public one.
     fn sign(&self, digest: &[u8], output: &mut [u8]) -> bool {
-        let Some((number, function)) = function(digest.len()) else { return false };
+        let Some((number, function)) = hash_for_digest_len(digest.len()) else { return false };
         let (key, length) = (self.key.as_ptr(), digest.len());
         // SAFETY: the digest has the length that is passed, AWS-LC locks the private key when it changes it, and the buffer has
         // the length of a signature.
@@ -120,7 +129,7 @@ impl Rsa {
                 Padding::Pkcs1 => {
                     let mut written = 0;
                     lc::RSA_sign(number, digest.as_ptr(), length, output.as_mut_ptr(), &raw mut written, key) == 1
-                        && usize::try_from(written) == Ok(self.size)
+                        && usize::try_from(written) == Ok(self.modulus_len)
                 }
                 Padding::Pss => {
                     let (mut written, room, mask) = (0, output.len(), ptr::null());
@@ -134,25 +143,34 @@ impl Rsa {
                         length,
                         function,
                         mask,
-                        AS_DIGEST,
+                        SALT_AS_LONG_AS_DIGEST,
                     ) == 1
-                        && written == self.size
+                        && written == self.modulus_len
                 }
             }
         }
     }
 
     fn verify(&self, digest: &[u8], signature: &[u8]) -> bool {
-        let Some((number, function)) = function(digest.len()) else { return false };
-        let (key, length, size) = (self.key.as_ptr(), digest.len(), signature.len());
+        let Some((number, function)) = hash_for_digest_len(digest.len()) else { return false };
+        let (key, length, signature_len) = (self.key.as_ptr(), digest.len(), signature.len());
         let (digest, signature) = (digest.as_ptr(), signature.as_ptr());
         // SAFETY: the digest and the signature have the lengths that are passed, and the key is valid.
         let good = unsafe {
             match self.padding {
-                Padding::Pkcs1 => lc::RSA_verify(number, digest, length, signature, size, key),
+                Padding::Pkcs1 => lc::RSA_verify(number, digest, length, signature, signature_len, key),
                 Padding::Pss => {
                     let mask = ptr::null();
-                    lc::RSA_verify_pss_mgf1(key, digest, length, function, mask, AS_DIGEST, signature, size)
+                    lc::RSA_verify_pss_mgf1(
+                        key,
+                        digest,
+                        length,
+                        function,
+                        mask,
+                        SALT_AS_LONG_AS_DIGEST,
+                        signature,
+                        signature_len,
+                    )
                 }
             }
         };
@@ -163,22 +181,18 @@ impl Rsa {
 impl DeviceSession for Rsa {
     fn run(&self, operands: Operands<'_>) -> Result<Outcome, Fault> {
         match operands {
-            Operands::Sign { input, output } if self.signs && output.len() == self.size => {
-                if self.sign(input, output) {
-                    Ok(Outcome::Done)
-                } else {
-                    Err(failed("RSA_sign"))
-                }
+            Operands::Sign { input, output } if self.can_sign && output.len() == self.modulus_len => {
+                if self.sign(input, output) { Ok(Outcome::Done) } else { Err(failed_call("RSA_sign")) }
             }
             Operands::Verify { input, signature } => {
                 if self.verify(input, signature) {
                     return Ok(Outcome::Done);
                 }
                 // An invalid signature leaves an error in the queue.
-                let _ = failed("RSA_verify");
+                let _ = failed_call("RSA_verify");
                 Ok(Outcome::BadTag)
             }
-            _ => wrong_kind(),
+            _ => unsupported_operation(),
         }
     }
 }
@@ -201,19 +215,19 @@ mod tests {
 
     #[test]
     fn inconsistent_private_keys_are_refused() {
-        for (algorithm, size) in
+        for (algorithm, modulus_len) in
             [(Algorithm::Rsa2048Pkcs1, 256), (Algorithm::Rsa3072Pkcs1, 384), (Algorithm::Rsa4096Pkcs1, 512)]
         {
             assert!(opens(algorithm, |_| {}));
             // Change the lowest byte of each number.
-            let half = size / 2;
+            let half = modulus_len / 2;
             let mut end = 0;
-            for length in [size, rsa::EXPONENT, size, half, half, half, half, half] {
+            for length in [modulus_len, rsa::EXPONENT_LEN, modulus_len, half, half, half, half, half] {
                 end += length;
                 assert!(!opens(algorithm, |key| key[end - 1] ^= 2), "{algorithm}: the number that ends at {end}");
                 assert!(!opens(algorithm, |key| key[end - length..end].fill(0)), "{algorithm}: zero, ending at {end}");
             }
-            assert_eq!(end, rsa::private_length(size));
+            assert_eq!(end, rsa::private_length(modulus_len));
             assert!(!opens(algorithm, |key| key.truncate(key.len() - 1)));
             assert!(!opens(algorithm, |key| key.push(0)));
             assert!(!opens(algorithm, |key| key.fill(0xff)));

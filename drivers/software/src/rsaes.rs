@@ -11,7 +11,7 @@ use gantry_core::{Fault, Operation, Outcome, SessionParams};
 
 use crate::owned::Owned;
 use crate::rsa;
-use crate::session::{SessionResult, failed, wrong_kind};
+use crate::session::{SessionResult, failed_call, unsupported_operation};
 
 /// Opens a session of unpadded RSA (RFC 8017, 5.1).
 pub(crate) fn open_raw(params: &SessionParams) -> SessionResult {
@@ -25,15 +25,15 @@ pub(crate) fn open_pkcs1(params: &SessionParams) -> SessionResult {
 
 /// Opens a session. With only the public key, it enciphers.
 fn open(params: &SessionParams, padding: i32) -> SessionResult {
-    let (size, deciphers) = (params.tag_len(), params.allows(Operation::Decipher));
-    Ok(Arc::new(Rsaes { key: rsa::read_key(params, deciphers)?, size, deciphers, padding }))
+    let (modulus_len, can_decipher) = (params.tag_len(), params.allows(Operation::Decipher));
+    Ok(Arc::new(Rsaes { key: rsa::read_key(params, can_decipher)?, modulus_len, can_decipher, padding }))
 }
 
 struct Rsaes {
     key: Owned<lc::RSA>,
     /// Length of the modulus and of ciphertexts in bytes.
-    size: usize,
-    deciphers: bool,
+    modulus_len: usize,
+    can_decipher: bool,
     /// AWS-LC's constant.
     padding: i32,
 }
@@ -42,16 +42,16 @@ impl DeviceSession for Rsaes {
     fn run(&self, operands: Operands<'_>) -> Result<Outcome, Fault> {
         let mut length = 0;
         match operands {
-            Operands::Encipher { input, output } if output.len() == self.size => {
+            Operands::Encipher { input, output } if output.len() == self.modulus_len => {
                 // SAFETY: the message and the buffer have the lengths that are passed, and the key is valid.
                 let done = unsafe {
                     let (to, room, from) = (output.as_mut_ptr(), output.len(), input.as_ptr());
                     let key = self.key.as_ptr();
                     lc::RSA_encrypt(key, &raw mut length, to, room, from, input.len(), self.padding)
                 };
-                check_result(done == 1 && length == self.size, output, "RSA_encrypt")
+                check_result(done == 1 && length == self.modulus_len, output, "RSA_encrypt")
             }
-            Operands::Decipher { input, output, written } if self.deciphers && output.len() == self.size => {
+            Operands::Decipher { input, output, written } if self.can_decipher && output.len() == self.modulus_len => {
                 // SAFETY: the ciphertext and the buffer have the lengths that are passed, and AWS-LC locks the private key when it changes
                 // it.
                 let done = unsafe {
@@ -60,9 +60,9 @@ impl DeviceSession for Rsaes {
                     lc::RSA_decrypt(key, &raw mut length, to, room, from, input.len(), self.padding)
                 };
                 *written = length;
-                check_result(done == 1 && length <= self.size, output, "RSA_decrypt")
+                check_result(done == 1 && length <= self.modulus_len, output, "RSA_decrypt")
             }
-            _ => wrong_kind(),
+            _ => unsupported_operation(),
         }
     }
 }
@@ -76,7 +76,7 @@ fn check_result(done: bool, output: &mut [u8], call: &'static str) -> Result<Out
     output.fill(0);
     // SAFETY: the call only reads the error queue of this thread.
     let error = unsafe { lc::ERR_peek_last_error() };
-    let fault = failed(call);
+    let fault = failed_call(call);
     let refused = [lc::RSA_R_DATA_TOO_LARGE_FOR_MODULUS, lc::RSA_R_PADDING_CHECK_FAILED].map(rsa_error);
     if refused.contains(&error) { Ok(Outcome::Malformed) } else { Err(fault) }
 }
@@ -92,7 +92,7 @@ mod tests {
 
     use super::*;
 
-    const SIZE: usize = 256;
+    const MODULUS_LEN: usize = 256;
 
     fn session(algorithm: Algorithm) -> Arc<dyn DeviceSession> {
         let open = if algorithm == Algorithm::Rsa2048Raw { open_raw } else { open_pkcs1 };
@@ -100,12 +100,12 @@ mod tests {
     }
 
     fn encipher(session: &dyn DeviceSession, input: &[u8]) -> (Outcome, Vec<u8>) {
-        let mut output = vec![0xee; SIZE];
+        let mut output = vec![0xee; MODULUS_LEN];
         (session.run(Operands::Encipher { input, output: &mut output }).expect("no fault"), output)
     }
 
     fn decipher(session: &dyn DeviceSession, input: &[u8]) -> (Outcome, Vec<u8>) {
-        let (mut output, mut written) = (vec![0xee; SIZE], 0);
+        let (mut output, mut written) = (vec![0xee; MODULUS_LEN], 0);
         let operands = Operands::Decipher { input, output: &mut output, written: &mut written };
         let outcome = session.run(operands).expect("no fault");
         // SAFETY: the call only reads the error queue of this thread.
@@ -126,12 +126,12 @@ mod tests {
     #[test]
     fn padding_has_at_least_eight_nonzero_bytes_and_a_zero() {
         let block = |first: [u8; 2], padding: usize, end: u8| {
-            let mut block = vec![7; SIZE];
+            let mut block = vec![7; MODULUS_LEN];
             block[..2].copy_from_slice(&first);
             block[2 + padding] = end;
             block
         };
-        let refused = (Outcome::Malformed, vec![0; SIZE]);
+        let refused = (Outcome::Malformed, vec![0; MODULUS_LEN]);
         for padding in [8, 9, 100, 253] {
             assert_eq!(unpadded(&block([0, 2], padding, 0)), (Outcome::Done, vec![7; 253 - padding]));
         }
@@ -147,18 +147,19 @@ mod tests {
     #[test]
     fn numbers_not_below_the_modulus_are_refused() {
         let raw = session(Algorithm::Rsa2048Raw);
-        let modulus = &gantry_core::sample_key(Algorithm::Rsa2048Raw).expect("a sample key of the algorithm")[..SIZE];
-        let less = |by: u8| [&modulus[..SIZE - 1], &[modulus[SIZE - 1] - by]].concat();
-        let refused = (Outcome::Malformed, vec![0; SIZE]);
-        for number in [modulus, &[0xff; SIZE]] {
+        let modulus =
+            &gantry_core::sample_key(Algorithm::Rsa2048Raw).expect("a sample key of the algorithm")[..MODULUS_LEN];
+        let less = |by: u8| [&modulus[..MODULUS_LEN - 1], &[modulus[MODULUS_LEN - 1] - by]].concat();
+        let refused = (Outcome::Malformed, vec![0; MODULUS_LEN]);
+        for number in [modulus, &[0xff; MODULUS_LEN]] {
             assert_eq!(encipher(&*raw, number), refused);
             assert_eq!(decipher(&*raw, number), refused);
         }
         let (outcome, ciphertext) = encipher(&*raw, &less(2));
         assert_eq!((outcome, decipher(&*raw, &ciphertext)), (Outcome::Done, (Outcome::Done, less(2))));
         // These numbers are their own ciphertexts.
-        let one = [&[0; SIZE - 1][..], &[1]].concat();
-        for number in [&vec![0; SIZE], &one, &less(1)] {
+        let one = [&[0; MODULUS_LEN - 1][..], &[1]].concat();
+        for number in [&vec![0; MODULUS_LEN], &one, &less(1)] {
             assert_eq!(decipher(&*raw, number), refused);
         }
     }
@@ -167,11 +168,11 @@ mod tests {
     fn a_public_key_does_not_decipher() {
         let algorithm = Algorithm::Rsaes2048Pkcs1;
         let private = gantry_core::sample_key(algorithm).expect("a sample key of the algorithm");
-        let params = SessionParams::new(algorithm, &private[..gantry_core::rsa::public_length(SIZE)]);
+        let params = SessionParams::new(algorithm, &private[..gantry_core::rsa::public_length(MODULUS_LEN)]);
         let public = open_pkcs1(&params.with_direction(Operation::Encipher)).expect("a public key");
         let (outcome, ciphertext) = encipher(&*public, b"secret");
-        assert_eq!((outcome, ciphertext.len()), (Outcome::Done, SIZE));
-        let (mut output, mut written) = ([0; SIZE], 0);
+        assert_eq!((outcome, ciphertext.len()), (Outcome::Done, MODULUS_LEN));
+        let (mut output, mut written) = ([0; MODULUS_LEN], 0);
         let operands = Operands::Decipher { input: &ciphertext, output: &mut output, written: &mut written };
         assert!(public.run(operands).is_err());
         assert_eq!(decipher(&*session(algorithm), &ciphertext), (Outcome::Done, b"secret".to_vec()));

@@ -18,31 +18,31 @@ pub(crate) type SessionResult = Result<Arc<dyn DeviceSession>, Unsupported>;
 ///
 /// All zeros are a value of the type. A copy of its bytes is a second value that works like the first. Nothing but its bytes has to be
 /// released. Any thread may use a value, and shared values are only read.
-pub(crate) unsafe trait Plain: Copy {}
+pub(crate) unsafe trait PlainMemory: Copy {}
 
 // SAFETY: the structure holds round keys and their number.
-unsafe impl Plain for lc::AES_KEY {}
+unsafe impl PlainMemory for lc::AES_KEY {}
 // SAFETY: the array holds round keys.
-unsafe impl Plain for [lc::DES_key_schedule; 3] {}
+unsafe impl PlainMemory for [lc::DES_key_schedule; 3] {}
 // SAFETY: the structure holds hash states, flat ("All of the contexts are flat", hmac.c), and two pointers to static tables, null at first.
-unsafe impl Plain for lc::HMAC_CTX {}
+unsafe impl PlainMemory for lc::HMAC_CTX {}
 
 // SAFETY: the array holds numbers.
-unsafe impl<const N: usize> Plain for [u8; N] {}
+unsafe impl<const N: usize> PlainMemory for [u8; N] {}
 
 /// Plain memory that is overwritten when it is dropped.
-pub(crate) struct Secret<T: Plain>(T);
+pub(crate) struct Secret<T: PlainMemory>(T);
 
-// SAFETY: `Plain` guarantees that threads may share and move the value.
-unsafe impl<T: Plain> Send for Secret<T> {}
-// SAFETY: `Plain` guarantees that threads may share and move the value.
-unsafe impl<T: Plain> Sync for Secret<T> {}
+// SAFETY: `PlainMemory` guarantees that threads may share and move the value.
+unsafe impl<T: PlainMemory> Send for Secret<T> {}
+// SAFETY: `PlainMemory` guarantees that threads may share and move the value.
+unsafe impl<T: PlainMemory> Sync for Secret<T> {}
 
-impl<T: Plain> Secret<T> {
+impl<T: PlainMemory> Secret<T> {
     /// Returns zeros on the heap. A key that is written in place leaves no copies elsewhere, because it is never moved.
     pub(crate) fn boxed() -> Box<Self> {
         let zeros = Box::<Self>::new_zeroed();
-        // SAFETY: `Secret` wraps `T`, for which all zeros are a value (`Plain`).
+        // SAFETY: `Secret` wraps `T`, for which all zeros are a value (`PlainMemory`).
         unsafe { zeros.assume_init() }
     }
 
@@ -54,14 +54,14 @@ impl<T: Plain> Secret<T> {
     }
 }
 
-impl<T: Plain> Clone for Secret<T> {
+impl<T: PlainMemory> Clone for Secret<T> {
     #[inline]
     fn clone(&self) -> Self {
         Secret(self.0)
     }
 }
 
-impl<T: Plain> Deref for Secret<T> {
+impl<T: PlainMemory> Deref for Secret<T> {
     type Target = T;
 
     #[inline]
@@ -70,14 +70,14 @@ impl<T: Plain> Deref for Secret<T> {
     }
 }
 
-impl<T: Plain> DerefMut for Secret<T> {
+impl<T: PlainMemory> DerefMut for Secret<T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
         &mut self.0
     }
 }
 
-impl<T: Plain> Drop for Secret<T> {
+impl<T: PlainMemory> Drop for Secret<T> {
     #[inline]
     fn drop(&mut self) {
         // SAFETY: the range is `self.0`, for which all zeros are a value.
@@ -86,14 +86,14 @@ impl<T: Plain> Drop for Secret<T> {
 }
 
 /// Buffers for AWS-LC: `input` and `output` are equal or do not overlap, and both have `len` bytes.
-pub(crate) struct Span<'a> {
+pub(crate) struct RawBuffers<'a> {
     pub(crate) input: *const u8,
     pub(crate) output: *mut u8,
     pub(crate) len: usize,
     buffers: std::marker::PhantomData<Buffers<'a>>,
 }
 
-impl<'a> Span<'a> {
+impl<'a> RawBuffers<'a> {
     #[inline]
     pub(crate) fn new(data: Buffers<'a>) -> Result<Self, Fault> {
         let (input, output, len) = match data {
@@ -111,8 +111,8 @@ impl<'a> Span<'a> {
 
     /// Returns the same buffers for another lifetime.
     #[inline]
-    pub(crate) fn reborrow(&mut self) -> Span<'_> {
-        Span { buffers: std::marker::PhantomData, ..*self }
+    pub(crate) fn reborrow(&mut self) -> RawBuffers<'_> {
+        RawBuffers { buffers: std::marker::PhantomData, ..*self }
     }
 
     /// Returns the input. Read it before anything is written.
@@ -139,19 +139,19 @@ impl<'a> Span<'a> {
 
 /// Returns the IV as an array. Core has checked its length.
 #[inline]
-pub(crate) fn iv<const N: usize>(iv: &[u8]) -> Result<&[u8; N], Fault> {
+pub(crate) fn iv_array<const N: usize>(iv: &[u8]) -> Result<&[u8; N], Fault> {
     iv.try_into().map_err(|_| Fault::failed("the IV has a wrong length"))
 }
 
 /// Returns the fault for an operation that the session does not support. Core passes no such operation.
 #[cold]
-pub(crate) fn wrong_kind() -> Result<Outcome, Fault> {
+pub(crate) fn unsupported_operation() -> Result<Outcome, Fault> {
     Err(Fault::failed("the session does not support the operation"))
 }
 
 /// Reports a failed call of AWS-LC. Empties its error queue, so that the host program never sees errors that it did not cause.
 #[cold]
-pub(crate) fn failed(call: &'static str) -> Fault {
+pub(crate) fn failed_call(call: &'static str) -> Fault {
     // SAFETY: touches the queue of this thread only.
     unsafe { lc::ERR_clear_error() };
     Fault::failed(call)
@@ -159,13 +159,13 @@ pub(crate) fn failed(call: &'static str) -> Fault {
 
 /// Reports a failure while a session is opened.
 #[cold]
-pub(crate) fn refused(call: &'static str) -> Unsupported {
-    let Fault::Failed(reason) = failed(call) else { unreachable!("failed() returns Fault::Failed") };
+pub(crate) fn failed_open(call: &'static str) -> Unsupported {
+    let Fault::Failed(reason) = failed_call(call) else { unreachable!("failed_call() returns Fault::Failed") };
     Unsupported(reason)
 }
 
 /// Ends the process if memory is exhausted, as Rust's containers do. Used where the driver contract allows no failure.
 #[cold]
-pub(crate) fn out_of_memory() -> ! {
+pub(crate) fn abort_out_of_memory() -> ! {
     std::alloc::handle_alloc_error(std::alloc::Layout::new::<[u8; 1024]>())
 }

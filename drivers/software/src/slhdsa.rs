@@ -7,8 +7,8 @@ use gantry_core::driver::{DeviceSession, Operands, Unsupported};
 use gantry_core::{Algorithm, Fault, Operation, Outcome, Prehash, SessionParams};
 use gantry_slh_dsa::{Error, ParameterSet, PreHash, PrivateKey, PublicKey};
 
-use crate::prehash::Function;
-use crate::session::{SessionResult, failed, wrong_kind};
+use crate::prehash::HashFunction;
+use crate::session::{SessionResult, failed_call, unsupported_operation};
 
 /// Opens a session of FIPS 205. With only the public key, it verifies. Signatures are hedged by a random number, unless the
 /// session is deterministic.
@@ -24,17 +24,17 @@ pub(crate) fn open(params: &SessionParams) -> SessionResult {
         PrivateKey::from_bytes(set, bytes).map(Key::Private)
     };
     let key = key.map_err(|_| Unsupported::because("invalid key for SLH-DSA"))?;
-    let hash = match params.prehash() {
+    let prehash = match params.prehash() {
         Prehash::Pure => None,
-        Prehash::Hash(algorithm) => Some(hash(algorithm)?),
+        Prehash::Hash(algorithm) => Some(prehash_function(algorithm)?),
         _ => return Err(Unsupported::because("SLH-DSA signs messages and their digests")),
     };
     let context = params.context().into();
-    Ok(Arc::new(SlhDsa { key, hash, context, deterministic: params.is_deterministic() }))
+    Ok(Arc::new(SlhDsa { key, prehash, context, is_deterministic: params.is_deterministic() }))
 }
 
 /// Returns the function that hashes a message, and its name in signatures.
-fn hash(algorithm: Algorithm) -> Result<(Function, PreHash), Unsupported> {
+fn prehash_function(algorithm: Algorithm) -> Result<(HashFunction, PreHash), Unsupported> {
     let name = match algorithm {
         Algorithm::Sha224 => PreHash::Sha224,
         Algorithm::Sha256 => PreHash::Sha256,
@@ -50,7 +50,7 @@ fn hash(algorithm: Algorithm) -> Result<(Function, PreHash), Unsupported> {
         _ => return Err(Unsupported::because("not a hash function for signatures")),
     };
     let function =
-        Function::of(algorithm).ok_or(Unsupported::because("the device does not support the hash function"))?;
+        HashFunction::of(algorithm).ok_or(Unsupported::because("the device does not support the hash function"))?;
     Ok((function, name))
 }
 
@@ -61,9 +61,9 @@ enum Key {
 
 struct SlhDsa {
     key: Key,
-    hash: Option<(Function, PreHash)>,
+    prehash: Option<(HashFunction, PreHash)>,
     context: Box<[u8]>,
-    deterministic: bool,
+    is_deterministic: bool,
 }
 
 impl SlhDsa {
@@ -71,15 +71,15 @@ impl SlhDsa {
         let mut random = [0; 32];
         let n = key.public_key().parameter_set().n();
         // SAFETY: the buffer has at least `n` bytes.
-        if !self.deterministic && unsafe { lc::RAND_bytes(random.as_mut_ptr(), n) } != 1 {
-            return Err(failed("RAND_bytes"));
+        if !self.is_deterministic && unsafe { lc::RAND_bytes(random.as_mut_ptr(), n) } != 1 {
+            return Err(failed_call("RAND_bytes"));
         }
-        let randomness = (!self.deterministic).then_some(&random[..n]);
-        let signature = match self.hash {
+        let randomness = (!self.is_deterministic).then_some(&random[..n]);
+        let signature = match self.prehash {
             None => key.sign(message, &self.context, randomness),
             Some((function, name)) => {
-                let digest = function.digest(&[message]).ok_or_else(|| failed("EVP_DigestFinal_ex"))?;
-                key.sign_digest(name, &digest[..function.bytes()], &self.context, randomness)
+                let digest = function.digest(&[message]).ok_or_else(|| failed_call("EVP_DigestFinal_ex"))?;
+                key.sign_digest(name, &digest[..function.digest_len()], &self.context, randomness)
             }
         };
         let signature = signature.map_err(|_| Fault::failed("SLH-DSA: the key does not sign"))?;
@@ -92,11 +92,11 @@ impl SlhDsa {
             Key::Private(key) => key.public_key(),
             Key::Public(key) => key,
         };
-        let verdict = match self.hash {
+        let verdict = match self.prehash {
             None => key.verify(message, &self.context, signature),
             Some((function, name)) => {
-                let digest = function.digest(&[message]).ok_or_else(|| failed("EVP_DigestFinal_ex"))?;
-                key.verify_digest(name, &digest[..function.bytes()], &self.context, signature)
+                let digest = function.digest(&[message]).ok_or_else(|| failed_call("EVP_DigestFinal_ex"))?;
+                key.verify_digest(name, &digest[..function.digest_len()], &self.context, signature)
             }
         };
         match verdict {
@@ -116,7 +116,7 @@ impl DeviceSession for SlhDsa {
                 self.sign(key, input, output).map(|()| Outcome::Done)
             }
             (Operands::Verify { input, signature }, _) => self.verify(input, signature),
-            _ => wrong_kind(),
+            _ => unsupported_operation(),
         }
     }
 }

@@ -7,23 +7,23 @@ use gantry_core::driver::{DeviceSession, DigestStream, Operands, Unsupported};
 use gantry_core::{Fault, Operation, Outcome, SessionParams};
 use turboshake::digest::{ExtendableOutputReset, Update};
 
-use crate::session::{SessionResult, wrong_kind};
+use crate::session::{SessionResult, unsupported_operation};
 
 /// The state of one of the functions, overwritten when dropped.
-pub(crate) trait Function: Update + ExtendableOutputReset + Default + Clone + Send + Sync + 'static {}
+pub(crate) trait XofFunction: Update + ExtendableOutputReset + Default + Clone + Send + Sync + 'static {}
 
-impl<T: Update + ExtendableOutputReset + Default + Clone + Send + Sync + 'static> Function for T {}
+impl<T: Update + ExtendableOutputReset + Default + Clone + Send + Sync + 'static> XofFunction for T {}
 
 #[allow(clippy::unnecessary_wraps, reason = "the table of the device needs this signature")]
-pub(crate) fn open<F: Function>(_: &SessionParams) -> SessionResult {
-    Ok(Arc::new(Session::<F>(PhantomData)))
+pub(crate) fn open<F: XofFunction>(_: &SessionParams) -> SessionResult {
+    Ok(Arc::new(TurboSession::<F>(PhantomData)))
 }
 
-struct Session<F>(PhantomData<F>);
+struct TurboSession<F>(PhantomData<F>);
 
-impl<F: Function> DeviceSession for Session<F> {
+impl<F: XofFunction> DeviceSession for TurboSession<F> {
     fn run(&self, operands: Operands<'_>) -> Result<Outcome, Fault> {
-        let Operands::Digest { input, output } = operands else { return wrong_kind() };
+        let Operands::Digest { input, output } = operands else { return unsupported_operation() };
         let mut state = F::default();
         state.update(input);
         state.finalize_xof_into(output);
@@ -31,13 +31,13 @@ impl<F: Function> DeviceSession for Session<F> {
     }
 
     fn digest_stream(&self) -> Result<Box<dyn DigestStream>, Unsupported> {
-        Ok(Box::new(Stream(F::default())))
+        Ok(Box::new(TurboStream(F::default())))
     }
 }
 
-struct Stream<F>(F);
+struct TurboStream<F>(F);
 
-impl<F: Function> DigestStream for Stream<F> {
+impl<F: XofFunction> DigestStream for TurboStream<F> {
     fn operation(&self) -> Operation {
         Operation::Digest
     }
@@ -53,6 +53,6 @@ impl<F: Function> DigestStream for Stream<F> {
     }
 
     fn duplicate(&self) -> Box<dyn DigestStream> {
-        Box::new(Stream(self.0.clone()))
+        Box::new(TurboStream(self.0.clone()))
     }
 }

@@ -9,7 +9,7 @@ use gantry_core::{Fault, Operation, Outcome, SessionParams};
 
 use crate::cipher::direction;
 use crate::context::{Context, Lease, Pool};
-use crate::session::{Secret, SessionResult, Span, failed, iv, refused, wrong_kind};
+use crate::session::{RawBuffers, Secret, SessionResult, failed_call, failed_open, iv_array, unsupported_operation};
 
 pub(crate) fn open(params: &SessionParams) -> SessionResult {
     let key: &[u8; 64] = params.key().try_into().map_err(|_| Unsupported::because("the key has a wrong length"))?;
@@ -20,7 +20,7 @@ pub(crate) fn open(params: &SessionParams) -> SessionResult {
         *session.key = *key;
         // AWS-LC checks the keys for XTS when the context is made.
         let first = if params.allows(Operation::Encrypt) { Operation::Encrypt } else { Operation::Decrypt };
-        let context = session.context(first).ok_or_else(|| refused("EVP_CipherInit_ex"))?;
+        let context = session.context(first).ok_or_else(|| failed_open("EVP_CipherInit_ex"))?;
         let pool = if first == Operation::Encrypt { &mut session.encrypt } else { &mut session.decrypt };
         *pool = Pool::new(Some(context));
     }
@@ -52,16 +52,16 @@ impl XtsSession {
 
 impl DeviceSession for XtsSession {
     fn run(&self, operands: Operands<'_>) -> Result<Outcome, Fault> {
-        let Operands::Cipher { operation, iv: tweak, data } = operands else { return wrong_kind() };
-        let (tweak, data) = (iv::<16>(tweak)?, Span::new(data)?);
+        let Operands::Cipher { operation, iv: tweak, data } = operands else { return unsupported_operation() };
+        let (tweak, data) = (iv_array::<16>(tweak)?, RawBuffers::new(data)?);
         let mut context = self.lease(operation)?;
         let context = context.as_mut_ptr();
-        // SAFETY: the context has its keys, and a new IV starts a new data unit; `Span` guarantees the buffers. AWS-LC refuses
+        // SAFETY: the context has its keys, and a new IV starts a new data unit; `RawBuffers` guarantees the buffers. AWS-LC refuses
         // lengths that XTS does not allow, if core has not refused them.
         let good = unsafe {
             lc::EVP_CipherInit_ex(context, ptr::null(), ptr::null_mut(), ptr::null(), tweak.as_ptr(), -1) == 1
                 && lc::EVP_Cipher(context, data.output, data.input, data.len) == 1
         };
-        if good { Ok(Outcome::Done) } else { Err(failed("EVP_Cipher of XTS")) }
+        if good { Ok(Outcome::Done) } else { Err(failed_call("EVP_Cipher of XTS")) }
     }
 }

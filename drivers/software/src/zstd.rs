@@ -8,7 +8,7 @@ use zstd_safe::zstd_sys::ZSTD_ErrorCode;
 use zstd_safe::{CCtx, CParameter, DCtx, ErrorCode, get_error_name};
 
 use crate::free_list::FreeList;
-use crate::session::{SessionResult, wrong_kind};
+use crate::session::{SessionResult, unsupported_operation};
 
 pub(crate) fn open(params: &SessionParams) -> SessionResult {
     let level =
@@ -32,13 +32,15 @@ impl Zstd {
 }
 
 /// Returns whether the code is this error.
-fn is(code: ErrorCode, error: ZSTD_ErrorCode) -> bool {
+fn is_error(code: ErrorCode, error: ZSTD_ErrorCode) -> bool {
     code == (error as ErrorCode).wrapping_neg()
 }
 
 impl DeviceSession for Zstd {
     fn run(&self, operands: Operands<'_>) -> Result<Outcome, Fault> {
-        let Operands::Compression { operation, input, output, written } = operands else { return wrong_kind() };
+        let Operands::Compression { operation, input, output, written } = operands else {
+            return unsupported_operation();
+        };
         let result = match operation {
             Operation::Compress => {
                 self.compressors.with(|| self.compressor(), |context| context.compress2(output, input))
@@ -48,7 +50,7 @@ impl DeviceSession for Zstd {
             Operation::Decompress => {
                 self.decompressors.with(DCtx::try_create, |context| context.decompress(output, input))
             }
-            _ => return wrong_kind(),
+            _ => return unsupported_operation(),
         };
         *written = 0;
         match result {
@@ -56,9 +58,9 @@ impl DeviceSession for Zstd {
                 *written = length;
                 Ok(Outcome::Done)
             }
-            Some(Err(code)) if is(code, ZSTD_ErrorCode::ZSTD_error_dstSize_tooSmall) => Ok(Outcome::NoRoom),
+            Some(Err(code)) if is_error(code, ZSTD_ErrorCode::ZSTD_error_dstSize_tooSmall) => Ok(Outcome::NoRoom),
             Some(Err(code))
-                if operation == Operation::Compress || is(code, ZSTD_ErrorCode::ZSTD_error_memory_allocation) =>
+                if operation == Operation::Compress || is_error(code, ZSTD_ErrorCode::ZSTD_error_memory_allocation) =>
             {
                 Err(Fault::failed(get_error_name(code)))
             }

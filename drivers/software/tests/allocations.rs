@@ -20,10 +20,10 @@ fn count() {
     ALLOCATIONS.set(ALLOCATIONS.get() + 1);
 }
 
-struct Counting;
+struct CountingAllocator;
 
 // SAFETY: the system's allocator, and a count in a thread-local without a destructor, which does not allocate.
-unsafe impl GlobalAlloc for Counting {
+unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count();
         // SAFETY: as the caller guarantees.
@@ -37,7 +37,7 @@ unsafe impl GlobalAlloc for Counting {
 }
 
 #[global_allocator]
-static GLOBAL: Counting = Counting;
+static GLOBAL: CountingAllocator = CountingAllocator;
 
 unsafe extern "C" {
     fn malloc(bytes: usize) -> *mut c_void;
@@ -71,19 +71,19 @@ fn direct_requests_allocate_nothing_after_the_first() {
     let gantry = software();
     let before = ALLOCATIONS.get();
     // AWS-LC allocates numbers and points for P-256 and RSA.
-    let numbers = |algorithm: Algorithm| {
+    let allocates_numbers = |algorithm: Algorithm| {
         [Algorithm::EcdsaP256, Algorithm::EcdhP256].contains(&algorithm) || gantry_core::sample_key(algorithm).is_some()
     };
-    for algorithm in offered(&gantry).filter(|algorithm| !numbers(*algorithm)).collect::<Vec<_>>() {
+    for algorithm in offered(&gantry).filter(|algorithm| !allocates_numbers(*algorithm)).collect::<Vec<_>>() {
         let session = gantry.session(params(algorithm)).unwrap();
         let case = Case::new(algorithm, 300);
         let (mut output, mut tag) = case.buffers(&session);
         let mut round = || {
             for operation in algorithm.kind().operations() {
-                case.direct(&session, *operation, &mut output, &mut tag).unwrap();
+                case.run_direct(&session, *operation, &mut output, &mut tag).unwrap();
                 if *operation == Operation::Open {
                     tag[0] ^= 1;
-                    assert!(case.direct(&session, *operation, &mut output, &mut tag).is_err(), "{algorithm}");
+                    assert!(case.run_direct(&session, *operation, &mut output, &mut tag).is_err(), "{algorithm}");
                 }
             }
         };

@@ -27,10 +27,10 @@ fn batches_mix_sessions_and_a_mistake_affects_only_its_request() {
     ];
     Session::process_each(&sessions, &mut requests).unwrap();
     let results = requests.each_mut().map(Request::result);
-    assert_eq!([0, 1, 2, 5].map(|place| results[place].clone()), [const { Ok(Outcome::Done) }; 4]);
+    assert_eq!([0, 1, 2, 5].map(|index| results[index].clone()), [const { Ok(Outcome::Done) }; 4]);
     assert_eq!(results[4], Ok(Outcome::BadTag));
-    for place in [3, 6] {
-        assert!(matches!(results[place], Err(Error::Misuse(_))), "{place}: {:?}", results[place]);
+    for index in [3, 6] {
+        assert!(matches!(results[index], Err(Error::Misuse(_))), "{index}: {:?}", results[index]);
     }
     assert_eq!(data[2], [7; 32]);
     assert!(digests[0] == digests[1] && data[0] != data[1] && data[0] != [7; 32]);

@@ -20,7 +20,7 @@ fn compress(session: &Session, data: &[u8]) -> Vec<u8> {
 }
 
 /// Returns the output of a program for `input`.
-fn program(command: &[&str], input: &[u8]) -> Vec<u8> {
+fn run_program(command: &[&str], input: &[u8]) -> Vec<u8> {
     let mut child =
         Command::new(command[0]).args(&command[1..]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();
@@ -51,8 +51,8 @@ fn gzip_and_zstd_are_compatible_in_both_directions() {
         for level in levels {
             let session = session(algorithm, level);
             let compressed = compress(&session, &data);
-            assert_eq!(program(&[name, "-dc"], &compressed), data, "{name} {level}");
-            let program_output = program(&[name, "-c", &format!("-{level}")], &data);
+            assert_eq!(run_program(&[name, "-dc"], &compressed), data, "{name} {level}");
+            let program_output = run_program(&[name, "-c", &format!("-{level}")], &data);
             let mut decompressed = vec![0; data.len()];
             assert_eq!(session.decompress(&program_output, &mut decompressed), Ok(data.len()));
             assert_eq!(decompressed, data, "{name} {level}");
@@ -61,12 +61,12 @@ fn gzip_and_zstd_are_compatible_in_both_directions() {
         assert!(lengths[2] < lengths[0], "{name}: levels {levels:?} leave {lengths:?} bytes");
         // Concatenated members or frames are valid files too.
         let two = [compress(&session(algorithm, 1), b"one, "), compress(&session(algorithm, 9), b"two")].concat();
-        assert_eq!(program(&[name, "-dc"], &two), b"one, two");
+        assert_eq!(run_program(&[name, "-dc"], &two), b"one, two");
     }
 }
 
 /// Returns the output of a program for `input`, if the program accepts `input`.
-fn accepts(command: &[&str], input: &[u8]) -> Option<Vec<u8>> {
+fn output_if_accepted(command: &[&str], input: &[u8]) -> Option<Vec<u8>> {
     let mut child = Command::new(command[0])
         .args(&command[1..])
         .stdin(Stdio::piped())
@@ -102,7 +102,7 @@ fn bytes_behind_a_member_are_judged_as_by_gzip() {
         let input = [&member[..], &tail].concat();
         let mut output = vec![0; 100];
         let ours = session.decompress(&input, &mut output).map(|length| output[..length].to_vec());
-        let gzip = accepts(&["gzip", "-dc"], &input);
+        let gzip = output_if_accepted(&["gzip", "-dc"], &input);
         assert_eq!(gzip.is_some(), good, "gzip, {what}");
         assert_eq!(ours, gzip.ok_or(Error::Refused(Outcome::Malformed)), "{what}");
     }
@@ -140,9 +140,13 @@ fn a_wrong_checksum_of_a_header_is_refused_as_by_gzip_and_zlib() {
                 let ours = session.decompress(&input, &mut output).map(|length| output[..length].to_vec());
                 let good = checksum == right && fields != b"comment";
                 assert_eq!(ours.is_ok(), good, "flags {flags}, {checksum:x?}, {right:x?}");
-                assert_eq!(accepts(&["gzip", "-dc"], &input), ours.clone().ok(), "gzip, flags {flags}, {checksum:x?}");
+                assert_eq!(
+                    output_if_accepted(&["gzip", "-dc"], &input),
+                    ours.clone().ok(),
+                    "gzip, flags {flags}, {checksum:x?}"
+                );
                 if has_python && input.len() < 2 * member.len() {
-                    assert_eq!(accepts(&zlib, &input), ours.ok(), "zlib, flags {flags}, {checksum:x?}");
+                    assert_eq!(output_if_accepted(&zlib, &input), ours.ok(), "zlib, flags {flags}, {checksum:x?}");
                 }
             }
         }

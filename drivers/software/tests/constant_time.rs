@@ -7,7 +7,7 @@ mod memcheck;
 
 use gantry_core::{Algorithm, Gantry, Kind, Operation, SessionParams, tags_equal};
 use gantry_driver_software::SoftwareDriver;
-use memcheck::{decisions, is_secret, public, secret, self_test};
+use memcheck::{count_decisions, is_secret, mark_public, mark_secret, self_test};
 
 #[test]
 #[ignore = "needs valgrind: scripts/constant-time"]
@@ -20,10 +20,10 @@ fn detects_a_branch_on_a_secret() {
 fn comparing_tags_does_not_branch_on_secrets() {
     for length in [0, 1, 12, 16, 20, 32, 64] {
         let (mut one, mut other) = (bytes(length, 1), bytes(length, 2));
-        secret(&mut one);
-        secret(&mut other);
+        mark_secret(&mut one);
+        mark_secret(&mut other);
         let mut equal = [0];
-        assert_eq!(decisions(|| equal[0] = u8::from(tags_equal(&one, &other))), 0, "{length} bytes");
+        assert_eq!(count_decisions(|| equal[0] = u8::from(tags_equal(&one, &other))), 0, "{length} bytes");
         assert!(length == 0 || is_secret(&equal));
     }
 }
@@ -38,10 +38,10 @@ fn signing_with_slh_dsa_does_not_branch_on_the_secret_seed() {
         device.admit(algorithm).unwrap();
         let mut key = bytes(algorithm.info().key.max, 3);
         let seed = key.len() / 4;
-        secret(&mut key[..seed]);
+        mark_secret(&mut key[..seed]);
         let params = SessionParams::new(algorithm, &key).with_direction(Operation::Sign).deterministic();
         let mut signature = vec![0; params.tag_len()];
-        let branches = decisions(|| gantry.session(params).unwrap().sign(b"a message", &mut signature).unwrap());
+        let branches = count_decisions(|| gantry.session(params).unwrap().sign(b"a message", &mut signature).unwrap());
         assert_eq!(branches, 0, "{algorithm}");
         // Everything but the randomizer at its beginning.
         assert!(is_secret(&signature[seed..]), "{algorithm}");
@@ -59,8 +59,8 @@ fn the_position_of_a_wrong_byte_in_a_tag_affects_no_branch() {
         let info = algorithm.info();
         device.admit(algorithm).unwrap();
         let (mut key, mut mac_key) = (bytes(info.key.min, 3), bytes(info.mac_key.min.max(20), 4));
-        secret(&mut key);
-        secret(&mut mac_key);
+        mark_secret(&mut key);
+        mark_secret(&mut mac_key);
         let params = SessionParams::new(algorithm, &key);
         let params = if info.cipher.is_some() { params.with_mac_key(&mac_key) } else { params };
         let session = gantry.session(params).unwrap();
@@ -68,13 +68,13 @@ fn the_position_of_a_wrong_byte_in_a_tag_affects_no_branch() {
         let (mut data, mut tag) = (bytes(64, 7), vec![0; session.params().tag_len()]);
         session.seal(&iv, &aad, &mut data, &mut tag).unwrap();
         assert!(is_secret(&tag), "{algorithm}");
-        public(&mut data);
-        public(&mut tag);
+        mark_public(&mut data);
+        mark_public(&mut tag);
         let open = |wrong: usize| {
             let (mut data, mut tag) = (data.clone(), tag.clone());
             tag[wrong] ^= 1;
             let mut result = Ok(());
-            let decisions = decisions(|| result = session.open(&iv, &aad, &mut data, &tag));
+            let decisions = count_decisions(|| result = session.open(&iv, &aad, &mut data, &tag));
             assert!(result.is_err(), "{algorithm}: a wrong tag");
             decisions
         };

@@ -15,12 +15,12 @@ const LENGTHS: [usize; 12] = [0, 1, 15, 16, 17, 63, 64, 65, 200, 255, 1000, 4101
 fn answer(session: &Session, case: &Case) -> (Vec<u8>, Vec<u8>) {
     let operation = session.params().algorithm().kind().operations()[0];
     let (mut output, mut tag) = case.buffers(session);
-    case.direct(session, operation, &mut output, &mut tag).unwrap();
+    case.run_direct(session, operation, &mut output, &mut tag).unwrap();
     (output, tag)
 }
 
 /// Returns true if the results are equal, or if a randomized signature verifies.
-fn same(session: &Session, case: &Case, got: &[u8], expected: &[u8]) -> bool {
+fn is_same_result(session: &Session, case: &Case, got: &[u8], expected: &[u8]) -> bool {
     let randomized = session.params().algorithm().info().randomized;
     if randomized { session.verify(&case.input, got).is_ok() } else { got == expected }
 }
@@ -100,7 +100,7 @@ fn batches_of_all_lengths_equal_direct_requests() {
             for ((case, answer), (_, output, tag)) in cases.iter().zip(&answers).zip(&buffers) {
                 let expected = if is_inverse { &case.input } else { &answer.0 };
                 assert!(
-                    same(&session, case, output, expected) && *tag == answer.1,
+                    is_same_result(&session, case, output, expected) && *tag == answer.1,
                     "{algorithm} {operation} of {}",
                     case.input.len()
                 );
@@ -278,7 +278,7 @@ fn invalid_lengths_are_refused_and_nothing_is_written() {
         let case = Case { iv: bytes(iv, 1), aad: Vec::new(), input: bytes(len, 2) };
         for operation in algorithm.kind().operations() {
             let (mut data, mut tag) = case.buffers(&session);
-            let result = case.direct(&session, *operation, &mut data, &mut tag);
+            let result = case.run_direct(&session, *operation, &mut data, &mut tag);
             assert_eq!(result, Err(Error::Refused(Outcome::BadLength)), "{algorithm} {operation}");
             assert!(data == case.input, "{algorithm} {operation}");
         }
@@ -320,10 +320,13 @@ fn sixteen_threads_share_a_session() {
                         let index = (thread + round) % cases.len();
                         let (case, expected) = (&cases[index], &answers[index]);
                         let (output, tag) = answer(session, case);
-                        assert!(same(session, case, &output, &expected.0) && tag == expected.1, "{algorithm}");
+                        assert!(
+                            is_same_result(session, case, &output, &expected.0) && tag == expected.1,
+                            "{algorithm}"
+                        );
                         let Some(inverse) = algorithm.kind().operations().get(1) else { continue };
                         let (mut data, mut tag) = expected.clone();
-                        case.direct(session, *inverse, &mut data, &mut tag).unwrap();
+                        case.run_direct(session, *inverse, &mut data, &mut tag).unwrap();
                         // Verification has no result but the outcome.
                         assert!(*inverse == Operation::Verify || data == case.input, "{algorithm}");
                     }
@@ -412,9 +415,9 @@ fn wrong_lengths_without_the_checks_of_core_are_faults() {
                 ]
             }
             Kind::Packet => {
-                let mut wrong = |operation, length: usize, mut payload| {
-                    let (packet, payload, next_header) = (&mut long[..length], &mut payload, &mut 4);
-                    session.run(Operands::Packet { operation, number: 1, packet, payload, next_header })
+                let mut wrong = |operation, length: usize, mut payload_len| {
+                    let (packet, payload_len, next_header) = (&mut long[..length], &mut payload_len, &mut 4);
+                    session.run(Operands::Packet { operation, number: 1, packet, payload_len, next_header })
                 };
                 // Payloads that do not fit the packet, and other operations.
                 vec![

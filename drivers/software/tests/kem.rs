@@ -151,7 +151,7 @@ fn wrong_lengths_and_directions_are_misuse() {
 }
 
 /// Runs a submission and returns it.
-fn done(queue: &mut Queue, session: &Session, submission: Submission) -> Submission {
+fn run_submission(queue: &mut Queue, session: &Session, submission: Submission) -> Submission {
     queue.submit(session, submission).unwrap();
     let mut done = None;
     while done.is_none() {
@@ -175,16 +175,16 @@ fn batches_and_queues_equal_single_requests() {
     let gantry = session.gantry();
     let mut queue = gantry.queue(QueueOptions::default()).unwrap();
     for (seed, (private, public)) in seeds.iter().zip(&keys) {
-        let made = done(&mut queue, &session, Submission::key_gen(algorithm, seed));
+        let made = run_submission(&mut queue, &session, Submission::key_gen(algorithm, seed));
         assert_eq!((made.tag(), made.data()), (&private[..], &public[..]));
-        let sent = done(&mut queue, &session, Submission::encapsulate(algorithm, public.clone(), &[5; 32]));
+        let sent = run_submission(&mut queue, &session, Submission::encapsulate(algorithm, public.clone(), &[5; 32]));
         let (mut alone, mut secret) = (vec![0; ciphertext], [0; 32]);
         let operands =
             Operands::Encapsulate { input: public, seed: &[5; 32], ciphertext: &mut alone, output: &mut secret };
         session.run(operands).unwrap().ok().unwrap();
         assert_eq!((sent.data(), sent.tag()), (&alone[..], &secret[..]));
         let decapsulates = gantry.session(SessionParams::new(algorithm, private)).unwrap();
-        assert_eq!(done(&mut queue, &decapsulates, Submission::decapsulate(alone)).tag(), secret);
+        assert_eq!(run_submission(&mut queue, &decapsulates, Submission::decapsulate(alone)).tag(), secret);
     }
 }
 

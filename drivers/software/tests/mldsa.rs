@@ -33,11 +33,11 @@ fn keys() -> Vec<Key> {
 }
 
 impl Key {
-    fn signs(&self, change: impl Fn(SessionParams) -> SessionParams) -> Session {
+    fn signing_session(&self, change: impl Fn(SessionParams) -> SessionParams) -> Session {
         software().session(change(SessionParams::new(self.algorithm, &self.seed))).unwrap()
     }
 
-    fn verifies(&self, change: impl Fn(SessionParams) -> SessionParams) -> Session {
+    fn verifying_session(&self, change: impl Fn(SessionParams) -> SessionParams) -> Session {
         let params = SessionParams::new(self.algorithm, &self.public).with_direction(Operation::Verify);
         software().session(change(params)).unwrap()
     }
@@ -49,7 +49,7 @@ fn signature(session: &Session, message: &[u8]) -> Vec<u8> {
     signature
 }
 
-fn bad(result: &Result<(), Error>) -> bool {
+fn is_bad_tag(result: &Result<(), Error>) -> bool {
     matches!(result, Err(Error::Refused(Outcome::BadTag)))
 }
 
@@ -66,19 +66,19 @@ fn a_signature_is_bound_to_its_context_and_prehash() {
     ];
     for key in keys() {
         for (made, sign) in variants.iter().enumerate() {
-            let (signer, message) = (key.signs(sign), b"a message");
+            let (signer, message) = (key.signing_session(sign), b"a message");
             let signed = signature(&signer, message);
             signer.verify(message, &signed).unwrap();
             assert_ne!(signature(&signer, message), signed, "{}: a random number goes into it", key.algorithm);
             for (read, verify) in variants.iter().enumerate() {
-                let verdict = key.verifies(verify).verify(message, &signed);
+                let verdict = key.verifying_session(verify).verify(message, &signed);
                 assert!(
-                    if made == read { verdict.is_ok() } else { bad(&verdict) },
+                    if made == read { verdict.is_ok() } else { is_bad_tag(&verdict) },
                     "{}: {made}, {read}",
                     key.algorithm
                 );
             }
-            assert!(bad(&key.verifies(sign).verify(b"a massage", &signed)));
+            assert!(is_bad_tag(&key.verifying_session(sign).verify(b"a massage", &signed)));
         }
     }
 }
@@ -95,11 +95,11 @@ fn the_representative_may_be_computed_elsewhere() {
     for key in keys() {
         let (context, message) = (b"context", b"a message");
         let mu = hash(&[&hash(&key.public)[..], &[0, 7], context, message].concat());
-        let of_message = signature(&key.signs(|params| params.with_context(context)), message);
-        let of_mu = signature(&key.signs(|params| params.with_prehash(Prehash::Mu)), &mu);
-        key.verifies(|params| params.with_prehash(Prehash::Mu)).verify(&mu, &of_message).unwrap();
-        key.verifies(|params| params.with_context(context)).verify(message, &of_mu).unwrap();
-        let short = key.verifies(|params| params.with_prehash(Prehash::Mu)).verify(&mu[1..], &of_mu);
+        let of_message = signature(&key.signing_session(|params| params.with_context(context)), message);
+        let of_mu = signature(&key.signing_session(|params| params.with_prehash(Prehash::Mu)), &mu);
+        key.verifying_session(|params| params.with_prehash(Prehash::Mu)).verify(&mu, &of_message).unwrap();
+        key.verifying_session(|params| params.with_context(context)).verify(message, &of_mu).unwrap();
+        let short = key.verifying_session(|params| params.with_prehash(Prehash::Mu)).verify(&mu[1..], &of_mu);
         assert!(matches!(short, Err(Error::Refused(Outcome::BadLength))), "{short:?}");
     }
 }
@@ -107,7 +107,7 @@ fn the_representative_may_be_computed_elsewhere() {
 #[test]
 fn unsupported_options_and_wrong_keys_are_refused() {
     for key in keys() {
-        let session = key.signs(SessionParams::deterministic);
+        let session = key.signing_session(SessionParams::deterministic);
         let error = session.sign(b"a message", &mut vec![0; session.params().tag_len()]).unwrap_err().to_string();
         assert!(error.contains("its signatures are randomized"), "{error}");
         // An expanded private key must match its public key.

@@ -24,7 +24,7 @@ fn signature(session: &Session, message: &[u8]) -> Vec<u8> {
     signature
 }
 
-fn bad(result: &Result<(), Error>) -> bool {
+fn is_bad_tag(result: &Result<(), Error>) -> bool {
     matches!(result, Err(Error::Refused(Outcome::BadTag)))
 }
 
@@ -60,9 +60,12 @@ fn a_signature_is_bound_to_its_context_and_prehash() {
             let signed = signature(signer, b"a message");
             for (read, session) in sessions.iter().enumerate() {
                 let verdict = session.verify(b"a message", &signed);
-                assert!(if made == read { verdict.is_ok() } else { bad(&verdict) }, "{algorithm}: {made}, {read}");
+                assert!(
+                    if made == read { verdict.is_ok() } else { is_bad_tag(&verdict) },
+                    "{algorithm}: {made}, {read}"
+                );
             }
-            assert!(bad(&signer.verify(b"a massage", &signed)), "{algorithm}");
+            assert!(is_bad_tag(&signer.verify(b"a massage", &signed)), "{algorithm}");
         }
     }
 }

@@ -20,7 +20,7 @@ macro_rules! codes {
             /// All errors, with their names in the header after `GANTRY_E_`.
             pub const ALL: &'static [(Code, &'static str)] = &[$((Code::$name, stringify!($name))),+];
 
-            const TEXTS: &'static [(c_int, &'static CStr)] = &[$(($number, $text)),+];
+            const DESCRIPTIONS: &'static [(c_int, &'static CStr)] = &[$(($number, $text)),+];
         }
     };
 }
@@ -69,7 +69,7 @@ pub(crate) fn description(number: c_int) -> &'static CStr {
         result::BAD_TAG => c"the tag does not match the data",
         result::BAD_LENGTH => c"the algorithm does not accept data of this length",
         result::NOT_RUN => c"not run, because another request of the call is invalid",
-        _ => Code::TEXTS.iter().find(|(code, _)| *code == number).map_or(c"unknown error", |(_, text)| text),
+        _ => Code::DESCRIPTIONS.iter().find(|(code, _)| *code == number).map_or(c"unknown error", |(_, text)| text),
     }
 }
 

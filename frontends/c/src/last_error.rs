@@ -5,31 +5,31 @@ use std::ffi::{CStr, c_char};
 use std::fmt::{self, Display, Write};
 
 /// Bytes of a message with its terminating 0; a longer message is truncated.
-const ROOM: usize = 256;
+const MESSAGE_BYTES: usize = 256;
 
 // The types have no destructors, because a destructor would run when the thread ends.
 thread_local! {
-    static MESSAGE: Cell<[u8; ROOM]> = const { Cell::new([0; ROOM]) };
+    static MESSAGE: Cell<[u8; MESSAGE_BYTES]> = const { Cell::new([0; MESSAGE_BYTES]) };
     /// The current call has set its message.
     static IS_SET: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Forgets messages of earlier calls.
-pub(crate) fn begin() {
+pub(crate) fn reset() {
     IS_SET.set(false);
 }
 
 /// Sets the message of the current call.
 pub(crate) fn set(error: &impl Display) {
-    let mut text = Text { bytes: [0; ROOM], len: 0 };
-    // A message that exceeds the room is truncated.
+    let mut text = TruncatedText { bytes: [0; MESSAGE_BYTES], len: 0 };
+    // A message that exceeds the space is truncated.
     let _ = write!(text, "{error}");
     MESSAGE.set(text.bytes);
     IS_SET.set(true);
 }
 
 /// Sets the description of the call's error, unless the call has set a message.
-pub(crate) fn complete(description: &CStr) {
+pub(crate) fn set_default(description: &CStr) {
     if !IS_SET.get() {
         set(&description.to_string_lossy());
     }
@@ -40,14 +40,14 @@ pub(crate) fn message() -> *const c_char {
     MESSAGE.with(Cell::as_ptr).cast_const().cast()
 }
 
-struct Text {
-    bytes: [u8; ROOM],
+struct TruncatedText {
+    bytes: [u8; MESSAGE_BYTES],
     len: usize,
 }
 
-impl Write for Text {
+impl Write for TruncatedText {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        let fitting = &text[..text.floor_char_boundary(ROOM - 1 - self.len)];
+        let fitting = &text[..text.floor_char_boundary(MESSAGE_BYTES - 1 - self.len)];
         self.bytes[self.len..][..fitting.len()].copy_from_slice(fitting.as_bytes());
         self.len += fitting.len();
         // An error ends the message, so that no later part follows a gap.
@@ -66,14 +66,14 @@ mod tests {
 
     #[test]
     fn a_message_is_the_calls_own_or_the_description_of_its_error() {
-        begin();
+        reset();
         set(&"aes-128-gcm: a key of 15 bytes; it takes 16");
-        complete(c"the algorithm does not accept this key");
+        set_default(c"the algorithm does not accept this key");
         assert_eq!(text(), "aes-128-gcm: a key of 15 bytes; it takes 16");
-        begin();
-        complete(c"the queue is full");
+        reset();
+        set_default(c"the queue is full");
         assert_eq!(text(), "the queue is full");
-        set(&"é".repeat(ROOM));
-        assert_eq!(text(), "é".repeat((ROOM - 1) / 2));
+        set(&"é".repeat(MESSAGE_BYTES));
+        assert_eq!(text(), "é".repeat((MESSAGE_BYTES - 1) / 2));
     }
 }

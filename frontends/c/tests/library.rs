@@ -13,7 +13,7 @@ use std::process::Command;
 use gantry_c::Code;
 use gantry_c::Piece;
 use gantry_c::abi::{Column, Completion, Message, Params, Request, direction, flags, operation, result};
-use lab::{Lab, book, here, output, text};
+use lab::{Lab, book_page, crate_path, output, text};
 
 /// An engine that completes by interrupts, for tests of queues.
 const ENGINE: &str = "policy = \"pin:model:engine\"\n[models]\nengine = \"like=bcm5822,md5=2000+100,aes-128-gcm=2000+100\"\n\
@@ -37,7 +37,7 @@ fn the_library_exports_exactly_the_functions_of_the_header() {
     let Some(lab) = Lab::new("exports") else { return };
     let symbols = output(Command::new("nm").args(["-D", "--defined-only"]).arg(lab.library()));
     let exported: BTreeSet<&str> = symbols.lines().filter_map(|line| line.split(' ').nth(2)).collect();
-    let header = fs::read_to_string(here("include/gantry.h")).unwrap();
+    let header = fs::read_to_string(crate_path("include/gantry.h")).unwrap();
     let declared: BTreeSet<String> = (header.lines().filter(|line| line.ends_with(");") || line.ends_with(',')))
         .filter_map(|line| line.split_once('(')?.0.rsplit([' ', '*']).next())
         .filter(|name| name.starts_with("gantry_"))
@@ -51,7 +51,7 @@ fn the_library_exports_exactly_the_functions_of_the_header() {
 }
 
 /// Runs a C program that prints each of these expressions as a number.
-fn printed(lab: &Lab, expressions: &[String]) -> Vec<String> {
+fn print_numbers(lab: &Lab, expressions: &[String]) -> Vec<String> {
     let mut program = "#include <gantry.h>\n#include <stdio.h>\nint main(void)\n{\n".to_owned();
     for expression in expressions {
         writeln!(program, "    printf(\"%lld\\n\", (long long)({expression}));").unwrap();
@@ -73,7 +73,7 @@ fn structs_and_numbers_of_header_and_library_match() {
                 $(
                     let field = stringify!($field).trim_start_matches("r#");
                     expected.push((format!("offsetof({}, {field})", $name), offset_of!($type, $field) as i128));
-                    expected.push((format!("sizeof((({} *)0)->{field})", $name), width(|all: &$type| &all.$field)));
+                    expected.push((format!("sizeof((({} *)0)->{field})", $name), field_size(|all: &$type| &all.$field)));
                 )+
             )+
         };
@@ -107,16 +107,16 @@ fn structs_and_numbers_of_header_and_library_match() {
     expected.extend(errors.chain([("GANTRY_OK".to_owned(), 0)]));
 
     let expressions: Vec<String> = expected.iter().map(|(expression, _)| expression.clone()).collect();
-    for ((expression, expected), printed) in expected.iter().zip(printed(&lab, &expressions)) {
+    for ((expression, expected), printed) in expected.iter().zip(print_numbers(&lab, &expressions)) {
         assert_eq!(printed, expected.to_string(), "{expression}");
     }
-    let header = fs::read_to_string(here("include/gantry.h")).unwrap();
+    let header = fs::read_to_string(crate_path("include/gantry.h")).unwrap();
     let defined = header.lines().filter_map(|line| line.strip_prefix("#define GANTRY_")).filter(|line| *line != "H");
     assert_eq!(defined.count(), expected.iter().filter(|(name, _)| name.starts_with("GANTRY_")).count());
 }
 
 /// Returns the size of a field in bytes.
-fn width<T, F>(_: fn(&T) -> &F) -> i128 {
+fn field_size<T, F>(_: fn(&T) -> &F) -> i128 {
     size_of::<F>() as i128
 }
 
@@ -187,7 +187,7 @@ fn the_examples_print_the_expected_results() {
     let Some(lab) = Lab::new("examples") else { return };
     let shown = |name: &str, arguments: &[&str]| {
         let program = lab.path(name);
-        fs::copy(here("examples").join(name), &program).unwrap();
+        fs::copy(crate_path("examples").join(name), &program).unwrap();
         for standard in ["c99", "c17"] {
             lab.compile("cc", standard, &program, &[]);
         }
@@ -218,7 +218,7 @@ fn the_examples_print_the_expected_results() {
 
     // The last two are tested in `programs.rs`.
     let tested: BTreeSet<_> = ["digests.c", "seal.c", "files.c", "queue.c", "mktorrent.patch", "wolfssl.c"].into();
-    let all = fs::read_dir(here("examples")).unwrap().map(|entry| entry.unwrap().file_name());
+    let all = fs::read_dir(crate_path("examples")).unwrap().map(|entry| entry.unwrap().file_name());
     assert_eq!(
         all.map(|name| name.into_string().unwrap()).collect::<BTreeSet<_>>(),
         tested.iter().map(|name| (*name).to_owned()).collect()
@@ -228,7 +228,7 @@ fn the_examples_print_the_expected_results() {
 #[test]
 fn the_guides_programs_print_the_guides_output() {
     let Some(lab) = Lab::new("guide") else { return };
-    let page = fs::read_to_string(book("guide-c.md")).unwrap();
+    let page = fs::read_to_string(book_page("guide-c.md")).unwrap();
     let programs = blocks(&page, "c");
     let outputs = blocks(&page, "text");
     assert!(!programs.is_empty() && programs.len() == outputs.len(), "each program is followed by its output");
@@ -257,12 +257,12 @@ fn make_install_installs_the_library() {
     fs::set_permissions(release.join("gantry"), fs::Permissions::from_mode(0o755)).unwrap();
     lab::build(&[], &lab.path("target/c"));
     let root = lab.path("root");
-    let mut install = Command::new(here("../../scripts/install"));
+    let mut install = Command::new(crate_path("../../scripts/install"));
     output(install.arg(&root).arg("/opt/gantry").env("CARGO_TARGET_DIR", lab.path("target")));
     let prefix = root.join("opt/gantry");
     let pkgconfig = fs::read_to_string(prefix.join("lib/pkgconfig/gantry.pc")).unwrap();
     assert!(pkgconfig.starts_with("prefix=/opt/gantry\n"), "{pkgconfig}");
-    assert_eq!(fs::read(prefix.join("include/gantry.h")).unwrap(), fs::read(here("include/gantry.h")).unwrap());
+    assert_eq!(fs::read(prefix.join("include/gantry.h")).unwrap(), fs::read(crate_path("include/gantry.h")).unwrap());
     assert_eq!(fs::read(prefix.join("lib/libgantry.so")).unwrap(), fs::read(lab.library()).unwrap());
 }
 

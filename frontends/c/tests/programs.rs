@@ -6,11 +6,11 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use lab::{Lab, here, output, text};
+use lab::{Lab, crate_path, output, text};
 
 /// Expected output of `examples/wolfssl.c`: digests of "abc" (FIPS 180), HMACs of RFC 4231 and RFC 2202, test case 2, and AES-GCM, test
 /// case 2 of its proposal. Other lines are compared with wolfSSL alone.
-const KNOWN: [&str; 9] = [
+const EXPECTED_LINES: [&str; 9] = [
     "sha1 a9993e364706816aba3e25717850c26c9cd0d89d",
     "sha256 ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad",
     "half-way ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad",
@@ -30,7 +30,7 @@ fn wolfssl_uses_the_library_and_computes_the_rest_itself() {
         return gantry_lab::skip("libwolfssl-dev");
     }
     let program = lab.path("wolfssl.c");
-    fs::copy(here("examples/wolfssl.c"), &program).unwrap();
+    fs::copy(crate_path("examples/wolfssl.c"), &program).unwrap();
     lab.compile("cc", "c17", &program, &["-lwolfssl"]);
     let without_gantry = lab.run(&program, &["alone"]);
     let (expected, calls) = without_gantry.split_at(without_gantry.find("calls:").unwrap());
@@ -38,7 +38,7 @@ fn wolfssl_uses_the_library_and_computes_the_rest_itself() {
     for policy in ["latency", "pin:software", "pin:lanes"] {
         let printed = output(lab.command(program.with_extension("")).env("GANTRY_POLICY", policy));
         assert!(printed.starts_with(expected), "{policy}: {printed}\n{expected}");
-        for expected_line in KNOWN {
+        for expected_line in EXPECTED_LINES {
             assert!(printed.lines().any(|line| line == expected_line), "{policy}: {printed}: {expected_line}");
         }
     }
@@ -54,7 +54,7 @@ fn wolfssl_leaks_no_memory_of_finished_messages() {
         return gantry_lab::skip("valgrind");
     }
     let program = lab.path("wolfssl.c");
-    fs::copy(here("examples/wolfssl.c"), &program).unwrap();
+    fs::copy(crate_path("examples/wolfssl.c"), &program).unwrap();
     lab.compile("cc", "c17", &program, &["-lwolfssl"]);
     let mut command = lab.command("valgrind");
     command.args(["--quiet", "--error-exitcode=9", "--leak-check=full", "--errors-for-leak-kinds=definite"]);
@@ -69,7 +69,8 @@ fn mktorrent_with_the_library_creates_the_same_torrents() {
     {
         return gantry_lab::skip(missing);
     }
-    let fetched = Command::new(here("../../scripts/debian-source")).args(["--upstream", "mktorrent", "1.1"]).output();
+    let fetched =
+        Command::new(crate_path("../../scripts/debian-source")).args(["--upstream", "mktorrent", "1.1"]).output();
     let Some(source) = fetched.ok().filter(|fetched| fetched.status.success()) else {
         return gantry_lab::skip("source of mktorrent");
     };
@@ -78,7 +79,13 @@ fn mktorrent_with_the_library_creates_the_same_torrents() {
     for folder in [&theirs, &ours] {
         output(Command::new("cp").arg("-r").arg(source.trim_end()).arg(folder));
     }
-    output(Command::new("patch").args(["-s", "-p1", "-i"]).arg(here("examples/mktorrent.patch")).arg("-d").arg(&ours));
+    output(
+        Command::new("patch")
+            .args(["-s", "-p1", "-i"])
+            .arg(crate_path("examples/mktorrent.patch"))
+            .arg("-d")
+            .arg(&ours),
+    );
     let make = |folder: &Path, option: &str| {
         let mut make = lab.command("make");
         make.arg("-C").arg(folder).args([option, "USE_LARGE_FILES=1", "CFLAGS=-O2 -w"]);

@@ -19,7 +19,7 @@ use nix::unistd::Pid;
 use crate::fuse::{Kernel, Range};
 use crate::memory;
 use crate::registers::{self, Overwritten, Registers};
-use crate::wiped::Wiped;
+use crate::wiped_bytes::WipedBytes;
 
 /// The caller of a pending ioctl.
 pub(crate) struct Caller {
@@ -27,27 +27,27 @@ pub(crate) struct Caller {
     pub(crate) thread: i32,
     pub(crate) width: Width,
     /// Destination of the descriptor number.
-    pub(crate) place: Range,
+    pub(crate) destination: Range,
 }
 
 /// Answers a CRIOGET.
 pub(crate) fn give_descriptor(kernel: &Kernel, caller: &Caller) {
-    match caller.stop() {
+    match caller.stop_after_ioctl() {
         Ok(overwritten) => {
             // The answer lets the caller run to its stop.
-            if kernel.ioctl(caller.unique, &[]).is_ok() {
+            if kernel.answer_ioctl(caller.unique, &[]).is_ok() {
                 // A caller that has exited needs no descriptor.
                 let _ = caller.duplicate(overwritten);
             }
         }
         // If this fails, the error cannot be reported either.
-        Err(errno) => _ = kernel.failed(caller.unique, errno),
+        Err(errno) => _ = kernel.answer_error(caller.unique, errno),
     }
 }
 
 /// The reason why a caller has stopped.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Stop {
+enum StopReason {
     /// The tracer interrupted the caller, or the caller's process stops or continues.
     Event,
     /// The caller enters or leaves a system call.
@@ -62,10 +62,10 @@ impl Caller {
     }
 
     /// Makes the caller stop as soon as its ioctl is answered. Returns the registers that the answer overwrites.
-    fn stop(&self) -> Result<Overwritten, Errno> {
-        let overwritten = registers::overwritten(self.pid(), self.width).ok_or(Errno::EINVAL)?;
+    fn stop_after_ioctl(&self) -> Result<Overwritten, Errno> {
+        let overwritten = registers::read_overwritten(self.pid(), self.width).ok_or(Errno::EINVAL)?;
         // If the number cannot be written, no descriptor is created.
-        memory::write(self.thread, &[self.place], &[&[0; 4]]).map_err(|error| match error {
+        memory::write(self.thread, &[self.destination], &[&[0; 4]]).map_err(|error| match error {
             memory::AccessError::Denied => Errno::EINVAL,
             memory::AccessError::Fault(_) => Errno::EFAULT,
         })?;
@@ -77,13 +77,13 @@ impl Caller {
 
     /// Makes the caller, which is about to stop after its ioctl, duplicate the ioctl's descriptor.
     fn duplicate(&self, overwritten: Overwritten) -> nix::Result<()> {
-        if self.wait()? != Stop::Event {
+        if self.wait_for_stop()? != StopReason::Event {
             // A signal came first.
             return registers::write(self.pid(), registers::read(self.pid())?.restart(overwritten));
         }
         let registers = registers::read(self.pid())?;
-        let mut instruction = Wiped::default();
-        let read = memory::read(self.thread, &[registers.instruction()], &mut instruction);
+        let mut instruction = WipedBytes::default();
+        let read = memory::read(self.thread, &[registers.system_call_instruction()], &mut instruction);
         let Some(dup) = read.ok().and_then(|()| registers.dup(&instruction, overwritten)) else {
             return self.restore_and_detach(&registers.with_result(Err(Errno::EINVAL)));
         };
@@ -93,7 +93,7 @@ impl Caller {
             return registers::write(self.pid(), registers.restart(overwritten));
         }
         let result = registers::read(self.pid())?.result().and_then(|number| {
-            let written = memory::write(self.thread, &[self.place], &[&number.to_ne_bytes()]);
+            let written = memory::write(self.thread, &[self.destination], &[&number.to_ne_bytes()]);
             written.map_err(|_| Errno::EFAULT)
         });
         self.restore_and_detach(&registers.with_result(result))
@@ -103,11 +103,11 @@ impl Caller {
     fn run_to_system_call(&self) -> nix::Result<bool> {
         loop {
             ptrace::syscall(self.pid(), None)?;
-            match self.wait()? {
-                Stop::Call => return Ok(true),
-                Stop::Signal => return Ok(false),
+            match self.wait_for_stop()? {
+                StopReason::Call => return Ok(true),
+                StopReason::Signal => return Ok(false),
                 // A stop or continue of its whole process takes effect once the tracer has detached.
-                Stop::Event => {}
+                StopReason::Event => {}
             }
         }
     }
@@ -118,15 +118,15 @@ impl Caller {
     }
 
     /// Waits for the next stop of the caller; an error if it has ended.
-    fn wait(&self) -> nix::Result<Stop> {
+    fn wait_for_stop(&self) -> nix::Result<StopReason> {
         let flags = WaitPidFlag::WEXITED | WaitPidFlag::WSTOPPED | WaitPidFlag::WNOWAIT | WaitPidFlag::__WALL;
         loop {
             return match waitid(Id::Pid(self.pid()), flags) {
                 Err(Errno::EINTR) => continue,
                 // A real-time signal, which has no name in `nix`.
-                Ok(WaitStatus::PtraceEvent(_, _, 0)) | Err(Errno::EINVAL) => Ok(Stop::Signal),
-                Ok(WaitStatus::PtraceEvent(..)) => Ok(Stop::Event),
-                Ok(WaitStatus::PtraceSyscall(_)) => Ok(Stop::Call),
+                Ok(WaitStatus::PtraceEvent(_, _, 0)) | Err(Errno::EINVAL) => Ok(StopReason::Signal),
+                Ok(WaitStatus::PtraceEvent(..)) => Ok(StopReason::Event),
+                Ok(WaitStatus::PtraceSyscall(_)) => Ok(StopReason::Call),
                 Ok(_) => Err(Errno::ESRCH),
                 Err(errno) => Err(errno),
             };

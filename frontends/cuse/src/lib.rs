@@ -4,8 +4,8 @@
 //! caller's memory that the request needs, and the action. `memory.rs` reads these parts. `task.rs` performs the action in steps on
 //! a session of the file (`session.rs`). `server.rs` is the loop that calls these files, and `workers.rs` has the threads for long
 //! requests. `pending.rs` is the pending ioctl that these files pass on, `limits.rs` accounts for each user's resources, and
-//! `wiped.rs` is the memory for all bytes that are read. `descriptor.rs` makes a caller duplicate its descriptor, by changes to the
-//! caller's registers (`registers.rs`).
+//! `wiped_bytes.rs` is the memory for all bytes that are read. `descriptor.rs` makes a caller duplicate its descriptor, by changes to
+//! the caller's registers (`registers.rs`).
 //! `gantry-protocols` searches TLS records for the MAC.
 //!
 //! **Batching.** The server reads all pending requests, and turns them into tasks. It passes the requests of all tasks that
@@ -28,7 +28,7 @@ mod registers;
 mod server;
 mod session;
 mod task;
-mod wiped;
+mod wiped_bytes;
 mod workers;
 
 pub use limits::Limits;

@@ -22,7 +22,7 @@ impl Default for Limits {
 #[derive(Debug)]
 pub(crate) struct Users {
     limits: Limits,
-    users: HashMap<u32, Usage>,
+    usage_by_uid: HashMap<u32, Usage>,
 }
 
 #[derive(Debug, Default)]
@@ -41,23 +41,23 @@ pub(crate) enum Admission {
 
 impl Users {
     pub(crate) fn new(limits: Limits) -> Self {
-        Self { limits, users: HashMap::new() }
+        Self { limits, usage_by_uid: HashMap::new() }
     }
 
     /// Adds a session. Returns `false` if the limit is reached.
-    pub(crate) fn open(&mut self, uid: u32) -> bool {
-        let usage = self.users.entry(uid).or_default();
+    pub(crate) fn add_session(&mut self, uid: u32) -> bool {
+        let usage = self.usage_by_uid.entry(uid).or_default();
         let has_room = usage.sessions < self.limits.sessions;
         usage.sessions += usize::from(has_room);
         has_room
     }
 
-    pub(crate) fn close(&mut self, uid: u32, sessions: usize) {
-        self.change(uid, |usage| usage.sessions -= sessions);
+    pub(crate) fn remove_sessions(&mut self, uid: u32, sessions: usize) {
+        self.update(uid, |usage| usage.sessions -= sessions);
     }
 
-    pub(crate) fn admit(&self, uid: u32, bytes: usize) -> Admission {
-        let used = self.users.get(&uid).map_or(0, |usage| usage.bytes);
+    pub(crate) fn admission(&self, uid: u32, bytes: usize) -> Admission {
+        let used = self.usage_by_uid.get(&uid).map_or(0, |usage| usage.bytes);
         match bytes {
             _ if bytes > self.limits.bytes => Admission::Never,
             _ if used + bytes > self.limits.bytes => Admission::Later,
@@ -65,20 +65,20 @@ impl Users {
         }
     }
 
-    pub(crate) fn begin(&mut self, uid: u32, bytes: usize) {
-        self.users.entry(uid).or_default().bytes += bytes;
+    pub(crate) fn begin_request(&mut self, uid: u32, bytes: usize) {
+        self.usage_by_uid.entry(uid).or_default().bytes += bytes;
     }
 
-    pub(crate) fn end(&mut self, uid: u32, bytes: usize) {
-        self.change(uid, |usage| usage.bytes -= bytes);
+    pub(crate) fn end_request(&mut self, uid: u32, bytes: usize) {
+        self.update(uid, |usage| usage.bytes -= bytes);
     }
 
     /// Changes the usage of a user, and forgets a user without resources.
-    fn change(&mut self, uid: u32, change: impl Fn(&mut Usage)) {
-        if let Some(usage) = self.users.get_mut(&uid) {
-            change(usage);
+    fn update(&mut self, uid: u32, update: impl Fn(&mut Usage)) {
+        if let Some(usage) = self.usage_by_uid.get_mut(&uid) {
+            update(usage);
             if usage.sessions == 0 && usage.bytes == 0 {
-                self.users.remove(&uid);
+                self.usage_by_uid.remove(&uid);
             }
         }
     }
@@ -91,19 +91,19 @@ mod tests {
     #[test]
     fn limits_apply_to_each_user_separately() {
         let mut users = Users::new(Limits { sessions: 2, bytes: 100 });
-        assert!(users.open(1) && users.open(1) && !users.open(1) && users.open(2));
-        users.close(1, 1);
-        assert!(users.open(1) && !users.open(1));
-        assert_eq!(users.admit(1, 101), Admission::Never);
-        users.begin(1, 60);
+        assert!(users.add_session(1) && users.add_session(1) && !users.add_session(1) && users.add_session(2));
+        users.remove_sessions(1, 1);
+        assert!(users.add_session(1) && !users.add_session(1));
+        assert_eq!(users.admission(1, 101), Admission::Never);
+        users.begin_request(1, 60);
         assert_eq!(
-            (users.admit(1, 40), users.admit(1, 41), users.admit(2, 100)),
+            (users.admission(1, 40), users.admission(1, 41), users.admission(2, 100)),
             (Admission::Now, Admission::Later, Admission::Now)
         );
-        users.end(1, 60);
-        assert_eq!(users.admit(1, 100), Admission::Now);
-        users.close(1, 2);
-        users.close(2, 1);
-        assert!(users.users.is_empty(), "users without resources are forgotten");
+        users.end_request(1, 60);
+        assert_eq!(users.admission(1, 100), Admission::Now);
+        users.remove_sessions(1, 2);
+        users.remove_sessions(2, 1);
+        assert!(users.usage_by_uid.is_empty(), "users without resources are forgotten");
     }
 }

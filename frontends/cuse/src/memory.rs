@@ -12,7 +12,7 @@ use nix::sys::uio::{RemoteIoVec, process_vm_readv, process_vm_writev};
 use nix::unistd::Pid;
 
 use crate::fuse::Range;
-use crate::wiped::Wiped;
+use crate::wiped_bytes::WipedBytes;
 
 /// The reason why memory could not be read or written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub(crate) enum AccessError {
 }
 
 /// Appends the ranges of a thread's memory to `into`.
-pub(crate) fn read(thread: i32, ranges: &[Range], into: &mut Wiped) -> Result<(), AccessError> {
+pub(crate) fn read(thread: i32, ranges: &[Range], into: &mut WipedBytes) -> Result<(), AccessError> {
     let before = into.len();
     let total: usize = ranges.iter().map(|range| range.bytes).sum();
     into.resize(before + total);
@@ -87,14 +87,14 @@ mod tests {
         let me = Pid::this().as_raw();
         let (one, two) = (*b"one", *b"other");
         let bad = Range { address: 8, bytes: 4 };
-        let mut input_bytes = Wiped::from(vec![b'>']);
+        let mut input_bytes = WipedBytes::from(vec![b'>']);
         if read(me, &[range(&one), range(&two)], &mut input_bytes) == Err(AccessError::Denied) {
             return; // a sandbox without these calls: the server would use the retry protocol
         }
         assert_eq!(&input_bytes[..], b">oneother");
-        assert_eq!(read(me, &[range(&one), bad, range(&two)], &mut Wiped::default()), Err(AccessError::Fault(1)));
+        assert_eq!(read(me, &[range(&one), bad, range(&two)], &mut WipedBytes::default()), Err(AccessError::Fault(1)));
         assert_eq!(
-            read(me, &[Range { address: u64::MAX - 1, bytes: 4 }], &mut Wiped::default()),
+            read(me, &[Range { address: u64::MAX - 1, bytes: 4 }], &mut WipedBytes::default()),
             Err(AccessError::Fault(0))
         );
         let mut target = [0_u8; 5];

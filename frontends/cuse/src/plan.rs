@@ -65,33 +65,33 @@ pub(crate) struct Job {
     /// The IV; if it is empty, the request continues from the previous one.
     pub(crate) iv: std::ops::Range<usize>,
     pub(crate) data: std::ops::Range<usize>,
-    pub(crate) form: Form,
+    pub(crate) kind: JobKind,
     /// The structure to be written back.
     pub(crate) answer: Vec<u8>,
 }
 
 /// The operation that CIOCCRYPT or CIOCAUTHCRYPT performs on the data.
 #[derive(Debug)]
-pub(crate) enum Form {
+pub(crate) enum JobKind {
     /// A cipher, a digest, or both.
     Plain,
     Aead {
         aad: std::ops::Range<usize>,
-        tag: usize,
+        tag_length: usize,
     },
     Tls {
         aad: std::ops::Range<usize>,
-        tag: usize,
+        tag_length: usize,
     },
     /// The data lies within the packet, and the tag is separate.
     Srtp {
         packet: std::ops::Range<usize>,
-        tag: usize,
+        tag_length: usize,
         received_tag: std::ops::Range<usize>,
     },
 }
 
-pub(crate) fn total(requested: &[RequestedRange]) -> usize {
+pub(crate) fn total_bytes(requested: &[RequestedRange]) -> usize {
     requested.iter().map(|requested| requested.range.bytes).fold(0, usize::saturating_add)
 }
 
@@ -101,31 +101,31 @@ pub(crate) trait Sessions {
 }
 
 pub(crate) fn plan(call: Call, sessions: &impl Sessions, input_bytes: &[u8]) -> Plan {
-    let mut reader = Reader { input_bytes, at: 0, requested: Vec::new() };
+    let mut reader = Reader { input_bytes, end: 0, requested: Vec::new() };
     match decide(call, sessions, &mut reader) {
         Ok((action, outputs)) => Plan::Ready { action, inputs: reader.requested, outputs },
-        Err(Stop::Read) => Plan::Read(reader.requested),
-        Err(Stop::Fail(errno)) => Plan::Fail(errno),
+        Err(EarlyExit::Read) => Plan::Read(reader.requested),
+        Err(EarlyExit::Fail(errno)) => Plan::Fail(errno),
     }
 }
 
-enum Stop {
+enum EarlyExit {
     Read,
     Fail(Errno),
 }
 
-fn fail<T>(errno: Errno) -> Result<T, Stop> {
-    Err(Stop::Fail(errno))
+fn fail<T>(errno: Errno) -> Result<T, EarlyExit> {
+    Err(EarlyExit::Fail(errno))
 }
 
-fn ensure(condition: bool) -> Result<(), Stop> {
+fn ensure(condition: bool) -> Result<(), EarlyExit> {
     if condition { Ok(()) } else { fail(Errno::EINVAL) }
 }
 
 /// Consumes the bytes read, range by range, and records missing ranges.
 struct Reader<'g> {
     input_bytes: &'g [u8],
-    at: usize,
+    end: usize,
     requested: Vec<RequestedRange>,
 }
 
@@ -133,21 +133,21 @@ impl Reader<'_> {
     /// Requests a range. Returns its place in the bytes read.
     fn request_range(&mut self, address: u64, bytes: usize, errno: Errno) -> std::ops::Range<usize> {
         self.requested.push(RequestedRange { range: Range { address, bytes }, errno });
-        let place = self.at..self.at.saturating_add(bytes);
-        self.at = place.end;
-        place
+        let offsets = self.end..self.end.saturating_add(bytes);
+        self.end = offsets.end;
+        offsets
     }
 
     /// Stops the plan until all requested ranges have been read.
-    fn require_read(&self) -> Result<(), Stop> {
-        if self.input_bytes.len() >= self.at { Ok(()) } else { Err(Stop::Read) }
+    fn require_read(&self) -> Result<(), EarlyExit> {
+        if self.input_bytes.len() >= self.end { Ok(()) } else { Err(EarlyExit::Read) }
     }
 
     /// Reads the structure of the ioctl's argument.
-    fn structure<T>(&mut self, call: Call, read: fn(&[u8], Width) -> Option<T>) -> Result<T, Stop> {
-        let place = self.request_range(call.address, call.ioctl.size(call.width), Errno::EFAULT);
+    fn structure<T>(&mut self, call: Call, read: fn(&[u8], Width) -> Option<T>) -> Result<T, EarlyExit> {
+        let offsets = self.request_range(call.address, call.ioctl.size(call.width), Errno::EFAULT);
         self.require_read()?;
-        read(&self.input_bytes[place], call.width).ok_or(Stop::Fail(Errno::EFAULT))
+        read(&self.input_bytes[offsets], call.width).ok_or(EarlyExit::Fail(Errno::EFAULT))
     }
 }
 
@@ -155,10 +155,10 @@ fn decide(
     call: Call,
     sessions: &impl Sessions,
     reader: &mut Reader<'_>,
-) -> Result<(Action, Vec<RequestedRange>), Stop> {
-    let whole =
+) -> Result<(Action, Vec<RequestedRange>), EarlyExit> {
+    let argument_range =
         |errno| RequestedRange { range: Range { address: call.address, bytes: call.ioctl.size(call.width) }, errno };
-    let write_back = vec![whole(Errno::EFAULT)];
+    let write_back = vec![argument_range(Errno::EFAULT)];
     match call.ioctl {
         Ioctl::AsymmetricFeatures => Ok((Action::Features, write_back)),
         Ioctl::GetDescriptor => Ok((Action::Descriptor, write_back)),
@@ -166,7 +166,7 @@ fn decide(
         Ioctl::Key | Ioctl::AsyncCrypt | Ioctl::AsyncFetch => fail(Errno::EINVAL),
         Ioctl::OpenSession => {
             let op = reader.structure(call, SessionOp::from_bytes)?;
-            let (key, mac_key) = keys(&op, reader)?;
+            let (key, mac_key) = request_keys(&op, reader)?;
             Ok((Action::Open { op, key, mac_key }, write_back))
         }
         Ioctl::CloseSession => {
@@ -193,19 +193,22 @@ fn decide(
         }
         Ioctl::Crypt => {
             let op = reader.structure(call, CryptOp::from_bytes)?;
-            let crypto = sessions.crypto_session(op.session).ok_or(Stop::Fail(Errno::EINVAL))?;
-            crypt(call, op, crypto, reader)
+            let crypto = sessions.crypto_session(op.session).ok_or(EarlyExit::Fail(Errno::EINVAL))?;
+            plan_crypt(call, op, crypto, reader)
         }
         Ioctl::AuthCrypt => {
             let op = reader.structure(call, CryptAuthOp::from_bytes)?;
-            let crypto = sessions.crypto_session(op.session).ok_or(Stop::Fail(Errno::EINVAL))?;
-            auth_crypt(call, op, crypto, reader)
+            let crypto = sessions.crypto_session(op.session).ok_or(EarlyExit::Fail(Errno::EINVAL))?;
+            plan_auth_crypt(call, op, crypto, reader)
         }
     }
 }
 
 /// Requests the keys of a session, in the order in which the module checks them.
-fn keys(op: &SessionOp, reader: &mut Reader<'_>) -> Result<(std::ops::Range<usize>, std::ops::Range<usize>), Stop> {
+fn request_keys(
+    op: &SessionOp,
+    reader: &mut Reader<'_>,
+) -> Result<(std::ops::Range<usize>, std::ops::Range<usize>), EarlyExit> {
     ensure(op.cipher != 0 || op.mac != 0)?;
     let cipher = abi::cipher(op.cipher);
     let hash = abi::hash(op.mac);
@@ -215,16 +218,16 @@ fn keys(op: &SessionOp, reader: &mut Reader<'_>) -> Result<(std::ops::Range<usiz
     let mut is_aead = false;
     if let Some(row) = cipher {
         is_aead = row.is_aead();
-        ensure(op.key_len as usize <= abi::MAX_CIPHER_KEY)?;
+        ensure(op.key_len as usize <= abi::MAX_CIPHER_KEY_LEN)?;
         key = reader.request_range(op.key, op.key_len as usize, Errno::EFAULT);
         reader.require_read()?;
         // The two keys of a composite AEAD, for which Linux has no template.
         ensure(!(is_aead && op.mac_key_len > 0))?;
-        ensure(row.with_key(key.len()).is_some() || row.algorithms == [Algorithm::Null])?;
+        ensure(row.algorithm_for_key_len(key.len()).is_some() || row.algorithms == [Algorithm::Null])?;
     }
     let mut mac_key = 0..0;
     if hash.is_some() && !is_aead {
-        ensure(op.mac_key_len as usize <= abi::MAX_HMAC_KEY)?;
+        ensure(op.mac_key_len as usize <= abi::MAX_HMAC_KEY_LEN)?;
         if op.mac_key != 0 {
             mac_key = reader.request_range(op.mac_key, op.mac_key_len as usize, Errno::EFAULT);
         }
@@ -233,13 +236,13 @@ fn keys(op: &SessionOp, reader: &mut Reader<'_>) -> Result<(std::ops::Range<usiz
     Ok((key, mac_key))
 }
 
-fn iv(address: u64, crypto: &CryptoSession, reader: &mut Reader<'_>) -> std::ops::Range<usize> {
-    let bytes = crypto.cipher.as_ref().map_or(0, |cipher| cipher.row.iv);
+fn request_iv(address: u64, crypto: &CryptoSession, reader: &mut Reader<'_>) -> std::ops::Range<usize> {
+    let bytes = crypto.cipher.as_ref().map_or(0, |cipher| cipher.row.iv_len);
     if address == 0 || bytes == 0 { 0..0 } else { reader.request_range(address, bytes, Errno::EFAULT) }
 }
 
 /// Fails with EINVAL unless `condition` holds; the module detects this only after it has read the ranges so far.
-fn check_after_read(reader: &Reader<'_>, condition: bool) -> Result<(), Stop> {
+fn check_after_read(reader: &Reader<'_>, condition: bool) -> Result<(), EarlyExit> {
     if condition {
         return Ok(());
     }
@@ -247,18 +250,18 @@ fn check_after_read(reader: &Reader<'_>, condition: bool) -> Result<(), Stop> {
     fail(Errno::EINVAL)
 }
 
-fn crypt(
+fn plan_crypt(
     call: Call,
     op: CryptOp,
     crypto: &CryptoSession,
     reader: &mut Reader<'_>,
-) -> Result<(Action, Vec<RequestedRange>), Stop> {
-    let iv = iv(op.iv, crypto, reader);
+) -> Result<(Action, Vec<RequestedRange>), EarlyExit> {
+    let iv = request_iv(op.iv, crypto, reader);
     check_after_read(reader, op.op == abi::COP_ENCRYPT || op.op == abi::COP_DECRYPT)?;
     let len = op.len as usize;
     if let Some(cipher) = &crypto.cipher {
         // An AEAD would write its tag behind the output here; the module allows that.
-        check_after_read(reader, len.is_multiple_of(cipher.row.block) && !cipher.row.is_aead())?;
+        check_after_read(reader, len.is_multiple_of(cipher.row.block_size) && !cipher.row.is_aead())?;
     }
     let data = reader.request_range(op.src, len, Errno::EFAULT);
     reader.require_read()?;
@@ -269,9 +272,9 @@ fn crypt(
         output(op.dst, len);
     }
     if let Some(hash) = &crypto.hash
-        && finishes(op.flags, len)
+        && finishes_digest(op.flags, len)
     {
-        output(op.mac, hash.bytes());
+        output(op.mac, hash.digest_length());
     }
     if !iv.is_empty() && op.flags & abi::COP_FLAG_WRITE_IV != 0 {
         output(op.iv, iv.len());
@@ -283,97 +286,103 @@ fn crypt(
         flags: op.flags,
         iv,
         data,
-        form: Form::Plain,
+        kind: JobKind::Plain,
         answer: op.to_bytes(call.width),
     };
     Ok((Action::Crypt(job), outputs))
 }
 
 /// Returns whether a CIOCCRYPT ends the message of its digest.
-pub(crate) fn finishes(flags: u16, len: usize) -> bool {
+pub(crate) fn finishes_digest(flags: u16, len: usize) -> bool {
     flags & abi::COP_FLAG_FINAL != 0 || flags & abi::COP_FLAG_UPDATE == 0 || len == 0
 }
 
-fn auth_crypt(
+fn plan_auth_crypt(
     call: Call,
     mut op: CryptAuthOp,
     crypto: &CryptoSession,
     reader: &mut Reader<'_>,
-) -> Result<(Action, Vec<RequestedRange>), Stop> {
+) -> Result<(Action, Vec<RequestedRange>), EarlyExit> {
     let (tls, srtp) = (op.flags & abi::COP_FLAG_AEAD_TLS_TYPE != 0, op.flags & abi::COP_FLAG_AEAD_SRTP_TYPE != 0);
     ensure(!(tls || srtp) || op.src == op.dst)?;
-    let digest = crypto.hash.as_ref().map(crate::session::Hash::bytes);
+    let digest_length = crypto.hash.as_ref().map(crate::session::Hash::digest_length);
     let is_aead = crypto.cipher.as_ref().is_some_and(|cipher| cipher.row.is_aead());
     if op.tag_len == 0 {
-        op.tag_len = digest.unwrap_or(if is_aead { 16 } else { 0 }) as u32;
+        op.tag_len = digest_length.unwrap_or(if is_aead { 16 } else { 0 }) as u32;
     }
-    let iv = iv(op.iv, crypto, reader);
+    let iv = request_iv(op.iv, crypto, reader);
     check_after_read(reader, op.op == abi::COP_ENCRYPT || op.op == abi::COP_DECRYPT)?;
     let encrypt = op.op == abi::COP_ENCRYPT;
     let Some(cipher) = &crypto.cipher else {
         check_after_read(reader, false)?;
         return fail(Errno::EINVAL);
     };
-    let (len, auth_len, tag) = (op.len as usize, op.auth_len as usize, op.tag_len as usize);
+    let (len, auth_len, tag_length) = (op.len as usize, op.auth_len as usize, op.tag_len as usize);
     let mut outputs = Vec::new();
     let mut output = |address, bytes, errno| outputs.push(RequestedRange { range: Range { address, bytes }, errno });
     let data;
-    let form;
+    let kind;
     if srtp {
-        check_after_read(reader, cipher.row.stream && !is_aead)?;
-        check_after_read(reader, auth_len > 0 && len > 0 || encrypt && tag > 0)?;
+        check_after_read(reader, cipher.row.is_stream && !is_aead)?;
+        check_after_read(reader, auth_len > 0 && len > 0 || encrypt && tag_length > 0)?;
         let header = op.src.wrapping_sub(op.auth_src);
-        check_after_read(reader, header <= abi::MAX_SRTP_HEADER && (header as usize).saturating_add(len) <= auth_len)?;
+        check_after_read(
+            reader,
+            header <= abi::MAX_SRTP_HEADER_LEN && (header as usize).saturating_add(len) <= auth_len,
+        )?;
         let packet = reader.request_range(op.auth_src, auth_len, Errno::EINVAL);
         data = packet.start + header as usize..packet.start + header as usize + len;
         let mut received_tag = 0..0;
         output(op.dst, len, Errno::EINVAL);
-        match (digest, encrypt) {
-            (Some(digest), true) => {
-                check_after_read(reader, tag <= digest)?;
-                output(op.tag, tag, Errno::EFAULT);
+        match (digest_length, encrypt) {
+            (Some(digest_length), true) => {
+                check_after_read(reader, tag_length <= digest_length)?;
+                output(op.tag, tag_length, Errno::EFAULT);
             }
-            (Some(digest), false) => {
+            (Some(digest_length), false) => {
                 // The module would compare bytes behind a shorter digest.
-                check_after_read(reader, tag <= digest && tag <= len)?;
-                received_tag = reader.request_range(op.tag, tag, Errno::EFAULT);
+                check_after_read(reader, tag_length <= digest_length && tag_length <= len)?;
+                received_tag = reader.request_range(op.tag, tag_length, Errno::EFAULT);
             }
             (None, _) => {}
         }
-        form = Form::Srtp { packet, tag, received_tag };
+        kind = JobKind::Srtp { packet, tag_length, received_tag };
     } else if tls && !is_aead {
-        check_after_read(reader, auth_len <= abi::MAX_AUTH)?;
+        check_after_read(reader, auth_len <= abi::MAX_AUTH_LEN)?;
         let aad = if op.auth_src == 0 { 0..0 } else { reader.request_range(op.auth_src, auth_len, Errno::EFAULT) };
-        let tag = digest.map_or(0, |_| tag);
-        let block = cipher.row.block;
-        check_after_read(reader, op.dst != 0 && (len > 0 || tag > 0))?;
+        let tag_length = digest_length.map_or(0, |_| tag_length);
+        let block = cipher.row.block_size;
+        check_after_read(reader, op.dst != 0 && (len > 0 || tag_length > 0))?;
         let written = if encrypt {
-            check_after_read(reader, tag <= digest.unwrap_or(0))?;
-            let unpadded = len.saturating_add(tag).min(u32::MAX as usize - 256);
+            check_after_read(reader, tag_length <= digest_length.unwrap_or(0))?;
+            let unpadded = len.saturating_add(tag_length).min(u32::MAX as usize - 256);
             if block > 1 { unpadded + block - unpadded % block } else { unpadded }
         } else {
             // The module would compare bytes behind a shorter digest.
-            check_after_read(reader, len.is_multiple_of(block) && len > 0 && tag <= len && tag <= digest.unwrap_or(0))?;
+            check_after_read(
+                reader,
+                len.is_multiple_of(block) && len > 0 && tag_length <= len && tag_length <= digest_length.unwrap_or(0),
+            )?;
             len
         };
         data = reader.request_range(op.src, len, Errno::EINVAL);
         output(op.dst, written, Errno::EINVAL);
         op.len = written as u32;
-        form = Form::Tls { aad, tag };
+        kind = JobKind::Tls { aad, tag_length };
     } else {
         check_after_read(reader, is_aead)?;
-        check_after_read(reader, auth_len <= abi::MAX_AUTH)?;
+        check_after_read(reader, auth_len <= abi::MAX_AUTH_LEN)?;
         let info = cipher.algorithm.info();
-        check_after_read(reader, info.tag.allows(tag) && (len == 0 || op.src != 0))?;
+        check_after_read(reader, info.tag.allows(tag_length) && (len == 0 || op.src != 0))?;
         data = reader.request_range(op.src, len, Errno::EINVAL);
         let aad = if op.auth_src == 0 { 0..0 } else { reader.request_range(op.auth_src, auth_len, Errno::EFAULT) };
-        check_after_read(reader, encrypt || len >= tag)?;
-        let written = if encrypt { len.saturating_add(tag) } else { len - tag };
+        check_after_read(reader, encrypt || len >= tag_length)?;
+        let written = if encrypt { len.saturating_add(tag_length) } else { len - tag_length };
         check_after_read(reader, written == 0 || op.dst != 0)?;
         output(op.dst, written, Errno::EINVAL);
         op.len = written as u32;
         op.tag = op.dst.wrapping_add(if encrypt { len } else { written } as u64);
-        form = Form::Aead { aad, tag };
+        kind = JobKind::Aead { aad, tag_length };
     }
     reader.require_read()?;
     if !iv.is_empty() && op.flags & abi::COP_FLAG_WRITE_IV != 0 {
@@ -381,7 +390,7 @@ fn auth_crypt(
     }
     output(call.address, call.ioctl.size(call.width), Errno::EFAULT);
     let (session, flags) = (op.session, op.flags);
-    Ok((Action::Crypt(Job { session, encrypt, flags, iv, data, form, answer: op.to_bytes(call.width) }), outputs))
+    Ok((Action::Crypt(Job { session, encrypt, flags, iv, data, kind, answer: op.to_bytes(call.width) }), outputs))
 }
 
 fn word(bytes: &[u8], at: usize) -> Option<u32> {

@@ -1,6 +1,6 @@
 //! The registers of a thread that has stopped after a system call, and the changes that make it execute another system call.
 
-pub(crate) use machine::{Overwritten, Registers, overwritten, read, write};
+pub(crate) use machine::{Overwritten, Registers, read, read_overwritten, write};
 
 #[cfg(target_arch = "x86_64")]
 mod machine {
@@ -20,11 +20,11 @@ mod machine {
     pub(crate) struct Registers(libc::user_regs_struct);
 
     /// Marks that the kernel must not restart a system call.
-    const NONE: u64 = u64::MAX;
+    const NO_SYSTEM_CALL: u64 = u64::MAX;
 
     /// Returns the overwritten arguments of a thread that waits in a system call of this width.
     #[expect(clippy::unnecessary_wraps, reason = "it can fail on other architectures")]
-    pub(crate) fn overwritten(_: Pid, _: Width) -> Option<Overwritten> {
+    pub(crate) fn read_overwritten(_: Pid, _: Width) -> Option<Overwritten> {
         Some(Overwritten)
     }
 
@@ -39,7 +39,7 @@ mod machine {
     impl Registers {
         /// Returns the place of the system call instruction, to which the kernel returns for a restart. All such instructions
         /// have two bytes; after SYSENTER the kernel returns to an INT 0x80.
-        pub(crate) fn instruction(self) -> Range {
+        pub(crate) fn system_call_instruction(self) -> Range {
             Range { address: self.0.rip.wrapping_sub(2), bytes: 2 }
         }
 
@@ -62,7 +62,7 @@ mod machine {
 
         fn rewind(mut self) -> Self {
             self.0.rip = self.0.rip.wrapping_sub(2);
-            self.0.orig_rax = NONE;
+            self.0.orig_rax = NO_SYSTEM_CALL;
             self
         }
 
@@ -97,7 +97,7 @@ mod machine {
 
     /// Returns the overwritten argument of a thread that waits in a system call of this width. `None` if it cannot be read,
     /// and for 32-bit programs, which have other registers.
-    pub(crate) fn overwritten(thread: Pid, width: Width) -> Option<Overwritten> {
+    pub(crate) fn read_overwritten(thread: Pid, width: Width) -> Option<Overwritten> {
         if width == Width::W32 {
             return None;
         }
@@ -125,7 +125,7 @@ mod machine {
 
     impl Registers {
         /// Returns the place of the system call instruction, to which the kernel returns for a restart.
-        pub(crate) fn instruction(self) -> Range {
+        pub(crate) fn system_call_instruction(self) -> Range {
             Range { address: self.0.pc.wrapping_sub(4), bytes: 4 }
         }
 
@@ -170,7 +170,7 @@ mod machine {
     #[derive(Clone, Copy)]
     pub(crate) struct Registers(());
 
-    pub(crate) fn overwritten(_: Pid, _: Width) -> Option<Overwritten> {
+    pub(crate) fn read_overwritten(_: Pid, _: Width) -> Option<Overwritten> {
         None
     }
 
@@ -183,7 +183,7 @@ mod machine {
     }
 
     impl Registers {
-        pub(crate) fn instruction(self) -> Range {
+        pub(crate) fn system_call_instruction(self) -> Range {
             Range { address: 0, bytes: 0 }
         }
 

@@ -6,32 +6,32 @@ use std::sync::Arc;
 
 use gantry_abi_cryptodev as abi;
 use gantry_core::{Outcome, Request, Session, Stream};
-use gantry_protocols::tls::{MacSearch, without_padding};
+use gantry_protocols::tls::{MacSearch, unpadded_len};
 use nix::errno::Errno;
 use zeroize::Zeroizing;
 
-use crate::plan::{Form, Job, finishes};
-use crate::session::{Chain, Cipher, CryptoSession, Hash, State};
-use crate::wiped::Wiped;
+use crate::plan::{Job, JobKind, finishes_digest};
+use crate::session::{Cipher, CryptoSession, Hash, IvChain, SessionState};
+use crate::wiped_bytes::WipedBytes;
 
 /// A job, with its session, its state and its data.
 pub(crate) struct Task {
     crypto: Arc<CryptoSession>,
-    state: State,
+    state: SessionState,
     job: Job,
     /// The bytes read from the caller. The data is processed in place.
-    input_bytes: Wiped,
-    steps: VecDeque<Step>,
-    step: Option<Step>,
-    chain: Option<Chain>,
-    digest: Zeroizing<[u8; abi::MAX_DIGEST]>,
+    input_bytes: WipedBytes,
+    remaining_steps: VecDeque<Step>,
+    current_step: Option<Step>,
+    iv_chain: Option<IvChain>,
+    digest: Zeroizing<[u8; abi::MAX_DIGEST_LEN]>,
     /// The session of an AEAD whose tag length differs from the default.
-    session: Option<Session>,
+    aead_session: Option<Session>,
     /// The TLS record being opened.
-    record: Option<MacSearch>,
+    mac_search: Option<MacSearch>,
     /// A copy of the record's MAC stream, finished at a possible end of the message.
-    trial: Option<Stream>,
-    failed: Option<Errno>,
+    trial_stream: Option<Stream>,
+    error: Option<Errno>,
 }
 
 /// Position of the output length in the structures of CIOCCRYPT and CIOCAUTHCRYPT.
@@ -57,47 +57,47 @@ enum Step {
 }
 
 impl Task {
-    pub(crate) fn new(crypto: Arc<CryptoSession>, mut state: State, job: Job, input_bytes: Wiped) -> Self {
-        let mut session = None;
-        let mut failed = None;
-        let (hashes, ciphers) = (crypto.hash.is_some(), crypto.cipher.is_some());
+    pub(crate) fn new(crypto: Arc<CryptoSession>, mut state: SessionState, job: Job, input_bytes: WipedBytes) -> Self {
+        let mut aead_session = None;
+        let mut error = None;
+        let (has_hash, has_cipher) = (crypto.hash.is_some(), crypto.cipher.is_some());
         if !job.iv.is_empty() {
             let iv = &input_bytes[job.iv.clone()];
             state.iv[..iv.len()].copy_from_slice(iv);
         }
         let data = job.data.clone();
         let mut steps = Vec::with_capacity(5);
-        match &job.form {
-            Form::Plain => {
-                if hashes && (job.flags == 0 || job.flags & abi::COP_FLAG_RESET != 0) {
+        match &job.kind {
+            JobKind::Plain => {
+                if has_hash && (job.flags == 0 || job.flags & abi::COP_FLAG_RESET != 0) {
                     state.stream = None;
                 }
-                let ends = finishes(job.flags, data.len());
-                if ciphers && !job.encrypt && !data.is_empty() {
+                let ends_message = finishes_digest(job.flags, data.len());
+                if has_cipher && !job.encrypt && !data.is_empty() {
                     steps.push(Step::Cipher(data.clone()));
                 }
-                if hashes && ends && state.stream.is_none() {
+                if has_hash && ends_message && state.stream.is_none() {
                     steps.push(Step::Digest(data.clone()));
-                } else if hashes {
+                } else if has_hash {
                     steps.push(Step::Update(data.clone()));
-                    steps.extend(ends.then_some(Step::Finish));
+                    steps.extend(ends_message.then_some(Step::Finish));
                 }
-                if ciphers && job.encrypt && !data.is_empty() {
+                if has_cipher && job.encrypt && !data.is_empty() {
                     steps.push(Step::Cipher(data));
                 }
             }
-            Form::Aead { tag, .. } => {
+            JobKind::Aead { tag_length, .. } => {
                 if let Some(cipher) = &crypto.cipher {
-                    session = cipher.session.as_ref().and_then(|session| with_tag(session, *tag));
+                    aead_session = cipher.session.as_ref().and_then(|session| with_tag_length(session, *tag_length));
                 }
                 let nonce = crypto.cipher.as_ref().and_then(|cipher| nonce(cipher, &state.iv));
-                failed = (session.is_none() || nonce.is_none()).then_some(Errno::EINVAL);
+                error = (aead_session.is_none() || nonce.is_none()).then_some(Errno::EINVAL);
                 steps.push(if job.encrypt { Step::Seal } else { Step::Open });
             }
-            Form::Tls { aad, .. } => {
+            JobKind::Tls { aad, .. } => {
                 state.stream = None;
                 let mac = [Step::Update(aad.clone()), Step::Update(data.clone()), Step::Finish];
-                let mac = mac.into_iter().filter(|_| hashes);
+                let mac = mac.into_iter().filter(|_| has_hash);
                 if job.encrypt {
                     steps.extend(mac);
                     steps.push(Step::CloseRecord);
@@ -105,39 +105,39 @@ impl Task {
                     steps.extend([Step::Cipher(data), Step::OpenRecord]);
                 }
             }
-            Form::Srtp { packet, .. } => {
+            JobKind::Srtp { packet, .. } => {
                 state.stream = None;
-                let mac = hashes.then(|| Step::Digest(packet.clone()));
+                let mac = has_hash.then(|| Step::Digest(packet.clone()));
                 if job.encrypt {
                     steps.extend((!data.is_empty()).then_some(Step::Cipher(data)));
                     steps.extend(mac);
                 } else {
                     steps.extend(mac);
-                    steps.extend(hashes.then_some(Step::Verify));
+                    steps.extend(has_hash.then_some(Step::Verify));
                     steps.push(Step::Cipher(data));
                 }
             }
         }
         let mut task = Self {
-            steps: steps.into(),
-            step: None,
-            chain: None,
-            digest: Zeroizing::new([0; abi::MAX_DIGEST]),
-            record: None,
-            trial: None,
+            remaining_steps: steps.into(),
+            current_step: None,
+            iv_chain: None,
+            digest: Zeroizing::new([0; abi::MAX_DIGEST_LEN]),
+            mac_search: None,
+            trial_stream: None,
             crypto,
             state,
             job,
             input_bytes,
-            session,
-            failed,
+            aead_session,
+            error,
         };
         task.reserve_padding();
         task
     }
 
     /// Returns the state for the next request of the session.
-    pub(crate) fn into_state(self) -> State {
+    pub(crate) fn into_state(self) -> SessionState {
         self.state
     }
 
@@ -148,23 +148,23 @@ impl Task {
     /// Advances to the next step that needs a device. Returns `false` if there is none. `batch_size` is the number of
     /// tasks that run side by side.
     pub(crate) fn advance(&mut self, batch_size: usize) -> bool {
-        while self.failed.is_none() {
-            self.step = self.steps.pop_front();
-            match self.step.clone() {
+        while self.error.is_none() {
+            self.current_step = self.remaining_steps.pop_front();
+            match self.current_step.clone() {
                 None => return false,
                 Some(Step::CloseRecord) => self.close_record(),
                 Some(Step::OpenRecord) => self.open_record(),
-                Some(Step::Verify) => self.verify(),
+                Some(Step::Verify) => self.verify_tag(),
                 Some(Step::Update(_)) if self.state.stream.is_none() => {
                     let hash = self.crypto.hash.as_ref();
                     self.state.stream = hash.and_then(|hash| hash.session.stream(batch_size).ok());
                     if self.state.stream.is_some() {
                         return true;
                     }
-                    self.failed = Some(Errno::EIO);
+                    self.error = Some(Errno::EIO);
                 }
                 Some(Step::TryMac(_)) => {
-                    self.trial.clone_from(&self.state.stream);
+                    self.trial_stream.clone_from(&self.state.stream);
                     return true;
                 }
                 Some(Step::Cipher(range)) => {
@@ -172,8 +172,8 @@ impl Task {
                         if cipher.session.is_none() {
                             continue;
                         }
-                        let range = self.padded(cipher, &range);
-                        self.chain = Some(Chain::before(cipher, self.job.encrypt, &self.input_bytes[range]));
+                        let range = self.padded_range(cipher, &range);
+                        self.iv_chain = Some(IvChain::from_input(cipher, self.job.encrypt, &self.input_bytes[range]));
                     }
                     return true;
                 }
@@ -186,65 +186,65 @@ impl Task {
     /// Appends zeros to the data if its chain requires them and the data comes last.
     fn reserve_padding(&mut self) {
         if let Some(cipher) = &self.crypto.cipher
-            && matches!(self.job.form, Form::Plain | Form::Tls { .. })
+            && matches!(self.job.kind, JobKind::Plain | JobKind::Tls { .. })
         {
             let end = self.job.data.end;
-            self.input_bytes.resize(end + Chain::padding(cipher, self.job.data.len()));
+            self.input_bytes.resize(end + IvChain::padding_length(cipher, self.job.data.len()));
         }
     }
 
     /// Appends MAC and padding to the data (RFC 5246, 6.2.3.2): every padding byte is the padding's length less one.
     fn close_record(&mut self) {
-        let Form::Tls { tag, .. } = self.job.form else { return };
+        let JobKind::Tls { tag_length, .. } = self.job.kind else { return };
         let Some(cipher) = &self.crypto.cipher else { return };
-        let (data, block) = (&mut self.job.data, cipher.row.block);
+        let (data, block) = (&mut self.job.data, cipher.row.block_size);
         self.input_bytes.resize(data.end);
-        self.input_bytes.append(&self.digest[..tag]);
+        self.input_bytes.append(&self.digest[..tag_length]);
         if block > 1 {
-            let missing = block - (data.len() + tag) % block;
-            self.input_bytes.append(&[(missing - 1) as u8; 256][..missing]);
+            let padding_length = block - (data.len() + tag_length) % block;
+            self.input_bytes.append(&[(padding_length - 1) as u8; 256][..padding_length]);
         }
         data.end = self.input_bytes.len();
-        self.steps.push_front(Step::Cipher(data.clone()));
+        self.remaining_steps.push_front(Step::Cipher(data.clone()));
         self.reserve_padding();
     }
 
     /// Starts the search for padding and MAC, which computes the MAC of every message that the record may hold.
     fn open_record(&mut self) {
-        let Form::Tls { aad, tag } = &self.job.form else { return };
+        let JobKind::Tls { aad, tag_length } = &self.job.kind else { return };
         let Some(cipher) = &self.crypto.cipher else { return };
         let data = self.job.data.clone();
         if self.crypto.hash.is_none() {
-            if cipher.row.block > 1 {
-                self.set_length(without_padding(&self.input_bytes[data]) as u32);
+            if cipher.row.block_size > 1 {
+                self.set_length(unpadded_len(&self.input_bytes[data]) as u32);
             }
             return;
         }
-        match MacSearch::new(&self.input_bytes[data.clone()], cipher.row.block, *tag) {
-            None => self.failed = Some(Errno::EBADMSG),
+        match MacSearch::new(&self.input_bytes[data.clone()], cipher.row.block_size, *tag_length) {
+            None => self.error = Some(Errno::EBADMSG),
             Some(search) => {
-                let first = search.places().start;
+                let first = search.candidate_offsets().start;
                 let message = data.start..data.start + first;
-                self.steps = [Step::Update(aad.clone()), Step::Update(message), Step::TryMac(first)].into();
-                self.record = Some(search);
+                self.remaining_steps = [Step::Update(aad.clone()), Step::Update(message), Step::TryMac(first)].into();
+                self.mac_search = Some(search);
             }
         }
     }
 
-    /// Compares the MAC of a message that ends at `place`, and continues with the next possible end.
-    fn compare_mac(&mut self, place: usize) {
-        let Some(search) = &mut self.record else { return };
+    /// Compares the MAC of a message that ends at `message_end`, and continues with the next possible end.
+    fn compare_mac(&mut self, message_end: usize) {
+        let Some(search) = &mut self.mac_search else { return };
         let data = self.job.data.clone();
-        search.compare(&self.input_bytes[data.clone()], place, &*self.digest);
-        if place + 1 < search.places().end {
-            let next = data.start + place;
-            self.steps = [Step::Update(next..next + 1), Step::TryMac(place + 1)].into();
+        search.compare(&self.input_bytes[data.clone()], message_end, &*self.digest);
+        if message_end + 1 < search.candidate_offsets().end {
+            let next = data.start + message_end;
+            self.remaining_steps = [Step::Update(next..next + 1), Step::TryMac(message_end + 1)].into();
             return;
         }
         self.state.stream = None;
-        match search.message() {
+        match search.message_len() {
             Some(length) => self.set_length(length),
-            None => self.failed = Some(Errno::EBADMSG),
+            None => self.error = Some(Errno::EBADMSG),
         }
     }
 
@@ -252,52 +252,52 @@ impl Task {
         self.job.answer[LENGTH_FIELD].copy_from_slice(&bytes.to_ne_bytes());
     }
 
-    fn verify(&mut self) {
-        let Form::Srtp { received_tag, .. } = &self.job.form else { return };
+    fn verify_tag(&mut self) {
+        let JobKind::Srtp { received_tag, .. } = &self.job.kind else { return };
         if !gantry_core::tags_equal(&self.input_bytes[received_tag.clone()], &self.digest[..received_tag.len()]) {
-            self.failed = Some(Errno::EBADMSG);
+            self.error = Some(Errno::EBADMSG);
         }
     }
 
     /// Extends a range by the zeros that reveal the end of the chain.
-    fn padded(&self, cipher: &Cipher, range: &Range<usize>) -> Range<usize> {
-        let padding = if range.end == self.job.data.end { Chain::padding(cipher, range.len()) } else { 0 };
+    fn padded_range(&self, cipher: &Cipher, range: &Range<usize>) -> Range<usize> {
+        let padding = if range.end == self.job.data.end { IvChain::padding_length(cipher, range.len()) } else { 0 };
         range.start..(range.end + padding).min(self.input_bytes.len())
     }
 
     /// Returns the session of this step's request.
     fn session_of_step(&self) -> Option<Session> {
-        match self.step.as_ref()? {
+        match self.current_step.as_ref()? {
             Step::Digest(_) => self.crypto.hash.as_ref().map(|hash| hash.session.clone()),
             // A copied message belongs to the session of its origin if that session has keys.
             Step::Update(_) | Step::Finish | Step::TryMac(_) => self.state.stream.as_ref().map(Stream::session),
             Step::Cipher(_) => self.crypto.cipher.as_ref().and_then(|cipher| cipher.session.clone()),
-            _ => self.session.clone(),
+            _ => self.aead_session.clone(),
         }
     }
 
-    pub(crate) fn request(&mut self) -> Option<Request<'_>> {
-        let step = self.step.clone()?;
+    pub(crate) fn build_request(&mut self) -> Option<Request<'_>> {
+        let step = self.current_step.clone()?;
         if let Step::Cipher(range) = &step {
             let cipher = self.crypto.cipher.as_ref()?;
-            let (range, iv) = (self.padded(cipher, range), &self.state.iv[..cipher.row.iv]);
+            let (range, iv) = (self.padded_range(cipher, range), &self.state.iv[..cipher.row.iv_len]);
             let data = &mut self.input_bytes[range];
             return Some(if self.job.encrypt { Request::encrypt(iv, data) } else { Request::decrypt(iv, data) });
         }
-        let digest_bytes = self.crypto.hash.as_ref().map_or(0, Hash::bytes);
-        let Self { state, trial, job, input_bytes, digest, crypto, .. } = self;
-        Some(match (step, &job.form) {
+        let digest_length = self.crypto.hash.as_ref().map_or(0, Hash::digest_length);
+        let Self { state, trial_stream, job, input_bytes, digest, crypto, .. } = self;
+        Some(match (step, &job.kind) {
             (Step::Digest(range), _) => {
-                let keyed = crypto.hash.as_ref()?.row.algorithm.kind() == gantry_core::Kind::Mac;
+                let is_mac = crypto.hash.as_ref()?.row.algorithm.kind() == gantry_core::Kind::Mac;
                 let message = &input_bytes[range];
-                let digest = &mut digest[..digest_bytes];
-                if keyed { Request::mac(message, digest) } else { Request::digest(message, digest) }
+                let digest = &mut digest[..digest_length];
+                if is_mac { Request::mac(message, digest) } else { Request::digest(message, digest) }
             }
             (Step::Update(range), _) => Request::update(state.stream.as_mut()?, &input_bytes[range]),
-            (Step::Finish, _) => Request::finish(state.stream.as_mut()?, &mut digest[..digest_bytes]),
-            (Step::TryMac(_), _) => Request::finish(trial.as_mut()?, &mut digest[..digest_bytes]),
-            (Step::Seal | Step::Open, Form::Aead { aad, tag }) => {
-                let (aad, tag, cipher) = (aad.clone(), *tag, crypto.cipher.as_ref()?);
+            (Step::Finish, _) => Request::finish(state.stream.as_mut()?, &mut digest[..digest_length]),
+            (Step::TryMac(_), _) => Request::finish(trial_stream.as_mut()?, &mut digest[..digest_length]),
+            (Step::Seal | Step::Open, JobKind::Aead { aad, tag_length }) => {
+                let (aad, tag_length, cipher) = (aad.clone(), *tag_length, crypto.cipher.as_ref()?);
                 let nonce = nonce(cipher, &state.iv)?;
                 let sealed = job.data.clone();
                 let (before, behind) = input_bytes.split_at_mut(sealed.end);
@@ -305,9 +305,9 @@ impl Task {
                 let aad = if aad.is_empty() { &[][..] } else { &behind[aad.start - sealed.end..aad.end - sealed.end] };
                 let data = &mut before[sealed.start..];
                 if job.encrypt {
-                    Request::seal(nonce, aad, data, &mut digest[..tag])
+                    Request::seal(nonce, aad, data, &mut digest[..tag_length])
                 } else {
-                    let (data, received_tag) = data.split_at_mut(sealed.len() - tag);
+                    let (data, received_tag) = data.split_at_mut(sealed.len() - tag_length);
                     Request::open(nonce, aad, data, received_tag)
                 }
             }
@@ -316,58 +316,58 @@ impl Task {
     }
 
     /// Takes the outcome of the request; `None` if no device could run it.
-    pub(crate) fn settle(&mut self, outcome: Option<Outcome>) {
+    pub(crate) fn record_outcome(&mut self, outcome: Option<Outcome>) {
         let ccm = self.crypto.cipher.as_ref().is_some_and(|cipher| cipher.row.number == 51);
-        self.failed = match outcome {
+        self.error = match outcome {
             Some(Outcome::Done) => None,
             Some(Outcome::BadTag) => Some(Errno::EBADMSG),
             Some(Outcome::BadLength) if ccm => Some(Errno::EOVERFLOW),
             Some(_) => Some(Errno::EINVAL),
             None => Some(Errno::EIO),
         };
-        match (&self.step, self.chain.take()) {
-            (Some(Step::Cipher(range)), Some(chain)) if self.failed.is_none() => {
+        match (&self.current_step, self.iv_chain.take()) {
+            (Some(Step::Cipher(range)), Some(chain)) if self.error.is_none() => {
                 if let Some(cipher) = &self.crypto.cipher {
-                    let range = self.padded(cipher, range);
-                    chain.after(cipher, &self.input_bytes[range], &mut self.state.iv);
+                    let range = self.padded_range(cipher, range);
+                    chain.update_iv(cipher, &self.input_bytes[range], &mut self.state.iv);
                 }
             }
             (Some(Step::Finish | Step::Digest(_)), _) => self.state.stream = None,
-            (Some(Step::Update(_) | Step::TryMac(_)), _) if self.failed.is_some() => self.state.stream = None,
-            (&Some(Step::TryMac(place)), _) => self.compare_mac(place),
+            (Some(Step::Update(_) | Step::TryMac(_)), _) if self.error.is_some() => self.state.stream = None,
+            (&Some(Step::TryMac(message_end)), _) => self.compare_mac(message_end),
             _ => {}
         }
     }
 
     pub(crate) fn run(&mut self) {
-        side_by_side([self]);
+        run_tasks([self]);
     }
 
     /// Returns the parts of the answer in the order of the planned ranges, or an errno.
     pub(crate) fn result(&self) -> Result<Vec<&[u8]>, Errno> {
-        if let Some(errno) = self.failed {
+        if let Some(errno) = self.error {
             return Err(errno);
         }
         let data = &self.input_bytes[self.job.data.clone()];
         let mut parts = Vec::with_capacity(4);
-        match &self.job.form {
-            Form::Plain => {
+        match &self.job.kind {
+            JobKind::Plain => {
                 if self.crypto.cipher.is_some() {
                     parts.push(data);
                 }
                 if let Some(hash) = &self.crypto.hash
-                    && finishes(self.job.flags, data.len())
+                    && finishes_digest(self.job.flags, data.len())
                 {
-                    parts.push(&self.digest[..hash.bytes()]);
+                    parts.push(&self.digest[..hash.digest_length()]);
                 }
             }
-            Form::Aead { tag, .. } if self.job.encrypt => parts.extend([data, &self.digest[..*tag]]),
-            Form::Aead { tag, .. } => parts.push(&data[..data.len() - tag]),
-            Form::Tls { .. } => parts.push(data),
-            Form::Srtp { tag, .. } => {
+            JobKind::Aead { tag_length, .. } if self.job.encrypt => parts.extend([data, &self.digest[..*tag_length]]),
+            JobKind::Aead { tag_length, .. } => parts.push(&data[..data.len() - tag_length]),
+            JobKind::Tls { .. } => parts.push(data),
+            JobKind::Srtp { tag_length, .. } => {
                 parts.push(data);
                 if self.job.encrypt && self.crypto.hash.is_some() {
-                    parts.push(&self.digest[..*tag]);
+                    parts.push(&self.digest[..*tag_length]);
                 }
             }
         }
@@ -380,7 +380,7 @@ impl Task {
 }
 
 /// Runs all steps of all tasks, side by side.
-pub(crate) fn side_by_side<'t>(tasks: impl IntoIterator<Item = &'t mut Task>) {
+pub(crate) fn run_tasks<'t>(tasks: impl IntoIterator<Item = &'t mut Task>) {
     let mut active: Vec<&mut Task> = tasks.into_iter().collect();
     let batch_size = active.len();
     loop {
@@ -388,17 +388,17 @@ pub(crate) fn side_by_side<'t>(tasks: impl IntoIterator<Item = &'t mut Task>) {
         if active.is_empty() {
             return;
         }
-        step(&mut active);
+        run_step(&mut active);
     }
 }
 
 /// Runs one step of all tasks.
-fn step(active: &mut [&mut Task]) {
+fn run_step(active: &mut [&mut Task]) {
     let mut sessions = Vec::with_capacity(active.len());
     let mut requests = Vec::with_capacity(active.len());
     let mut has_request = Vec::with_capacity(active.len());
     for task in active.iter_mut() {
-        let step = task.session_of_step().and_then(|session| Some((session, task.request()?)));
+        let step = task.session_of_step().and_then(|session| Some((session, task.build_request()?)));
         has_request.push(step.is_some());
         if let Some((session, request)) = step {
             sessions.push(session);
@@ -410,23 +410,23 @@ fn step(active: &mut [&mut Task]) {
     let outcomes: Vec<Option<Outcome>> = requests.iter().map(Request::outcome).collect();
     let mut outcomes = outcomes.into_iter();
     for (task, has_request) in active.iter_mut().zip(has_request) {
-        task.settle(if has_request { outcomes.next().flatten() } else { None });
+        task.record_outcome(if has_request { outcomes.next().flatten() } else { None });
     }
 }
 
-/// Returns the session of an AEAD with tags of `tag` bytes.
-fn with_tag(session: &Session, tag: usize) -> Option<Session> {
-    if session.params().tag_len() == tag {
+/// Returns the session of an AEAD with tags of `tag_length` bytes.
+fn with_tag_length(session: &Session, tag_length: usize) -> Option<Session> {
+    if session.params().tag_len() == tag_length {
         return Some(session.clone());
     }
-    session.gantry().session(session.params().clone().with_tag_len(tag)).ok()
+    session.gantry().session(session.params().clone().with_tag_len(tag_length)).ok()
 }
 
 /// Returns the nonce in an IV. For CCM the kernel expects the whole first counter block: 14 less the nonce's length, the
 /// nonce, zeros (RFC 3610, 2.3).
-fn nonce<'s>(cipher: &Cipher, iv: &'s [u8; abi::MAX_IV]) -> Option<&'s [u8]> {
+fn nonce<'s>(cipher: &Cipher, iv: &'s [u8; abi::MAX_IV_LEN]) -> Option<&'s [u8]> {
     if cipher.row.number != 51 {
-        return Some(&iv[..cipher.row.iv]);
+        return Some(&iv[..cipher.row.iv_len]);
     }
     (1..=7).contains(&iv[0]).then(|| &iv[1..15 - usize::from(iv[0])])
 }

@@ -1,6 +1,6 @@
 //! Instructions of classic BPF (linux/bpf_common.h).
 
-pub(crate) type Step = libc::sock_filter;
+pub(crate) type Instruction = libc::sock_filter;
 
 /// Loads into the accumulator: a word, half a word, or a byte, at an offset from the start or from the index; the packet's length.
 pub(crate) const LOAD: u16 = 0x20;
@@ -30,6 +30,6 @@ pub(crate) const RETURN: u16 = 0x06;
 pub(crate) const RETURN_ACCUMULATOR: u16 = 0x16;
 
 /// Builds an instruction. A jump skips `jt` instructions if its comparison holds, and `jf` instructions if it does not.
-pub(crate) const fn step(code: u16, jt: u8, jf: u8, k: u32) -> Step {
-    Step { code, jt, jf, k }
+pub(crate) const fn instruction(code: u16, jt: u8, jf: u8, k: u32) -> Instruction {
+    Instruction { code, jt, jf, k }
 }

@@ -15,23 +15,23 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::eventfd::EventFd;
 
-use crate::packet::coalesce::{Group, coalesce, pushes};
-use crate::packet::datagrams::Datagrams;
+use crate::packet::coalesce::{Group, coalesce, has_push_flag};
 use crate::packet::ecn;
+use crate::packet::fragment_ports::FragmentPorts;
 use crate::packet::ip::{self, Flow, Header};
 use crate::packet::transport;
 use crate::shared::{Event, Shared};
-use crate::table::{IncomingSa, InstalledPolicy, View, seconds};
+use crate::table::{IncomingSa, InstalledPolicy, View, unix_seconds};
 use crate::tun::Queue;
-use crate::udp::{self, LARGEST, RECEIVES, Receiver, Report, Socket};
+use crate::udp::{self, DATAGRAMS_PER_RECEIVE, MAX_DATAGRAM_BYTES, Receiver, RouterReport, Socket};
 use crate::wipe::overwrite_stack;
 
 /// Pause after a failed receive.
-const PAUSE: Duration = Duration::from_millis(1);
+const RECEIVE_PAUSE: Duration = Duration::from_millis(1);
 /// Bytes of an SPI and a sequence number, which every ESP packet has.
-const LEAST: usize = 8;
+const MIN_ESP_BYTES: usize = 8;
 /// The marker of IKE in place of an SPI (RFC 3948, 2.2).
-const IKE: [u8; 4] = [0; 4];
+const IKE_MARKER: [u8; 4] = [0; 4];
 
 pub(crate) struct InboundPath {
     pub(crate) tun: Arc<Queue>,
@@ -49,17 +49,17 @@ struct ReceivedPacket {
     /// The range of the packet in the buffer.
     range: Range<usize>,
     /// The protocol of the content.
-    next: u8,
+    next_header: u8,
     header: Option<Header>,
 }
 
 impl ReceivedPacket {
     /// Puts the content behind an IP header again. The header gets the addresses of the SA, which the peer has authenticated. The addresses
     /// of the outer header are not authenticated; they differ only while a NAT moves the peer.
-    fn restore(&mut self, buffer: &mut Vec<u8>) {
+    fn rebuild_packet(&mut self, buffer: &mut Vec<u8>) {
         let sa = &self.sa;
         let ends = (sa.info.source, sa.id.destination);
-        self.range = transport::rebuild(buffer, self.range.clone(), self.next, ends, self.class);
+        self.range = transport::rebuild_packet(buffer, self.range.clone(), self.next_header, ends, self.class);
         if sa.info.is_in_udp {
             transport::correct_checksum(&mut buffer[self.range.clone()]);
         }
@@ -73,13 +73,13 @@ pub(crate) struct Pass {
     /// The generation of the view whose removed SAs are released.
     generation: u64,
     burst_packets: Vec<ReceivedPacket>,
-    datagrams: Datagrams,
+    fragment_ports: FragmentPorts,
 }
 
 impl Pass {
     pub(crate) fn new() -> Self {
-        let (buffer, receiver) = (vec![0; LARGEST * RECEIVES], Receiver::new());
-        Self { buffer, receiver, generation: 0, burst_packets: Vec::new(), datagrams: Datagrams::default() }
+        let (buffer, receiver) = (vec![0; MAX_DATAGRAM_BYTES * DATAGRAMS_PER_RECEIVE], Receiver::new());
+        Self { buffer, receiver, generation: 0, burst_packets: Vec::new(), fragment_ports: FragmentPorts::default() }
     }
 }
 
@@ -111,7 +111,7 @@ impl InboundPath {
         let ready: Vec<(bool, bool)> =
             fds.iter().map(|fd| (has(fd, PollFlags::POLLIN), has(fd, PollFlags::POLLERR))).collect();
         let _ = self.waker.read();
-        let Pass { buffer, receiver, generation, burst_packets, datagrams } = pass;
+        let Pass { buffer, receiver, generation, burst_packets, fragment_ports } = pass;
         for (socket, (readable, reports)) in self.sockets.iter().zip(ready) {
             if reports {
                 self.read_reports(socket);
@@ -119,15 +119,15 @@ impl InboundPath {
             if readable {
                 if socket.receive(buffer, receiver).is_err() {
                     // Such an error may stem from an earlier packet, or from a lack of memory. Both pass.
-                    thread::sleep(PAUSE);
+                    thread::sleep(RECEIVE_PAUSE);
                     continue;
                 }
-                self.find(socket, buffer, receiver, burst_packets);
-                self.open(buffer, burst_packets, datagrams);
+                self.collect_packets(socket, buffer, receiver, burst_packets);
+                self.open_packets(buffer, burst_packets, fragment_ports);
                 self.deliver(buffer, burst_packets);
                 burst_packets.clear();
                 // Removes the packets of transport mode, which lie behind the received datagrams.
-                buffer.truncate(LARGEST * RECEIVES);
+                buffer.truncate(MAX_DATAGRAM_BYTES * DATAGRAMS_PER_RECEIVE);
             }
         }
         let current = self.shared.view.generation();
@@ -140,40 +140,47 @@ impl InboundPath {
 
     /// Processes the reports of routers about sent packets.
     fn read_reports(&self, socket: &Socket) {
-        while let Ok(Some(report)) = socket.report() {
-            if let Report::PathMtu { peer, mtu } = report {
-                self.shared.lower_mtu(peer, mtu);
+        while let Ok(Some(report)) = socket.take_report() {
+            if let RouterReport::PathMtu { peer, mtu } = report {
+                self.shared.lower_path_mtu(peer, mtu);
             }
         }
     }
 
     /// Finds the received ESP packets, each with its SA. Passes on the messages of IKE that the kernel has merged with them.
-    fn find(&self, socket: &Socket, buffer: &[u8], receiver: &Receiver, burst_packets: &mut Vec<ReceivedPacket>) {
+    fn collect_packets(
+        &self,
+        socket: &Socket,
+        buffer: &[u8],
+        receiver: &Receiver,
+        burst_packets: &mut Vec<ReceivedPacket>,
+    ) {
         let counters = &self.shared.counters;
         let view = self.shared.view.read();
         for (at, received) in receiver.received.iter().enumerate() {
-            let all = at * LARGEST + received.start..at * LARGEST + received.bytes.min(LARGEST);
+            let all = at * MAX_DATAGRAM_BYTES + received.header_bytes
+                ..at * MAX_DATAGRAM_BYTES + received.bytes.min(MAX_DATAGRAM_BYTES);
             for start in all.clone().step_by(received.stride) {
                 let range = start..all.end.min(start + received.stride);
                 let packet = &buffer[range.clone()];
-                let Some(spi) = packet.first_chunk().filter(|_| packet.len() >= LEAST) else {
+                let Some(spi) = packet.first_chunk().filter(|_| packet.len() >= MIN_ESP_BYTES) else {
                     // One byte is a NAT keep-alive (RFC 3948, 2.3).
                     counters.short.add(u64::from(packet.len() != 1));
                     continue;
                 };
-                if *spi == IKE
+                if *spi == IKE_MARKER
                     && let Some(port) = socket.port
                 {
                     // A datagram that was not merged arrives here only while no daemon runs, or if it is longer than its message. It is
                     // dropped, because the kernel would deliver it to this socket again.
                     if received.bytes > received.stride {
-                        self.pass_on(packet, received.from, receiver.destination(at), port);
+                        self.hand_to_daemon(packet, received.from, receiver.destination(at), port);
                     }
                     continue;
                 }
                 match view.incoming.get(&u32::from_be_bytes(*spi)) {
                     Some(sa) if sa.info.is_in_udp != socket.port.is_some() => counters.mismatched.add(1),
-                    Some(sa) if sa.volume.is_over(&sa.usage) => counters.expired.add(1),
+                    Some(sa) if sa.volume_limits.are_exceeded_by(&sa.usage) => counters.expired.add(1),
                     Some(sa) => {
                         let (from, class) = (received.from, received.class);
                         burst_packets.push(ReceivedPacket {
@@ -181,7 +188,7 @@ impl InboundPath {
                             from,
                             class,
                             range,
-                            next: 0,
+                            next_header: 0,
                             header: None,
                         });
                     }
@@ -192,20 +199,25 @@ impl InboundPath {
     }
 
     /// Hands a message of IKE to the daemon.
-    fn pass_on(&self, message: &[u8], from: SocketAddr, to: Option<IpAddr>, port: u16) {
+    fn hand_to_daemon(&self, message: &[u8], from: SocketAddr, to: Option<IpAddr>, port: u16) {
         let to = match (to, from) {
             (Some(IpAddr::V6(to)), SocketAddr::V6(from)) => SocketAddrV6::new(to, port, 0, from.scope_id()).into(),
             (Some(to), _) => (to, port).into(),
             (None, _) => return self.shared.counters.undelivered.add(1),
         };
-        if udp::pass_on(message, from, to).is_err() {
+        if udp::send_with_source(message, from, to).is_err() {
             self.shared.counters.undelivered.add(1);
         }
     }
 
     /// Opens the packets in the buffer, and removes refused packets. Packets of transport mode move behind the others, with their IP
     /// headers.
-    fn open(&self, buffer: &mut Vec<u8>, burst_packets: &mut Vec<ReceivedPacket>, datagrams: &mut Datagrams) {
+    fn open_packets(
+        &self,
+        buffer: &mut Vec<u8>,
+        burst_packets: &mut Vec<ReceivedPacket>,
+        fragment_ports: &mut FragmentPorts,
+    ) {
         if burst_packets.is_empty() {
             return;
         }
@@ -226,8 +238,8 @@ impl InboundPath {
         drop(burst);
         let mut results = packets.iter().map(|packet| packet.verdict().map(|()| (packet.range(), packet.next_header)));
         burst_packets.retain_mut(|received| match results.next() {
-            Some(Ok((range, next))) => {
-                received.next = next;
+            Some(Ok((range, next_header))) => {
+                received.next_header = next_header;
                 received.range = received.range.start + range.start..received.range.start + range.end;
                 true
             }
@@ -238,13 +250,13 @@ impl InboundPath {
             None => false,
         });
         drop(packets);
-        let (now, mut last, view) = (seconds(), None, self.shared.view.read());
+        let (now, mut last, view) = (unix_seconds(), None, self.shared.view.read());
         for received in burst_packets {
             if received.sa.info.is_transport() {
-                received.restore(buffer);
+                received.rebuild_packet(buffer);
             }
             let packet = &mut buffer[received.range.clone()];
-            received.header = self.admit(&view, packet, received, now, datagrams, &mut last);
+            received.header = self.admit(&view, packet, received, now, fragment_ports, &mut last);
         }
     }
 
@@ -276,7 +288,7 @@ impl InboundPath {
         packet: &mut [u8],
         received: &ReceivedPacket,
         now: u64,
-        datagrams: &mut Datagrams,
+        fragment_ports: &mut FragmentPorts,
         last: &mut Option<(Flow, u32, Option<&'a InstalledPolicy>)>,
     ) -> Option<Header> {
         let (sa, counters) = (&received.sa, &self.shared.counters);
@@ -284,18 +296,18 @@ impl InboundPath {
         if sa.info.is_in_udp && received.from != sa.peer() && !sa.move_notified.swap(true, Ordering::Relaxed) {
             self.shared.notify(Event::PeerMoved(sa.id, sa.serial, received.from));
         }
-        let count = sa.usage.count(now, 1, packet.len() as u64);
-        if let Some(reached) = sa.volume.reached(count) {
+        let totals = sa.usage.count(now, 1, packet.len() as u64);
+        if let Some(reached) = sa.volume_limits.take_reached(totals) {
             self.shared.notify(Event::LimitReached(sa.id, sa.serial, reached));
         }
         let Some(mut header) = Header::read(packet) else {
             counters.malformed.add(1);
             return None;
         };
-        datagrams.complete(&mut header, sa.id.spi, || now);
+        fragment_ports.fill_in(&mut header, sa.id.spi, || now);
         let policy = match last {
             Some((flow, spi, policy)) if *flow == header.flow && *spi == sa.id.spi => *policy,
-            _ => last.insert((header.flow, sa.id.spi, view.admits(&header.flow, sa))).2,
+            _ => last.insert((header.flow, sa.id.spi, view.admitting_policy(&header.flow, sa))).2,
         };
         let Some(policy) = policy else {
             counters.unadmitted.add(1);
@@ -304,7 +316,7 @@ impl InboundPath {
         policy.usage.count(now, 1, packet.len() as u64);
         let outer_class = if sa.copies_ecn { received.class } else { received.class & 0xFC };
         let inner_class = if sa.decapsulates_dscp { received.class & 0xFC | header.class & 3 } else { header.class };
-        let Some(class) = ecn::inner(inner_class, outer_class) else {
+        let Some(class) = ecn::decapsulate(inner_class, outer_class) else {
             counters.congested.add(1);
             return None;
         };
@@ -322,7 +334,7 @@ impl InboundPath {
             coalesce(burst_packets.iter().map(|received| Some((&buffer[received.range.clone()], received.header?))));
         for group in groups {
             let bytes: usize = group.members.iter().map(|at| burst_packets[*at].range.len()).sum();
-            match self.write(buffer, burst_packets, &group) {
+            match self.write_group(buffer, burst_packets, &group) {
                 Ok(()) => {
                     counters.received_packets.add(group.members.len() as u64);
                     counters.received_bytes.add(bytes as u64);
@@ -332,7 +344,7 @@ impl InboundPath {
         }
     }
 
-    fn write(&self, buffer: &mut [u8], burst_packets: &[ReceivedPacket], group: &Group) -> io::Result<()> {
+    fn write_group(&self, buffer: &mut [u8], burst_packets: &[ReceivedPacket], group: &Group) -> io::Result<()> {
         let [first, .., last] = &group.members[..] else {
             let [only] = &group.members[..] else { return Ok(()) };
             let range = burst_packets[*only].range.clone();
@@ -345,13 +357,13 @@ impl InboundPath {
         };
         let pushes = burst_packets[*last]
             .header
-            .is_some_and(|header| pushes(&buffer[burst_packets[*last].range.clone()], &header));
+            .is_some_and(|header| has_push_flag(&buffer[burst_packets[*last].range.clone()], &header));
         let head = burst_packets[*first].range.clone();
         let is_v6 = burst_packets[*first].header.is_some_and(|header| header.is_v6());
         let offload = group.finish(&mut buffer[head.clone()], pushes);
         let pieces = group.members[1..].iter().map(|at| {
             let range = &burst_packets[*at].range;
-            &buffer[range.start + group.headers()..range.end]
+            &buffer[range.start + group.header_bytes()..range.end]
         });
         self.tun.write(&offload, is_v6, std::iter::once(&buffer[head]).chain(pieces))
     }

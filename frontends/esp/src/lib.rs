@@ -17,13 +17,13 @@
 //! | `watch.rs` | restores routes, rules and guards after changes by other programs |
 //! | `local_addresses.rs` | addresses of this host |
 //! | `netlink.rs` | sockets and messages of netlink |
-//! | `ports.rs` | the UDP port shared with the daemons |
+//! | `shared_port.rs` | the UDP port shared with the daemons |
 //! | `bpf.rs` | instructions of classic BPF |
 //! | `tun.rs`, `udp.rs`, `sys.rs`, `sys/` | the TUN device, the sockets, and system calls |
 //! | `wipe.rs` | wipes keys from stacks |
 //! | `status.rs`, `counters.rs` | reports about the data path |
 
-mod acquires;
+mod acquire_limiter;
 mod bpf;
 mod control;
 mod counters;
@@ -34,10 +34,10 @@ mod netlink;
 mod options;
 mod outbound;
 mod packet;
-mod ports;
 mod route;
 mod server;
 mod shared;
+mod shared_port;
 mod socket;
 mod status;
 mod sys;
@@ -50,10 +50,10 @@ mod wipe;
 /// Counts allocations: tests measure the work of a change by the memory that it allocates.
 #[cfg(test)]
 #[global_allocator]
-static MEMORY: gantry_lab::memory::Counting = gantry_lab::memory::Counting;
+static MEMORY: gantry_lab::memory::CountingAllocator = gantry_lab::memory::CountingAllocator;
 
-pub use control::steering::network;
+pub use control::steering::parse_network;
 pub use gantry_abi_xfrm::Prefix;
 pub use options::Options;
-pub use route::clear;
+pub use route::clear_leftovers;
 pub use server::{Server, ServerError};

@@ -33,7 +33,7 @@ impl LocalAddresses {
     }
 
     /// Returns whether packets to `address` are for this host.
-    pub(crate) fn has(&self, address: IpAddr) -> bool {
+    pub(crate) fn is_local_destination(&self, address: IpAddr) -> bool {
         self.addresses.contains(&address)
             || address.is_multicast()
             || address == IpAddr::from([255; 4])
@@ -52,10 +52,10 @@ mod tests {
             [(address("10.1.0.1"), 32), (address("127.0.0.0"), 8), (address("fd00::1"), 128)].into_iter(),
         );
         for text in ["10.1.0.1", "127.0.0.9", "fd00::1", "224.0.0.5", "ff02::1", "255.255.255.255"] {
-            assert!(local.has(address(text)), "{text}");
+            assert!(local.is_local_destination(address(text)), "{text}");
         }
         for text in ["10.1.0.2", "128.0.0.1", "fd00::2"] {
-            assert!(!local.has(address(text)), "{text}");
+            assert!(!local.is_local_destination(address(text)), "{text}");
         }
     }
 }

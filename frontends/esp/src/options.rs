@@ -17,7 +17,7 @@ pub struct Options {
     pub queues: usize,
     /// Destinations whose packets leave through the tunnel or not at all, regardless of policies, even before the daemon starts
     /// and after it has ended.
-    pub protect: Vec<Prefix>,
+    pub protected: Vec<Prefix>,
     /// Folder of the sockets `xfrm`, for daemons, and `status`.
     pub folder: PathBuf,
 }
@@ -29,7 +29,7 @@ impl Default for Options {
             mtu: 1400,
             port: 4500,
             queues: 1,
-            protect: Vec::new(),
+            protected: Vec::new(),
             folder: "/run/gantry-esp".into(),
         }
     }

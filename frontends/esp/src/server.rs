@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::Builder;
 use std::time::{Duration, Instant};
 
-use gantry_abi_xfrm::private::Private;
+use gantry_abi_xfrm::preload::PreloadMessage;
 use gantry_abi_xfrm::{Datagram, Message, frames};
 use gantry_core::Gantry;
 use nix::errno::Errno;
@@ -19,15 +19,15 @@ use crate::control::requests::State;
 use crate::inbound::InboundPath;
 use crate::options::Options;
 use crate::outbound::OutboundPath;
-use crate::ports::Ports;
 use crate::route::{Changes, Routes, check_alone};
 use crate::shared::{Shared, lock};
+use crate::shared_port::SharedPort;
 use crate::socket;
-use crate::status::Status;
+use crate::status::StatusServer;
 use crate::table::{Associations, Policies};
 use crate::tun::{self, Queue};
 use crate::udp::Socket;
-use crate::watch::Watch;
+use crate::watch::Watcher;
 use crate::wipe::overwrite_stack;
 
 /// The error that prevents or ends a data path.
@@ -47,22 +47,22 @@ fn context<E: Into<io::Error>>(what: impl Into<String>) -> impl FnOnce(E) -> Ser
 }
 
 /// Maximum number of connections at once. Further connections wait until one ends.
-const CONNECTIONS: usize = 256;
+const MAX_CONNECTIONS: usize = 256;
 /// Maximum number of datagrams that are read from one program before the next one gets its turn.
-const REQUESTS: usize = 64;
+const MAX_DATAGRAMS_PER_TURN: usize = 64;
 /// Interval between checks of the SAs' time limits, which are whole seconds.
 const TICK: Duration = Duration::from_millis(500);
 /// Interval between lookups of the peers' path MTUs: Linux forgets a path MTU after ten minutes.
-const PATHS: Duration = Duration::from_mins(1);
+const PATH_MTU_INTERVAL: Duration = Duration::from_mins(1);
 
 /// A data path. It passes packets as soon as it is created.
 pub struct Server {
     options: Options,
     state: State,
     shared: Arc<Shared>,
-    daemons: OwnedFd,
+    daemon_listener: OwnedFd,
     connections: Vec<Connection>,
-    ports: Ports,
+    shared_port: SharedPort,
     queues: Vec<Arc<Queue>>,
 }
 
@@ -74,21 +74,22 @@ impl Server {
     pub fn new(gantry: Gantry, options: Options) -> Result<Self, ServerError> {
         check_alone().map_err(context("this network namespace"))?;
         let queues = options.queues as u32;
-        let raw: Vec<[Option<Arc<Socket>>; 2]> =
-            (0..queues).map(|queue| raw_sockets(queue, queues)).collect::<Result<_, _>>()?;
+        let raw_sockets: Vec<[Option<Arc<Socket>>; 2]> =
+            (0..queues).map(|queue| open_raw_sockets(queue, queues)).collect::<Result<_, _>>()?;
         let mut associations = Associations::new(gantry.clone(), options.port).map_err(context("random bytes"))?;
-        if let Some(first) = raw.first() {
-            associations.carriage.raw = first.each_ref().map(Option::is_some);
+        if let Some(first) = raw_sockets.first() {
+            associations.sockets.has_raw = first.each_ref().map(Option::is_some);
         }
         let shared = Arc::new(Shared::new(associations.view.clone()).map_err(context("an event descriptor"))?);
         let folder = &options.folder;
         socket::create_folder(folder).map_err(context(folder.display().to_string()))?;
         let path = |name: &str| folder.join(name);
         let display = |name: &str| path(name).display().to_string();
-        let daemons = socket::listen_to_daemons(&path("xfrm")).map_err(context(display("xfrm")))?;
-        let viewers = socket::listen_to_viewers(&path("status")).map_err(context(display("status")))?;
+        let daemon_listener = socket::listen_to_daemons(&path("xfrm")).map_err(context(display("xfrm")))?;
+        let viewer_listener = socket::listen_to_viewers(&path("status")).map_err(context(display("status")))?;
 
-        let ports = Ports::new(options.port, options.queues).map_err(context(format!("UDP port {}", options.port)))?;
+        let shared_port =
+            SharedPort::new(options.port, options.queues).map_err(context(format!("UDP port {}", options.port)))?;
         let (name, queues) = tun::open(&options.device, options.queues).map_err(context("/dev/net/tun"))?;
         // Changes by other programs are received from now on.
         let changes = Changes::listen().map_err(context("changes of routes"))?;
@@ -101,7 +102,7 @@ impl Server {
             associations,
             policies: Policies::default(),
             routes: routes.clone(),
-            protect: options.protect.clone(),
+            protected: options.protected.clone(),
             last_acquire: 0,
         };
         state.install_routes(&shared).map_err(|refusal| ServerError {
@@ -109,20 +110,22 @@ impl Server {
             error: io::Error::other(refusal.text),
         })?;
         let options = Options { device: name, ..options };
-        let watch = Watch { changes, routes, shared: shared.clone() };
-        start_thread("esp-watch", move || watch.run())?;
-        let status = Status { listener: viewers, options: options.clone(), gantry, shared: shared.clone() };
+        let watcher = Watcher { changes, routes, shared: shared.clone() };
+        start_thread("esp-watch", move || watcher.run())?;
+        let status =
+            StatusServer { listener: viewer_listener, options: options.clone(), gantry, shared: shared.clone() };
         start_thread("esp-status", move || status.run())?;
         let queues: Vec<_> = queues.into_iter().map(Arc::new).collect();
-        let waker = || shared.view.waker().map_err(context("an event descriptor"));
-        for ((at, queue), raw) in queues.iter().enumerate().zip(raw) {
-            let sockets = ports.wildcard_sockets(at);
-            let receiving = sockets.iter().chain(&raw).flatten().cloned().collect();
-            let outbound = OutboundPath { tun: queue.clone(), sockets, raw, shared: shared.clone(), waker: waker()? };
+        let waker = || shared.view.new_waker().map_err(context("an event descriptor"));
+        for ((at, queue), raw_sockets) in queues.iter().enumerate().zip(raw_sockets) {
+            let sockets = shared_port.wildcard_sockets(at);
+            let receiving = sockets.iter().chain(&raw_sockets).flatten().cloned().collect();
+            let outbound =
+                OutboundPath { tun: queue.clone(), sockets, raw_sockets, shared: shared.clone(), waker: waker()? };
             start_thread("esp-out", move || outbound.run())?;
             start_receiver(queue, receiving, &shared)?;
         }
-        Ok(Self { options, state, shared, daemons, connections: Vec::new(), ports, queues })
+        Ok(Self { options, state, shared, daemon_listener, connections: Vec::new(), shared_port, queues })
     }
 
     /// Returns the name of the TUN device.
@@ -131,8 +134,8 @@ impl Server {
     }
 
     /// Returns one sentence for each guard that the kernel lacks. Guards stop packets that bypass the tunnel.
-    pub fn unguarded(&self) -> Vec<String> {
-        lock(&self.state.routes).unguarded()
+    pub fn missing_guards(&self) -> Vec<String> {
+        lock(&self.state.routes).missing_guards()
     }
 
     /// Returns the path by which daemons find the data path (`GANTRY_XFRM`).
@@ -145,29 +148,29 @@ impl Server {
     /// # Errors
     /// Errors of the sockets.
     pub fn run(mut self) -> Result<std::convert::Infallible, ServerError> {
-        let (mut last_tick, mut paths_checked, mut has_descriptors) = (Instant::now(), Instant::now(), true);
+        let (mut last_tick, mut path_mtus_updated, mut has_descriptors) = (Instant::now(), Instant::now(), true);
         loop {
             self.wait(has_descriptors).map_err(context("sockets"))?;
-            let _ = self.shared.daemon_event.read();
-            for event in self.shared.events() {
+            let _ = self.shared.daemon_waker.read();
+            for event in self.shared.take_events() {
                 for message in self.state.handle_event(event) {
                     self.notify(&message);
                 }
             }
             if last_tick.elapsed() >= TICK {
                 last_tick = Instant::now();
-                for message in self.state.age(&self.shared) {
+                for message in self.state.apply_time_limits(&self.shared) {
                     self.notify(&message);
                 }
             }
-            if paths_checked.elapsed() >= PATHS {
-                paths_checked = Instant::now();
+            if path_mtus_updated.elapsed() >= PATH_MTU_INTERVAL {
+                path_mtus_updated = Instant::now();
                 self.state.associations.all().iter().for_each(|entry| entry.update_path_mtu());
             }
             has_descriptors = self.accept();
             for at in 0..self.connections.len() {
                 self.connections[at].flush();
-                for _ in 0..REQUESTS {
+                for _ in 0..MAX_DATAGRAMS_PER_TURN {
                     let Some(datagram) = self.connections[at].read() else { break };
                     self.serve(at, &datagram);
                 }
@@ -181,7 +184,7 @@ impl Server {
     /// and new connections wait.
     fn accept(&mut self) -> bool {
         while self.has_room() {
-            match connection::accept(&self.daemons) {
+            match connection::accept(&self.daemon_listener) {
                 Ok(Some(fd)) => self.connections.push(Connection::new(fd)),
                 Ok(None) => break,
                 Err(_) => return false,
@@ -191,15 +194,15 @@ impl Server {
     }
 
     fn has_room(&self) -> bool {
-        self.connections.len() < CONNECTIONS
+        self.connections.len() < MAX_CONNECTIONS
     }
 
     fn wait(&self, has_descriptors: bool) -> io::Result<()> {
         let accepts = has_descriptors && self.has_room();
-        let mut fds = vec![PollFd::new(self.shared.daemon_event.as_fd(), PollFlags::POLLIN)];
-        fds.extend(accepts.then(|| PollFd::new(self.daemons.as_fd(), PollFlags::POLLIN)));
+        let mut fds = vec![PollFd::new(self.shared.daemon_waker.as_fd(), PollFlags::POLLIN)];
+        fds.extend(accepts.then(|| PollFd::new(self.daemon_listener.as_fd(), PollFlags::POLLIN)));
         fds.extend(self.connections.iter().map(|connection| {
-            let events = if connection.is_behind() { PollFlags::POLLOUT } else { PollFlags::POLLIN };
+            let events = if connection.has_queued_datagrams() { PollFlags::POLLOUT } else { PollFlags::POLLIN };
             PollFd::new(connection.as_fd(), events)
         }));
         match poll(&mut fds, PollTimeout::from(TICK.as_millis() as u16)) {
@@ -211,11 +214,11 @@ impl Server {
     /// Serves the requests in one datagram of a program.
     fn serve(&mut self, at: usize, datagram: &[u8]) {
         for frame in frames(datagram) {
-            let Connection { port, texts, .. } = self.connections[at];
-            match Private::parse(&frame) {
+            let Connection { port, wants_texts, .. } = self.connections[at];
+            match PreloadMessage::parse(&frame) {
                 // An earlier server ended before it had answered a request of this program. The program still waits for the answer,
                 // so this server answers with an error.
-                Ok(Private::Lost) => {
+                Ok(PreloadMessage::Lost) => {
                     let mut answer = Datagram::new();
                     answer.acknowledge(&frame, port, libc::ECONNREFUSED, None);
                     self.connections[at].send(answer);
@@ -227,7 +230,7 @@ impl Server {
                 }
                 Err(_) => {}
             }
-            let answer = self.state.answer(&frame, port, texts, &self.shared);
+            let answer = self.state.answer(&frame, port, wants_texts, &self.shared);
             for datagram in answer.datagrams {
                 self.connections[at].send(datagram);
             }
@@ -237,31 +240,34 @@ impl Server {
         }
     }
 
-    fn serve_library(&mut self, at: usize, message: Private) {
+    fn serve_library(&mut self, at: usize, message: PreloadMessage) {
         let connection = &mut self.connections[at];
         let mut answer = Datagram::new();
         match message {
-            Private::Socket { port, groups, texts } => {
-                (connection.port, connection.groups, connection.texts) = (port, groups, texts);
+            PreloadMessage::Socket { port, groups, texts } => {
+                (connection.port, connection.groups, connection.wants_texts) = (port, groups, texts);
             }
-            Private::Binding(address) => answer.push_private(&Private::Share(self.share_port(address))),
-            Private::Bound(..) => answer.push_private(&Private::Share(true)),
-            Private::Share(_) | Private::Lost => {}
+            PreloadMessage::Binding(address) => {
+                answer.push_preload_message(&PreloadMessage::Share(self.share_port(address)));
+            }
+            PreloadMessage::Bound(..) => answer.push_preload_message(&PreloadMessage::Share(true)),
+            PreloadMessage::Share(_) | PreloadMessage::Lost => {}
         }
         self.connections[at].send(answer);
     }
 
     /// Prepares for a daemon's socket at the data path's port. Returns whether the daemon shares the port.
     fn share_port(&mut self, address: SocketAddr) -> bool {
-        if address.port() != self.ports.number() {
+        if address.port() != self.shared_port.number() {
             return false;
         }
-        let started = self.ports.prepare(address.ip()).map_err(context("a port")).and_then(|sockets| {
-            self.queues
-                .iter()
-                .zip(sockets)
-                .try_for_each(|(queue, socket)| start_receiver(queue, vec![socket], &self.shared))
-        });
+        let started =
+            self.shared_port.prepare_for_daemon(address.ip()).map_err(context("a port")).and_then(|sockets| {
+                self.queues
+                    .iter()
+                    .zip(sockets)
+                    .try_for_each(|(queue, socket)| start_receiver(queue, vec![socket], &self.shared))
+            });
         started.is_ok()
     }
 
@@ -273,7 +279,7 @@ impl Server {
 }
 
 /// Opens the raw sockets of a queue, for IPv4 and IPv6. Without CAP_NET_RAW a queue has no raw socket, and SAs without UDP are refused.
-fn raw_sockets(queue: u32, queues: u32) -> Result<[Option<Arc<Socket>>; 2], ServerError> {
+fn open_raw_sockets(queue: u32, queues: u32) -> Result<[Option<Arc<Socket>>; 2], ServerError> {
     let open = |is_v6| match Socket::raw(is_v6, queue, queues) {
         Ok(socket) => Ok(Some(Arc::new(socket))),
         Err(error) if matches!(error.raw_os_error(), Some(libc::EPERM | libc::EACCES | libc::EAFNOSUPPORT)) => Ok(None),
@@ -299,7 +305,7 @@ fn start_thread(name: &str, run: impl FnOnce() -> io::Result<()> + Send + 'stati
 
 /// Starts a thread that reads sockets for a queue.
 fn start_receiver(queue: &Arc<Queue>, sockets: Vec<Arc<Socket>>, shared: &Arc<Shared>) -> Result<(), ServerError> {
-    let waker = shared.view.waker().map_err(context("an event descriptor"))?;
+    let waker = shared.view.new_waker().map_err(context("an event descriptor"))?;
     let inbound = InboundPath { tun: queue.clone(), sockets, shared: shared.clone(), waker };
     start_thread("esp-in", move || inbound.run())
 }

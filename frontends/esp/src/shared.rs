@@ -10,8 +10,8 @@ use nix::sys::eventfd::EventFd;
 
 use crate::counters::Counters;
 use crate::packet::ip::Flow;
-use crate::route::Guards;
-use crate::table::{InstalledPolicy, LimitKind, SharedView, new_event};
+use crate::route::GuardStatus;
+use crate::table::{InstalledPolicy, LimitKind, SharedView, new_event_fd};
 
 /// A report from a thread of the data path to the daemon.
 #[derive(Debug)]
@@ -25,15 +25,15 @@ pub(crate) enum Event {
 }
 
 /// Maximum number of events that wait for the daemon. Excess events are dropped: each is repeated while its cause lasts.
-const EVENTS: usize = 1024;
+const MAX_EVENTS: usize = 1024;
 
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) view: Arc<SharedView>,
-    guards: Mutex<Guards>,
+    guard_status: Mutex<GuardStatus>,
     events: Mutex<Vec<Event>>,
     /// Wakes the thread of the daemon.
-    pub(crate) daemon_event: EventFd,
+    pub(crate) daemon_waker: EventFd,
     pub(crate) counters: Counters,
     start: Instant,
 }
@@ -42,45 +42,45 @@ impl Shared {
     pub(crate) fn new(view: Arc<SharedView>) -> nix::Result<Self> {
         Ok(Self {
             view,
-            guards: Mutex::default(),
+            guard_status: Mutex::default(),
             events: Mutex::default(),
-            daemon_event: new_event()?,
+            daemon_waker: new_event_fd()?,
             counters: Counters::default(),
             start: Instant::now(),
         })
     }
 
-    pub(crate) fn guards(&self) -> Guards {
-        *lock(&self.guards)
+    pub(crate) fn guard_status(&self) -> GuardStatus {
+        *lock(&self.guard_status)
     }
 
-    pub(crate) fn set_guards(&self, guards: Guards) {
-        *lock(&self.guards) = guards;
+    pub(crate) fn set_guard_status(&self, status: GuardStatus) {
+        *lock(&self.guard_status) = status;
     }
 
     /// Queues an event for the thread of the daemon, and wakes it.
     pub(crate) fn notify(&self, event: Event) {
         let mut events = lock(&self.events);
-        if events.len() < EVENTS {
+        if events.len() < MAX_EVENTS {
             events.push(event);
-            let _ = self.daemon_event.write(1);
+            let _ = self.daemon_waker.write(1);
         }
     }
 
-    pub(crate) fn events(&self) -> Vec<Event> {
+    pub(crate) fn take_events(&self) -> Vec<Event> {
         std::mem::take(&mut lock(&self.events))
     }
 
     /// Lowers the MTU of all SAs to `peer`, whose path turned out narrower.
-    pub(crate) fn lower_mtu(&self, peer: IpAddr, mtu: usize) {
+    pub(crate) fn lower_path_mtu(&self, peer: IpAddr, mtu: usize) {
         for sa in self.view.read().outgoing.values().filter(|sa| sa.id.destination == peer) {
             let least = if peer.is_ipv6() { 1280 } else { 576 };
-            sa.mtu.fetch_min(mtu.max(least), Ordering::Relaxed);
+            sa.path_mtu.fetch_min(mtu.max(least), Ordering::Relaxed);
         }
     }
 
     /// Returns the milliseconds since the start, counted from 1.
-    pub(crate) fn milliseconds(&self) -> u64 {
+    pub(crate) fn uptime_ms(&self) -> u64 {
         self.start.elapsed().as_millis() as u64 + 1
     }
 }

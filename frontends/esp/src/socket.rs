@@ -18,7 +18,7 @@ pub(crate) fn create_folder(folder: &Path) -> io::Result<()> {
 
 /// Listens for daemons that run as root or as the user of this process.
 pub(crate) fn listen_to_daemons(path: &Path) -> io::Result<OwnedFd> {
-    remove_old(path)?;
+    remove_stale_socket(path)?;
     let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
     let fd = socket::socket(AddressFamily::Unix, SockType::SeqPacket, flags, None)?;
     // No other user may connect, even for a moment.
@@ -32,7 +32,7 @@ pub(crate) fn listen_to_daemons(path: &Path) -> io::Result<OwnedFd> {
 
 /// Listens for viewers of all users. The status thread looks up the user of each viewer.
 pub(crate) fn listen_to_viewers(path: &Path) -> io::Result<UnixListener> {
-    remove_old(path)?;
+    remove_stale_socket(path)?;
     let listener = UnixListener::bind(path)?;
     listener.set_nonblocking(true)?;
     fs::set_permissions(path, fs::Permissions::from_mode(0o666))?;
@@ -40,7 +40,7 @@ pub(crate) fn listen_to_viewers(path: &Path) -> io::Result<UnixListener> {
 }
 
 /// Removes a socket that no process listens to any more.
-fn remove_old(path: &Path) -> io::Result<()> {
+fn remove_stale_socket(path: &Path) -> io::Result<()> {
     let is_socket = fs::symlink_metadata(path).is_ok_and(|data| data.file_type().is_socket());
     if !is_socket {
         return Ok(());

@@ -23,18 +23,18 @@ use serde_json::{Map, Value, json};
 
 use crate::options::Options;
 use crate::shared::Shared;
-use crate::table::{IncomingSa, InstalledPolicy, OutgoingSa, SaInfo, SharedView, Usage, seconds};
+use crate::table::{IncomingSa, InstalledPolicy, OutgoingSa, SaInfo, SharedView, Usage, unix_seconds};
 
 /// The time that a viewer has to read its report.
-const PATIENCE: Duration = Duration::from_secs(2);
+const READ_TIMEOUT: Duration = Duration::from_secs(2);
 /// Maximum number of viewers that read at once. Further viewers wait until one is done.
-const VIEWERS: usize = 16;
+const MAX_VIEWERS: usize = 16;
 /// The time for which other users get a cached report.
-const FRESH: Duration = Duration::from_millis(100);
+const MAX_REPORT_AGE: Duration = Duration::from_millis(100);
 /// The pause after a system error, such as too many open files.
-const PAUSE: Duration = Duration::from_millis(100);
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-pub(crate) struct Status {
+pub(crate) struct StatusServer {
     pub(crate) listener: UnixListener,
     pub(crate) options: Options,
     pub(crate) gantry: Gantry,
@@ -50,16 +50,16 @@ struct Viewer {
     deadline: Instant,
 }
 
-impl Status {
+impl StatusServer {
     /// Answers viewers until the process ends.
     ///
     /// # Errors
     /// The thread cannot wait for the sockets.
     pub(crate) fn run(self) -> io::Result<()> {
         let mut viewers: Vec<Viewer> = Vec::new();
-        let mut public: Option<(Instant, Vec<u8>)> = None;
+        let mut cached_report: Option<(Instant, Vec<u8>)> = None;
         loop {
-            let has_room = viewers.len() < VIEWERS;
+            let has_room = viewers.len() < MAX_VIEWERS;
             let mut fds: Vec<_> =
                 viewers.iter().map(|viewer| PollFd::new(viewer.stream.as_fd(), PollFlags::POLLOUT)).collect();
             if has_room {
@@ -74,28 +74,28 @@ impl Status {
             viewers.retain_mut(|viewer| !viewer.write() && Instant::now() < viewer.deadline);
             if has_room {
                 match self.listener.accept() {
-                    Ok((stream, _)) => viewers.extend(self.send_report(stream, &mut public)),
+                    Ok((stream, _)) => viewers.extend(self.send_report(stream, &mut cached_report)),
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                    Err(_) => thread::sleep(PAUSE),
+                    Err(_) => thread::sleep(ACCEPT_PAUSE),
                 }
             }
         }
     }
 
     /// Sends a viewer the report for its user. Returns the viewer if it has more to read.
-    fn send_report(&self, stream: UnixStream, public: &mut Option<(Instant, Vec<u8>)>) -> Option<Viewer> {
+    fn send_report(&self, stream: UnixStream, cached_report: &mut Option<(Instant, Vec<u8>)>) -> Option<Viewer> {
         let credentials = getsockopt(&stream.as_fd(), PeerCredentials).ok()?;
         stream.set_nonblocking(true).ok()?;
-        let may_see = credentials.uid() == 0 || credentials.uid() == Uid::effective().as_raw();
-        if may_see {
-            let mut report = self.public();
-            report.extend(private(&self.shared.view));
-            let mut viewer = Viewer { stream, text: text(report), sent: 0, deadline: Instant::now() + PATIENCE };
+        let may_see_all = credentials.uid() == 0 || credentials.uid() == Uid::effective().as_raw();
+        if may_see_all {
+            let mut report = self.public_report();
+            report.extend(private_report(&self.shared.view));
+            let mut viewer = Viewer { stream, text: text(report), sent: 0, deadline: Instant::now() + READ_TIMEOUT };
             return if viewer.write() { None } else { Some(viewer) };
         }
-        let (built, text) = public.get_or_insert_with(|| (Instant::now(), text(self.public())));
-        if built.elapsed() > FRESH {
-            (*built, *text) = (Instant::now(), self::text(self.public()));
+        let (built, text) = cached_report.get_or_insert_with(|| (Instant::now(), text(self.public_report())));
+        if built.elapsed() > MAX_REPORT_AGE {
+            (*built, *text) = (Instant::now(), self::text(self.public_report()));
         }
         // The report is short, and the buffer of a new socket is empty.
         let _ = (&stream).write(text);
@@ -103,10 +103,10 @@ impl Status {
     }
 
     /// Builds the part for every user.
-    fn public(&self) -> Map<String, Value> {
+    fn public_report(&self) -> Map<String, Value> {
         let counters: Map<_, _> =
             self.shared.counters.all().into_iter().map(|(name, _, value)| (name.to_owned(), value.into())).collect();
-        let guards = self.shared.guards();
+        let guards = self.shared.guard_status();
         let view = self.shared.view.read();
         let (incoming, outgoing, policies) = (view.incoming.len(), view.outgoing.len(), view.policy_count());
         drop(view);
@@ -153,7 +153,7 @@ fn object(value: Value) -> Map<String, Value> {
 }
 
 /// Builds the part for root and for the data path's own user.
-fn private(view: &SharedView) -> Map<String, Value> {
+fn private_report(view: &SharedView) -> Map<String, Value> {
     // The view is locked only while references are copied.
     let locked = view.read();
     let incoming: Vec<_> = locked.incoming.values().cloned().collect();
@@ -166,12 +166,12 @@ fn private(view: &SharedView) -> Map<String, Value> {
     sas.sort_unstable_by_key(|(serial, _)| *serial);
     object(json!({
         "sas": sas.into_iter().map(|(_, sa)| sa).collect::<Vec<_>>(),
-        "rules": policies.iter().map(|registered| policy(registered)).collect::<Vec<_>>(),
+        "rules": policies.iter().map(|installed| policy(installed)).collect::<Vec<_>>(),
     }))
 }
 
-fn policy(registered: &InstalledPolicy) -> Value {
-    let policy = &registered.policy;
+fn policy(installed: &InstalledPolicy) -> Value {
+    let policy = &installed.policy;
     json!({
         "direction": match policy.direction {
             Direction::In => "in",
@@ -187,14 +187,14 @@ fn policy(registered: &InstalledPolicy) -> Value {
             Action::Allow if policy.templates.is_empty() => "pass",
             Action::Allow => "protect",
         },
-        "packets": registered.usage.packets.load(Ordering::Relaxed),
+        "packets": installed.usage.packets.load(Ordering::Relaxed),
     })
 }
 
 fn outgoing_sa(sa: &OutgoingSa) -> Value {
     let mut value = association("out", &sa.id, &sa.info, &sa.usage);
     value["peer"] = peer(sa.endpoints().to, sa.info.is_in_udp).into();
-    value["path_mtu"] = sa.mtu.load(Ordering::Relaxed).into();
+    value["path_mtu"] = sa.path_mtu.load(Ordering::Relaxed).into();
     value
 }
 
@@ -224,7 +224,7 @@ fn association(direction: &str, id: &SaId, info: &SaInfo, usage: &Usage) -> Valu
         "bytes": usage.bytes.load(Ordering::Relaxed),
         "replayed": 0,
         "forged": 0,
-        "age": seconds().saturating_sub(info.added),
+        "age": unix_seconds().saturating_sub(info.added),
         "path_mtu": null,
     })
 }

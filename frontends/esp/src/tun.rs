@@ -7,17 +7,17 @@ use std::os::unix::fs::OpenOptionsExt;
 
 use smallvec::{SmallVec, smallvec};
 
-use crate::packet::offload::{HEADER, Offload};
+use crate::packet::offload::{HEADER_BYTES, Offload};
 use crate::sys;
 
 /// Work that the stack may leave to the device (linux/if_tun.h): checksums, TCP segmentation over IPv4 and IPv6 with ECN, and UDP
 /// segmentation, which Linux supports since 6.2.
-const CHECKSUM: u32 = 0x01;
-const TCP: u32 = 0x02 | 0x04 | 0x08;
-const UDP: u32 = 0x20 | 0x40;
+const OFFLOAD_CHECKSUM: u32 = 0x01;
+const OFFLOAD_TCP: u32 = 0x02 | 0x04 | 0x08;
+const OFFLOAD_UDP: u32 = 0x20 | 0x40;
 
 /// Maximum bytes of one read: an IP packet, and the header before it.
-pub(crate) const LARGEST: usize = HEADER + 65_535 + 40;
+pub(crate) const MAX_READ_BYTES: usize = HEADER_BYTES + 65_535 + 40;
 
 #[derive(Debug)]
 pub(crate) struct Queue(File);
@@ -27,9 +27,9 @@ pub(crate) fn open(name: &str, queues: usize) -> io::Result<(String, Vec<Queue>)
     let mut name = name.to_owned();
     let open = || -> io::Result<Queue> {
         let file = OpenOptions::new().read(true).write(true).custom_flags(libc::O_NONBLOCK).open("/dev/net/tun")?;
-        name = sys::tun(&file, &name, queues > 1)?;
-        sys::tun_offload(&file, HEADER, CHECKSUM | TCP | UDP)
-            .or_else(|_| sys::tun_offload(&file, HEADER, CHECKSUM | TCP))?;
+        name = sys::attach_tun(&file, &name, queues > 1)?;
+        sys::set_tun_offload(&file, HEADER_BYTES, OFFLOAD_CHECKSUM | OFFLOAD_TCP | OFFLOAD_UDP)
+            .or_else(|_| sys::set_tun_offload(&file, HEADER_BYTES, OFFLOAD_CHECKSUM | OFFLOAD_TCP))?;
         Ok(Queue(file))
     };
     let all = std::iter::repeat_with(open).take(queues).collect::<io::Result<_>>()?;
@@ -37,7 +37,7 @@ pub(crate) fn open(name: &str, queues: usize) -> io::Result<(String, Vec<Queue>)
 }
 
 impl Queue {
-    /// Reads one packet into a buffer of [`LARGEST`] bytes. Returns its offload header and the packet; `None` if there is no packet.
+    /// Reads one packet into a buffer of [`MAX_READ_BYTES`] bytes. Returns its offload header and the packet; `None` if there is no packet.
     pub(crate) fn read<'b>(&self, buffer: &'b mut [u8]) -> io::Result<Option<(Offload, &'b mut [u8])>> {
         loop {
             match (&self.0).read(buffer) {

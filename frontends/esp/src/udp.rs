@@ -4,7 +4,7 @@ use std::io::{self, IoSlice};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-use gantry_abi_xfrm::private::EXEMPT_MARK;
+use gantry_abi_xfrm::preload::EXEMPT_MARK;
 use libc::c_int;
 use nix::cmsg_space;
 use nix::errno::Errno;
@@ -15,16 +15,16 @@ use nix::sys::socket::{
 
 use smallvec::{SmallVec, smallvec};
 
-use crate::bpf::{JUMP_IF_EQUAL, LOAD_AT, LOAD_INDEX, LOAD_IPV4_LENGTH, MODULO, RETURN, Step, step};
+use crate::bpf::{Instruction, JUMP_IF_EQUAL, LOAD_AT, LOAD_INDEX, LOAD_IPV4_LENGTH, MODULO, RETURN, instruction};
 use crate::sys;
-use crate::sys::messages::Messages;
+use crate::sys::message_buffers::MessageBuffers;
 
 /// Maximum bytes of a datagram, or of several datagrams that the kernel has merged.
-pub(crate) const LARGEST: usize = 65_535;
+pub(crate) const MAX_DATAGRAM_BYTES: usize = 65_535;
 /// Datagrams per receive call. Each may be merged from many packets.
-pub(crate) const RECEIVES: usize = 8;
+pub(crate) const DATAGRAMS_PER_RECEIVE: usize = 8;
 /// Bytes that the kernel may buffer for a socket: some thousand packets.
-const BUFFER: usize = 8 << 20;
+const SOCKET_BUFFER_BYTES: usize = 8 << 20;
 /// Path MTU discovery modes of the kernel (ip(7)): fragment packets that exceed the known path MTU, or refuse them; fragment to the MTU of
 /// the device, and let routers fragment further.
 const PMTUDISC_DONT: c_int = 0;
@@ -42,10 +42,10 @@ pub(crate) struct Socket {
 
 /// Packets of one sender, back to back in the buffer.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Received {
+pub(crate) struct ReceivedDatagram {
     /// Bytes before the first packet: the outer header, which raw sockets of IPv4 deliver (raw(7)).
-    pub(crate) start: usize,
-    /// Length in bytes of all packets and of the `start` bytes before them.
+    pub(crate) header_bytes: usize,
+    /// Length in bytes of all packets and of the `header_bytes` bytes before them.
     pub(crate) bytes: usize,
     /// Bytes of each packet but the last.
     pub(crate) stride: usize,
@@ -65,7 +65,7 @@ pub(crate) struct Endpoints {
 
 /// A router's report about a packet that was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Report {
+pub(crate) enum RouterReport {
     /// The path takes packets of at most `mtu` bytes, IP headers included.
     PathMtu { peer: IpAddr, mtu: usize },
     /// Any other report. The caller learns no more from it than from a peer that does not answer.
@@ -96,7 +96,7 @@ impl Socket {
     pub(crate) fn raw(is_v6: bool, queue: u32, queues: u32) -> io::Result<Self> {
         let family = if is_v6 { libc::AF_INET6 } else { libc::AF_INET };
         let fd = sys::socket(family, libc::SOCK_RAW | libc::SOCK_NONBLOCK, libc::IPPROTO_ESP)?;
-        sys::filter_by(&fd, &own_spis(is_v6, queue, queues))?;
+        sys::attach_filter(&fd, &raw_socket_filter(is_v6, queue, queues))?;
         Self::new(fd, is_v6, None)
     }
 
@@ -104,8 +104,8 @@ impl Socket {
     fn new(fd: OwnedFd, is_v6: bool, port: Option<u16>) -> io::Result<Self> {
         setsockopt(&fd, sockopt::Mark, &EXEMPT_MARK)?;
         // Without the privilege to exceed the limit, the default sizes remain.
-        let _ = setsockopt(&fd, sockopt::RcvBufForce, &BUFFER);
-        let _ = setsockopt(&fd, sockopt::SndBufForce, &BUFFER);
+        let _ = setsockopt(&fd, sockopt::RcvBufForce, &SOCKET_BUFFER_BYTES);
+        let _ = setsockopt(&fd, sockopt::SndBufForce, &SOCKET_BUFFER_BYTES);
         let (level, options) = if is_v6 {
             (libc::IPPROTO_IPV6, [libc::IPV6_RECVERR, libc::IPV6_RECVTCLASS, libc::IPV6_RECVPKTINFO])
         } else {
@@ -113,11 +113,11 @@ impl Socket {
         };
         options.into_iter().try_for_each(|option| sys::set_option(&fd, level, option, 1))?;
         let socket = Self { fd, is_v6, port };
-        socket.discover(PMTUDISC_DO)?;
+        socket.set_mtu_discovery(PMTUDISC_DO)?;
         Ok(socket)
     }
 
-    fn discover(&self, mode: c_int) -> io::Result<()> {
+    fn set_mtu_discovery(&self, mode: c_int) -> io::Result<()> {
         let (level, option) = if self.is_v6 {
             (libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER)
         } else {
@@ -137,9 +137,9 @@ impl Socket {
         class: u8,
         by_routers: bool,
     ) -> io::Result<bool> {
-        self.discover(if by_routers { PMTUDISC_OMIT } else { PMTUDISC_DONT })?;
+        self.set_mtu_discovery(if by_routers { PMTUDISC_OMIT } else { PMTUDISC_DONT })?;
         let sent = self.send(packets, stride, endpoints, class);
-        self.discover(PMTUDISC_DO)?;
+        self.set_mtu_discovery(PMTUDISC_DO)?;
         sent
     }
 
@@ -176,7 +176,7 @@ impl Socket {
         }
     }
 
-    /// Receives into `buffer`, [`LARGEST`] bytes for each receive. `into` then describes the received packets.
+    /// Receives into `buffer`, [`MAX_DATAGRAM_BYTES`] bytes for each receive. `into` then describes the received packets.
     pub(crate) fn receive(&self, buffer: &mut [u8], into: &mut Receiver) -> io::Result<()> {
         let controls = if self.is_v6 {
             [(libc::IPPROTO_IPV6, libc::IPV6_TCLASS), GRO]
@@ -185,27 +185,28 @@ impl Socket {
         };
         let Receiver { messages, received } = into;
         received.clear();
-        let count = match messages.receive(&self.fd, buffer.chunks_exact_mut(LARGEST)) {
+        let count = match messages.receive(&self.fd, buffer.chunks_exact_mut(MAX_DATAGRAM_BYTES)) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0,
             other => other?,
         };
         for at in 0..count {
-            let [class, stride] = controls.map(|(level, kind)| messages.control(at, level, kind));
-            let bytes = messages.bytes(at);
+            let [class, stride] = controls.map(|(level, kind)| messages.control_number(at, level, kind));
+            let bytes = messages.length(at);
             let class = class.and_then(|class| u8::try_from(class & 0xFF).ok()).unwrap_or(0);
             let stride = stride.and_then(|stride| usize::try_from(stride).ok()).unwrap_or(bytes).max(1);
             // A datagram without a sender counts as empty, so that the others keep their indexes.
-            let from = messages.address(at);
+            let from = messages.sender(at);
             let bytes = if from.is_some() { bytes } else { 0 };
-            let start = self.outer_header(&buffer[at * LARGEST..][..bytes.min(LARGEST)]);
+            let header_bytes =
+                self.outer_header_bytes(&buffer[at * MAX_DATAGRAM_BYTES..][..bytes.min(MAX_DATAGRAM_BYTES)]);
             let from = from.unwrap_or((Ipv4Addr::UNSPECIFIED, 0).into());
-            received.push(Received { start, bytes, stride, from, class });
+            received.push(ReceivedDatagram { header_bytes, bytes, stride, from, class });
         }
         Ok(())
     }
 
     /// Returns the length of the outer header of a received packet.
-    fn outer_header(&self, received: &[u8]) -> usize {
+    fn outer_header_bytes(&self, received: &[u8]) -> usize {
         match received.first() {
             Some(first) if self.port.is_none() && !self.is_v6 => (usize::from(first & 0xF) * 4).min(received.len()),
             _ => 0,
@@ -213,7 +214,7 @@ impl Socket {
     }
 
     /// Takes one router report from the socket's error queue; `None` if there are no more.
-    pub(crate) fn report(&self) -> io::Result<Option<Report>> {
+    pub(crate) fn take_report(&self) -> io::Result<Option<RouterReport>> {
         let mut control = cmsg_space!(libc::sock_extended_err, libc::sockaddr_in6, libc::sock_extended_err);
         let flags = MsgFlags::MSG_ERRQUEUE | MsgFlags::MSG_DONTWAIT;
         let message = match socket::recvmsg::<SockaddrStorage>(self.fd.as_raw_fd(), &mut [], Some(&mut control), flags)
@@ -231,8 +232,8 @@ impl Socket {
             _ => None,
         });
         Ok(Some(match (peer, mtu) {
-            (Some(peer), Some(mtu)) => Report::PathMtu { peer, mtu },
-            _ => Report::Other,
+            (Some(peer), Some(mtu)) => RouterReport::PathMtu { peer, mtu },
+            _ => RouterReport::Other,
         }))
     }
 }
@@ -245,16 +246,16 @@ impl AsFd for Socket {
 
 /// Builds the filter of a raw socket. The kernel hands each packet to all raw sockets; the filters let one of them take it by its SPI. So
 /// the packets of an SA stay in order.
-fn own_spis(is_v6: bool, queue: u32, queues: u32) -> [Step; 6] {
+fn raw_socket_filter(is_v6: bool, queue: u32, queues: u32) -> [Instruction; 6] {
     // In IPv4 the packet begins with its IP header.
     let to_esp = if is_v6 { LOAD_INDEX } else { LOAD_IPV4_LENGTH };
     [
-        step(to_esp, 0, 0, 0),
-        step(LOAD_AT, 0, 0, 0),
-        step(MODULO, 0, 0, queues),
-        step(JUMP_IF_EQUAL, 0, 1, queue),
-        step(RETURN, 0, 0, u32::MAX),
-        step(RETURN, 0, 0, 0),
+        instruction(to_esp, 0, 0, 0),
+        instruction(LOAD_AT, 0, 0, 0),
+        instruction(MODULO, 0, 0, queues),
+        instruction(JUMP_IF_EQUAL, 0, 1, queue),
+        instruction(RETURN, 0, 0, u32::MAX),
+        instruction(RETURN, 0, 0, 0),
     ]
 }
 
@@ -263,14 +264,17 @@ const GRO: (c_int, c_int) = (libc::SOL_UDP, libc::UDP_GRO);
 
 /// Buffers of a receiving thread.
 pub(crate) struct Receiver {
-    messages: Messages,
-    /// Result of the last receive, each in [`LARGEST`] bytes of the buffer.
-    pub(crate) received: Vec<Received>,
+    messages: MessageBuffers,
+    /// Result of the last receive, each in [`MAX_DATAGRAM_BYTES`] bytes of the buffer.
+    pub(crate) received: Vec<ReceivedDatagram>,
 }
 
 impl Receiver {
     pub(crate) fn new() -> Self {
-        Self { messages: Messages::new(RECEIVES), received: Vec::with_capacity(RECEIVES) }
+        Self {
+            messages: MessageBuffers::new(DATAGRAMS_PER_RECEIVE),
+            received: Vec::with_capacity(DATAGRAMS_PER_RECEIVE),
+        }
     }
 }
 
@@ -285,8 +289,8 @@ impl Receiver {
 }
 
 /// Sends a datagram to a socket of this host, with the address of the datagram's original sender as its source.
-pub(crate) fn pass_on(datagram: &[u8], from: SocketAddr, to: SocketAddr) -> io::Result<()> {
-    let (family, level, transparent) = if from.is_ipv6() {
+pub(crate) fn send_with_source(datagram: &[u8], source: SocketAddr, to: SocketAddr) -> io::Result<()> {
+    let (family, level, transparent) = if source.is_ipv6() {
         (AddressFamily::Inet6, libc::IPPROTO_IPV6, libc::IPV6_TRANSPARENT)
     } else {
         (AddressFamily::Inet, libc::IPPROTO_IP, libc::IP_TRANSPARENT)
@@ -295,7 +299,7 @@ pub(crate) fn pass_on(datagram: &[u8], from: SocketAddr, to: SocketAddr) -> io::
     setsockopt(&fd, sockopt::ReusePort, &true)?;
     setsockopt(&fd, sockopt::Mark, &EXEMPT_MARK)?;
     sys::set_option(&fd, level, transparent, 1)?;
-    socket::bind(fd.as_raw_fd(), &SockaddrStorage::from(from))?;
+    socket::bind(fd.as_raw_fd(), &SockaddrStorage::from(source))?;
     socket::sendto(fd.as_raw_fd(), datagram, &SockaddrStorage::from(to), MsgFlags::empty())?;
     Ok(())
 }

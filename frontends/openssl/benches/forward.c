@@ -12,7 +12,7 @@ enum { FUNCTIONS = 32, SLOTS = 256 };
 typedef void function(void);
 
 struct context {
-    void *host;
+    void *default_ctx;
     function *const *functions;
 };
 
@@ -20,8 +20,8 @@ static OSSL_FUNC_provider_register_child_cb_fn *register_child;
 static OSSL_FUNC_provider_name_fn *name_of;
 static OSSL_FUNC_provider_get0_provider_ctx_fn *context_of;
 static OSSL_FUNC_provider_get0_dispatch_fn *dispatch_of;
-static OSSL_FUNC_provider_query_operation_fn *query_host;
-static void *host;
+static OSSL_FUNC_provider_query_operation_fn *query_default;
+static void *default_provctx;
 
 /* The default provider's functions by algorithm, then by id. */
 static function *functions[SLOTS][FUNCTIONS];
@@ -35,24 +35,24 @@ static void *wrapped(void *inner, function *const *theirs)
     return context;
 }
 
-/* Forwards a call to the host's function, with the host's context. */
+/* Forwards a call to the default provider's function, with the default provider's context. */
 #define FORWARD(result, name, index, parameters, ...) \
     static result name parameters \
     { \
         struct context *at = context; \
-        return ((OSSL_FUNC_##name##_fn *)at->functions[index])(at->host, __VA_ARGS__); \
+        return ((OSSL_FUNC_##name##_fn *)at->functions[index])(at->default_ctx, __VA_ARGS__); \
     }
 #define COPY_AND_FREE(name, copy, end) \
     static void *name##_dupctx(void *context) \
     { \
         struct context *at = context; \
-        return wrapped(((OSSL_FUNC_##name##_dupctx_fn *)at->functions[copy])(at->host), at->functions); \
+        return wrapped(((OSSL_FUNC_##name##_dupctx_fn *)at->functions[copy])(at->default_ctx), at->functions); \
     } \
     static void name##_freectx(void *context) \
     { \
         struct context *at = context; \
         if (at) \
-            ((OSSL_FUNC_##name##_freectx_fn *)at->functions[end])(at->host); \
+            ((OSSL_FUNC_##name##_freectx_fn *)at->functions[end])(at->default_ctx); \
         free(at); \
     }
 
@@ -78,7 +78,7 @@ COPY_AND_FREE(cipher, OSSL_FUNC_CIPHER_DUPCTX, OSSL_FUNC_CIPHER_FREECTX)
 enum { NEW_CONTEXT = 1 };
 static void *new_in(int slot)
 {
-    return wrapped(((void *(*)(void *))functions[slot][NEW_CONTEXT])(host), functions[slot]);
+    return wrapped(((void *(*)(void *))functions[slot][NEW_CONTEXT])(default_provctx), functions[slot]);
 }
 #define NEW(n) static void *new_##n(void *provider) { (void)provider; return new_in(0x##n); }
 #define ITS(n) (function *)new_##n,
@@ -97,7 +97,7 @@ static function *const new_contexts[SLOTS] = { EACH(ITS) };
 static const struct operation {
     int id;
     function *ours[FUNCTIONS];
-    /* Functions without a context, which are the host's own. */
+    /* Functions without a context, which are the default provider's own. */
     unsigned alone;
 } operations[] = {
     { OSSL_OP_CIPHER,
@@ -140,7 +140,7 @@ static const OSSL_ALGORITHM *query(void *provider, int id, int *no_cache)
         if (operations[i].id != id)
             continue;
         int count = 0, ignored;
-        const OSSL_ALGORITHM *theirs = known[i] ? NULL : query_host(host, id, &ignored);
+        const OSSL_ALGORITHM *theirs = known[i] ? NULL : query_default(default_provctx, id, &ignored);
         while (theirs && theirs[count].algorithm_names)
             count++;
         OSSL_ALGORITHM *ours = count ? calloc(count + 1, sizeof *ours) : NULL;
@@ -163,10 +163,10 @@ static int created(const OSSL_CORE_HANDLE *provider, void *ours)
     (void)ours;
     if (strcmp(name_of(provider), "default"))
         return 1;
-    host = context_of(provider);
+    default_provctx = context_of(provider);
     for (const OSSL_DISPATCH *at = dispatch_of(provider); at->function_id; at++)
         if (at->function_id == OSSL_FUNC_PROVIDER_QUERY_OPERATION)
-            query_host = OSSL_FUNC_provider_query_operation(at);
+            query_default = OSSL_FUNC_provider_query_operation(at);
     return 1;
 }
 
@@ -204,5 +204,5 @@ int OSSL_provider_init(const OSSL_CORE_HANDLE *core, const OSSL_DISPATCH *in, co
     *out = table;
     *context = (void *)table;
     return register_child && name_of && context_of && dispatch_of
-        && register_child(core, created, removed, properties, NULL) && query_host;
+        && register_child(core, created, removed, properties, NULL) && query_default;
 }

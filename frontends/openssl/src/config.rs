@@ -8,7 +8,7 @@ use gantry_core::{Algorithm, same_name};
 use gantry_runtime::rights::variable;
 use gantry_runtime::{Config, suggest};
 
-use crate::table::{Mode, PAIRS, Row, SIGNATURES};
+use crate::table::{KEY_PAIR_ALGORITHMS, Mode, Row, SIGNATURE_ROWS};
 
 #[derive(Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "independent switches")]
@@ -18,19 +18,19 @@ pub(crate) struct Settings {
     pub(crate) exchanges: Selection,
     pub(crate) derivations: Selection,
     /// The four selections as configured. A `gantry` command that counts or measures selects everything instead.
-    regular: [Selection; 4],
-    pub(crate) soft: SoftDrivers,
-    /// True if the TLS groups that the host does not have are served.
+    configured: [Selection; 4],
+    pub(crate) soft_drivers: SoftDrivers,
+    /// True if the TLS groups that the default provider does not have are served.
     pub(crate) groups: bool,
     /// True if every operation of this provider fails.
     pub(crate) force_fail: bool,
-    /// True if a `gantry` command watches: algorithms that are not served are counted here, and continue to the host.
+    /// True if a `gantry` command watches: algorithms that are not served are counted here, and continue to the default provider.
     pub(crate) counts_all: bool,
     /// The output file of measurements for `gantry advise` and `gantry openssl config`, and the algorithms to measure, if not all.
     pub(crate) measure: Option<(PathBuf, Option<String>)>,
     pub(crate) runtime: Config,
     /// True if the configuration names a policy: its routes are followed for requests of every size.
-    pub(crate) policy_named: bool,
+    pub(crate) has_named_policy: bool,
 }
 
 /// The algorithms of a kind that are served.
@@ -69,7 +69,7 @@ pub(crate) enum SoftDrivers {
     /// 1: the fastest device.
     Allowed,
     /// 2: hardware, and the kernel's drivers, some of which may be software.
-    Unknown,
+    Kernel,
 }
 
 impl SoftDrivers {
@@ -87,7 +87,7 @@ impl SoftDrivers {
 ///
 /// OpenSSL answers a provider's queries for keys that it names and does not list the others. To find misspelt keys, read the
 /// file.
-pub const KEYS: [(&str, &str); 10] = [
+pub const CONFIG_KEYS: [(&str, &str); 10] = [
     ("CIPHERS", "ALL, NONE or names separated by commas"),
     ("SIGNATURES", "ALL, NONE or names separated by commas"),
     ("KEY_EXCHANGE", "ALL, NONE or names separated by commas"),
@@ -101,50 +101,50 @@ pub const KEYS: [(&str, &str); 10] = [
 ];
 
 /// Keys of earlier releases, which are ignored: OpenSSL itself serves digests and MACs.
-pub const RETIRED: [&str; 2] = ["DIGESTS", "MACS"];
+pub const RETIRED_CONFIG_KEYS: [&str; 2] = ["DIGESTS", "MACS"];
 
 /// Algorithm names of earlier releases, which are ignored likewise.
-const RETIRED_NAMES: [&str; 3] = ["ECDSA", "RSA", "ECDH"];
+const RETIRED_ALGORITHM_NAMES: [&str; 3] = ["ECDSA", "RSA", "ECDH"];
 
 impl Settings {
     /// Returns settings that serve nothing.
-    pub(crate) fn nothing() -> Self {
+    pub(crate) fn serving_nothing() -> Self {
         Self {
             ciphers: Selection::None,
             signatures: Selection::None,
             exchanges: Selection::None,
             derivations: Selection::None,
-            regular: [const { Selection::None }; 4],
-            soft: SoftDrivers::Allowed,
+            configured: [const { Selection::None }; 4],
+            soft_drivers: SoftDrivers::Allowed,
             groups: false,
             force_fail: false,
             counts_all: false,
             measure: None,
             runtime: Config::default(),
-            policy_named: false,
+            has_named_policy: false,
         }
     }
 
-    /// Returns the sizes of requests that another device than the host may serve.
+    /// Returns the sizes of requests that another device than the default provider may serve.
     pub(crate) fn initial_sizes(&self) -> SizeSet {
-        if self.policy_named { SizeSet::ALL } else { SizeSet::LARGE }
+        if self.has_named_policy { SizeSet::ALL } else { SizeSet::LARGE }
     }
 
     /// Reads the section through `value`, on top of Gantry's own files and variables. The error is a sentence that names the
     /// key and the values it takes.
     pub(crate) fn read(value: impl Fn(&str) -> Option<String>) -> Result<Self, String> {
         let runtime = Config::from_env().map_err(|error| error.to_string())?;
-        let only = || variable(MEASURE).and_then(|only| only.into_string().ok());
-        let measure = variable(MEASURED).map(|file| (file.into(), only()));
+        let only = || variable(MEASURED_ALGORITHMS_VARIABLE).and_then(|only| only.into_string().ok());
+        let measure = variable(REPORT_FILE_VARIABLE).map(|file| (file.into(), only()));
         let counts_all = gantry_runtime::stats::is_watched();
-        Self { counts_all, measure, runtime, groups: true, ..Self::nothing() }.with(value)
+        Self { counts_all, measure, runtime, groups: true, ..Self::serving_nothing() }.with_section(value)
     }
 
     /// Applies the section on top of these settings.
-    fn with(self, value: impl Fn(&str) -> Option<String>) -> Result<Self, String> {
+    fn with_section(self, value: impl Fn(&str) -> Option<String>) -> Result<Self, String> {
         let mut settings = self;
         settings.selections().into_iter().for_each(|selection| *selection = Selection::Faster);
-        for (key, takes) in KEYS {
+        for (key, takes) in CONFIG_KEYS {
             if let Some(value) = value(key) {
                 let problem = settings.set(key, value.trim());
                 problem.map_err(|problem| {
@@ -159,35 +159,35 @@ impl Settings {
         }
         let shown = settings.runtime.show();
         let mut named = shown.iter().filter(|shown| shown.origin != gantry_runtime::Origin::Default);
-        settings.policy_named |= named.any(|shown| shown.key == "policy");
-        let device_named = shown.iter().any(|shown| {
+        settings.has_named_policy |= named.any(|shown| shown.key == "policy");
+        let has_named_device = shown.iter().any(|shown| {
             shown.key.starts_with("devices.") && shown.value == "on" && shown.origin != gantry_runtime::Origin::Default
         });
-        let all = if settings.policy_named || device_named { Selection::All } else { Selection::MaybeFaster };
-        let (fails, selects_all) = (settings.force_fail, settings.counts_all || settings.measure.is_some());
-        settings.regular = settings.selections().map(|selection| {
-            let regular = match &*selection {
-                Selection::Faster if fails => Selection::All,
-                Selection::All if !fails => all.clone(),
+        let all = if settings.has_named_policy || has_named_device { Selection::All } else { Selection::MaybeFaster };
+        let (forces_failure, selects_all) = (settings.force_fail, settings.counts_all || settings.measure.is_some());
+        settings.configured = settings.selections().map(|selection| {
+            let configured = match &*selection {
+                Selection::Faster if forces_failure => Selection::All,
+                Selection::All if !forces_failure => all.clone(),
                 other => other.clone(),
             };
-            *selection = if selects_all { Selection::All } else { regular.clone() };
-            regular
+            *selection = if selects_all { Selection::All } else { configured.clone() };
+            configured
         });
         Ok(settings)
     }
 
     /// Returns true if the configuration serves a row, regardless of counting. Key management is always served.
-    pub(crate) fn serves_regularly(&self, row: &Row, version: (u32, u32)) -> bool {
-        // In the order of `KEYS`.
+    pub(crate) fn configuration_serves(&self, row: &Row, version: (u32, u32)) -> bool {
+        // In the order of `CONFIG_KEYS`.
         let key = match row.mode {
             Mode::Aead(_) | Mode::Xts | Mode::Chain(_) => 0,
             Mode::Signature | Mode::SlhDsa => 1,
             Mode::Exchange => 2,
             Mode::Kdf(_) => 3,
-            Mode::Keys => return true,
+            Mode::KeyType => return true,
         };
-        self.regular[key].serves(row, version)
+        self.configured[key].serves(row, version)
     }
 
     fn selections(&mut self) -> [&mut Selection; 4] {
@@ -196,29 +196,29 @@ impl Settings {
     }
 
     /// Returns the value of a key in Gantry's own configuration.
-    fn shown(&self, key: &str) -> Option<String> {
+    fn runtime_value(&self, key: &str) -> Option<String> {
         self.runtime.show().into_iter().find(|shown| shown.key == key).map(|shown| shown.value)
     }
 
     /// Returns the device to which the policy pins all requests, if it pins them.
-    pub(crate) fn pinned(&self) -> Option<String> {
-        self.shown("policy")?.strip_prefix("pin:").map(str::to_owned)
+    pub(crate) fn pinned_device(&self) -> Option<String> {
+        self.runtime_value("policy")?.strip_prefix("pin:").map(str::to_owned)
     }
 
     fn set(&mut self, key: &str, value: &str) -> Result<(), String> {
         let wrong = || Err("not a value of this key".to_owned());
         match (key, value) {
-            ("CIPHERS", list) => self.ciphers = selection(list, &crate::table::CIPHERS)?,
-            ("SIGNATURES", list) => self.signatures = selection(list, &PAIRS[..SIGNATURES])?,
-            ("KEY_EXCHANGE", list) => self.exchanges = selection(list, &PAIRS[SIGNATURES..])?,
-            ("KDFS", list) => self.derivations = selection(list, &crate::table::KDFS)?,
-            ("USE_SOFTDRIVERS", "0") => self.soft = SoftDrivers::Never,
-            ("USE_SOFTDRIVERS", "1") => self.soft = SoftDrivers::Allowed,
-            ("USE_SOFTDRIVERS", "2") => self.soft = SoftDrivers::Unknown,
+            ("CIPHERS", list) => self.ciphers = parse_selection(list, &crate::table::CIPHERS)?,
+            ("SIGNATURES", list) => self.signatures = parse_selection(list, &KEY_PAIR_ALGORITHMS[..SIGNATURE_ROWS])?,
+            ("KEY_EXCHANGE", list) => self.exchanges = parse_selection(list, &KEY_PAIR_ALGORITHMS[SIGNATURE_ROWS..])?,
+            ("KDFS", list) => self.derivations = parse_selection(list, &crate::table::KDFS)?,
+            ("USE_SOFTDRIVERS", "0") => self.soft_drivers = SoftDrivers::Never,
+            ("USE_SOFTDRIVERS", "1") => self.soft_drivers = SoftDrivers::Allowed,
+            ("USE_SOFTDRIVERS", "2") => self.soft_drivers = SoftDrivers::Kernel,
             ("DEVICES", value) => self.runtime.set("devices", value, "DEVICES").map_err(|error| error.to_string())?,
             ("POLICY", value) => {
                 self.runtime.set("policy", value, "POLICY").map_err(|error| error.to_string())?;
-                self.policy_named = true;
+                self.has_named_policy = true;
             }
             ("REQUIRE", value) => self.runtime.set("require", value, "REQUIRE").map_err(|error| error.to_string())?,
             ("STATS", value) => self.runtime.set("stats", value, "STATS").map_err(|error| error.to_string())?,
@@ -231,13 +231,13 @@ impl Settings {
 }
 
 /// The variable that names the output file of measurements.
-pub const MEASURED: &str = "GANTRY_OPENSSL_MEASURED";
+pub const REPORT_FILE_VARIABLE: &str = "GANTRY_OPENSSL_MEASURED";
 
 /// The variable that lists the algorithms to measure, separated by commas; without it, all are measured.
-pub const MEASURE: &str = "GANTRY_OPENSSL_MEASURE";
+pub const MEASURED_ALGORITHMS_VARIABLE: &str = "GANTRY_OPENSSL_MEASURE";
 
 /// Parses a list of names, OpenSSL's or ours in any spelling, all of the kinds in `rows`.
-fn selection(list: &str, rows: &[Row]) -> Result<Selection, String> {
+fn parse_selection(list: &str, rows: &[Row]) -> Result<Selection, String> {
     match list {
         "ALL" => return Ok(Selection::All),
         "NONE" => return Ok(Selection::None),
@@ -251,7 +251,7 @@ fn selection(list: &str, rows: &[Row]) -> Result<Selection, String> {
             continue;
         }
         // Names of rows of earlier releases.
-        if RETIRED_NAMES.iter().any(|retired| same_name(retired, name)) {
+        if RETIRED_ALGORITHM_NAMES.iter().any(|retired| same_name(retired, name)) {
             names.push(name.to_owned());
             continue;
         }
@@ -276,14 +276,14 @@ mod tests {
     use super::*;
     use crate::table::{CIPHERS, KDFS};
 
-    fn of(section: &[(&str, &str)]) -> Result<Settings, String> {
+    fn settings_of(section: &[(&str, &str)]) -> Result<Settings, String> {
         let value = |key: &str| Some(section.iter().find(|(name, _)| *name == key)?.1.to_owned());
-        Settings::nothing().with(value)
+        Settings::serving_nothing().with_section(value)
     }
 
     #[test]
     fn an_empty_section_serves_only_algorithms_that_are_faster() {
-        let settings = of(&[]).unwrap();
+        let settings = settings_of(&[]).unwrap();
         let served = |version| {
             let rows = CIPHERS.iter().filter(|row| settings.ciphers.serves(row, version));
             rows.map(|row| row.name).collect::<Vec<_>>()
@@ -296,22 +296,22 @@ mod tests {
 
     #[test]
     fn lists_accept_names_of_openssl_and_of_gantry() {
-        let settings = of(&[("CIPHERS", "aes-128-cbc,DES3")]).unwrap();
+        let settings = settings_of(&[("CIPHERS", "aes-128-cbc,DES3")]).unwrap();
         let serves = |name| settings.ciphers.serves(CIPHERS.iter().find(|row| row.name == name).unwrap(), (4, 0));
         assert!(serves("AES-128-CBC") && serves("DES-EDE3-CBC") && !serves("AES-256-CBC"));
-        let settings = of(&[("KDFS", "hkdf")]).unwrap();
+        let settings = settings_of(&[("KDFS", "hkdf")]).unwrap();
         assert!(settings.derivations.serves(&KDFS[1], (4, 0)) && !settings.derivations.serves(&KDFS[0], (3, 0)));
     }
 
     #[test]
     fn names_have_any_spelling_and_wrong_ones_get_a_suggestion() {
         for name in ["AES-128-GCM", "aes-128-gcm", "AES128GCM", "aes_128_gcm", "id-aes128-GCM", "AES/128/GCM"] {
-            let settings = of(&[("CIPHERS", name)]).unwrap();
+            let settings = settings_of(&[("CIPHERS", name)]).unwrap();
             let served = CIPHERS.iter().filter(|row| settings.ciphers.serves(row, (4, 0))).map(|row| row.name);
             assert_eq!(served.collect::<Vec<_>>(), ["AES-128-GCM"], "{name}");
         }
         for (key, name) in [("KDFS", "pbkdf-2"), ("SIGNATURES", "Ed-25519"), ("SIGNATURES", "slh_dsa_sha2_128s")] {
-            assert!(of(&[(key, name)]).is_ok(), "{name}");
+            assert!(settings_of(&[(key, name)]).is_ok(), "{name}");
         }
         for (key, name, end) in [
             (
@@ -322,7 +322,7 @@ mod tests {
             ("KDFS", "pbkdf", "did you mean PBKDF2? KDFS takes ALL, NONE or names separated by commas"),
             ("KDFS", "argon2id", "there are PBKDF2, HKDF; it takes ALL, NONE or names separated by commas"),
         ] {
-            let wrong = of(&[(key, name)]).unwrap_err();
+            let wrong = settings_of(&[(key, name)]).unwrap_err();
             assert_eq!(wrong, format!("{key} = {name}: '{name}' is not an algorithm of this kind; {end}"));
         }
     }
@@ -337,12 +337,12 @@ mod tests {
             ("DIGESTS", "SHA2-256"),
             ("MACS", "HMAC"),
         ] {
-            let settings = of(&[(key, value), ("POLICY", "latency")]).unwrap();
-            let rows = CIPHERS.iter().chain(&PAIRS);
-            let named = rows.filter(|row| settings.serves_regularly(row, (4, 0)) && value.contains(row.name));
+            let settings = settings_of(&[(key, value), ("POLICY", "latency")]).unwrap();
+            let rows = CIPHERS.iter().chain(&KEY_PAIR_ALGORITHMS);
+            let named = rows.filter(|row| settings.configuration_serves(row, (4, 0)) && value.contains(row.name));
             assert_eq!(named.count(), 0, "{key} = {value}");
         }
-        let mut settings = of(&[("CIPHERS", "AES-128-CCM AES-128-GCM")]).unwrap();
+        let mut settings = settings_of(&[("CIPHERS", "AES-128-CCM AES-128-GCM")]).unwrap();
         let [ciphers, ..] = settings.selections();
         assert_eq!(
             CIPHERS.iter().filter(|row| ciphers.serves(row, (4, 0))).map(|row| row.name).collect::<Vec<_>>(),
@@ -354,7 +354,7 @@ mod tests {
     fn all_selects_what_may_be_faster_unless_a_policy_or_device_is_named() {
         let all = ("CIPHERS", "ALL");
         let served = |more: &[(&str, &str)], version| {
-            let settings = of(&[&[all], more].concat()).unwrap();
+            let settings = settings_of(&[&[all], more].concat()).unwrap();
             CIPHERS.iter().filter(|row| settings.ciphers.serves(row, version)).map(|row| row.name).collect::<Vec<_>>()
         };
         let cbc = ["AES-128-CBC", "AES-192-CBC", "AES-256-CBC"];
@@ -371,12 +371,12 @@ mod tests {
         };
         // Among the devices that every machine has, only software serves these.
         let pairs: &[&str] = if cfg!(feature = "software") { &["ED25519", "X25519"] } else { &[] };
-        assert_eq!(served(&PAIRS), pairs);
+        assert_eq!(served(&KEY_PAIR_ALGORITHMS), pairs);
     }
 
     #[test]
     fn forced_failures_reach_every_algorithm_that_was_not_left_out() {
-        let mut settings = of(&[("FORCE_FAIL", "yes"), ("SIGNATURES", "NONE")]).unwrap();
+        let mut settings = settings_of(&[("FORCE_FAIL", "yes"), ("SIGNATURES", "NONE")]).unwrap();
         let mut expected = [const { Selection::All }; 4];
         expected[1] = Selection::None;
         assert_eq!(settings.selections().map(|selection| selection.clone()), expected);
@@ -399,8 +399,8 @@ mod tests {
             ("STATS", "here"),
             ("FORCE_FAIL", "maybe"),
         ] {
-            let error = of(&[(key, value)]).unwrap_err();
-            let takes = KEYS.iter().find(|(name, _)| *name == key).unwrap().1;
+            let error = settings_of(&[(key, value)]).unwrap_err();
+            let takes = CONFIG_KEYS.iter().find(|(name, _)| *name == key).unwrap().1;
             assert!(error.starts_with(&format!("{key} = {value}: ")) && error.ends_with(takes), "{error}");
         }
     }

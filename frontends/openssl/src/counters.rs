@@ -4,20 +4,20 @@ use gantry_core::stats::Tally;
 use gantry_core::{Algorithm, Operation};
 use gantry_runtime::StatsChoice;
 
-use crate::derivations::{LANES, LaneUse};
+use crate::derivations::{LANES_DEVICE, LaneUse};
 use crate::driver;
 use crate::groups::{GROUPS, Group};
-use crate::table::{CIPHERS, KDFS, Kdf, Mode, PAIRS, Row};
+use crate::table::{CIPHERS, KDFS, KEY_PAIR_ALGORITHMS, Kdf, Mode, Row};
 
 /// Returns the index of a row among all that are counted.
-pub(crate) fn place(row: &Row) -> Option<usize> {
+pub(crate) fn counted_row(row: &Row) -> Option<usize> {
     rows().position(|other| std::ptr::eq(other, row))
 }
 
 /// Counters in this process's page.
 pub(crate) struct Tallies {
-    /// Requests that the host serves: one counter for each operation of each row.
-    pub(crate) host: Tally,
+    /// Requests that the default provider serves: one counter for each operation of each row.
+    pub(crate) default_provider: Tally,
     /// Keys derived in lanes.
     pub(crate) lanes: Tally,
     /// Agreements in TLS groups: two counters for each group, for servers and for clients.
@@ -26,18 +26,18 @@ pub(crate) struct Tallies {
 
 /// Returns the counters, if the process publishes any.
 pub(crate) fn tallies(choice: &StatsChoice) -> Option<Tallies> {
-    let memory = gantry_runtime::stats::memory(choice)?;
+    let memory = gantry_runtime::stats::counter_memory(choice)?;
     let operations = |row: &'static Row| {
         let name = row.algorithm.map_or(row.name, Algorithm::name);
         row.operations().iter().map(move |operation| (name, operation.name()))
     };
     let derivations = DERIVATIONS.map(|(_, name)| (name, Operation::Derive.name()));
     let agreements = |group: &'static Group| {
-        [Operation::Encapsulate, Operation::Decapsulate].map(|operation| (group.text(), operation.name()))
+        [Operation::Encapsulate, Operation::Decapsulate].map(|operation| (group.name_str(), operation.name()))
     };
     Some(Tallies {
-        host: Tally::new(driver::NAME, rows().flat_map(operations), Some(memory)),
-        lanes: Tally::new(LANES, derivations, Some(memory)),
+        default_provider: Tally::new(driver::DEVICE_NAME, rows().flat_map(operations), Some(memory)),
+        lanes: Tally::new(LANES_DEVICE, derivations, Some(memory)),
         groups: Tally::new("software", GROUPS.iter().flat_map(agreements), Some(memory)),
     })
 }
@@ -50,7 +50,7 @@ const DERIVATIONS: [((Kdf, LaneUse), &str); 3] = [
 ];
 
 /// Returns the index of a derivation's counter.
-pub(crate) fn derivation(row: &Row, lane_use: LaneUse) -> usize {
+pub(crate) fn derivation_counter(row: &Row, lane_use: LaneUse) -> usize {
     let matches = |((kdf, used), _): &((Kdf, LaneUse), &str)| (Mode::Kdf(*kdf), *used) == (row.mode, lane_use);
     DERIVATIONS.iter().position(matches).unwrap_or(DERIVATIONS.len())
 }
@@ -61,5 +61,5 @@ pub(crate) fn first_counter(row: &Row) -> usize {
 }
 
 fn rows() -> impl Iterator<Item = &'static Row> {
-    CIPHERS.iter().chain(&PAIRS).chain(&KDFS)
+    CIPHERS.iter().chain(&KEY_PAIR_ALGORITHMS).chain(&KDFS)
 }

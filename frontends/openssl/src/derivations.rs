@@ -13,17 +13,17 @@ use gantry_core::cpus;
 use gantry_digest::{Algorithm, Level, LevelName, Pbkdf2, pbkdf2, pbkdf2_advance};
 
 /// The device name under which derivations in lanes are counted.
-pub(crate) const LANES: &str = "lanes";
+pub(crate) const LANES_DEVICE: &str = "lanes";
 
 /// Iterations between two checks for new derivations: about a third of a millisecond.
-const SLICE: u64 = 4096;
+const ITERATIONS_PER_SLICE: u64 = 4096;
 /// Derivations of fewer iterations finish before another thread would have woken up.
-const SHORT: u64 = 4096;
+const MIN_SHARED_ITERATIONS: u64 = 4096;
 /// The least number of blocks for which lanes are faster than one block after the other, even on a CPU without instructions for the hash.
 const MIN_BLOCKS: usize = 3;
 
 /// PBKDF2's inputs: hash function, password, salt, iterations.
-type Password<'a> = (Algorithm, &'a [u8], &'a [u8], u64);
+type Pbkdf2Input<'a> = (Algorithm, &'a [u8], &'a [u8], u64);
 
 pub(crate) struct Derivations {
     pools: [DerivationPool; Algorithm::ALL.len()],
@@ -38,7 +38,7 @@ pub(crate) struct Derivations {
 impl Derivations {
     pub(crate) fn new(cpu: Option<LevelName>) -> Self {
         if let Some(level) = cpu {
-            gantry_digest::limit(level);
+            gantry_digest::limit_level(level);
         }
         Self {
             pools: Default::default(),
@@ -51,24 +51,24 @@ impl Derivations {
 
     /// Returns true if derivations with this hash function have passed their known-answer test.
     pub(crate) fn is_verified(&self, algorithm: Algorithm) -> bool {
-        *self.verified[algorithm as usize].get_or_init(|| passes(algorithm))
+        *self.verified[algorithm as usize].get_or_init(|| passes_known_answer_test(algorithm))
     }
 
     /// Registers the calling thread as one that derives.
     pub(crate) fn register(&self) -> DerivingThread<'_> {
         let others = self.threads.fetch_add(1, Relaxed);
-        DerivingThread { lanes: self, is_oversubscribed: others >= self.cpus }
+        DerivingThread { derivations: self, is_oversubscribed: others >= self.cpus }
     }
 
-    /// Returns true if `blocks` blocks are faster in lanes than by the host, one after the other. Nanoseconds per iteration on Zen 4,
-    /// OpenSSL 4.0 and lanes: SHA-256 117 and 73 for one block, 462 and 129 for four; SHA-512 373 and 429, 1,497 and 730.
+    /// Returns true if `blocks` blocks are faster in lanes than by the default provider, one after the other. Nanoseconds per iteration on
+    /// Zen 4, OpenSSL 4.0 and lanes: SHA-256 117 and 73 for one block, 462 and 129 for four; SHA-512 373 and 429, 1,497 and 730.
     pub(crate) fn is_faster(&self, algorithm: Algorithm, blocks: usize) -> bool {
-        let has_instructions = match algorithm {
+        let has_hash_instructions = match algorithm {
             Algorithm::Sha1 | Algorithm::Sha224 | Algorithm::Sha256 => self.level.sha(),
             Algorithm::Sha384 | Algorithm::Sha512 | Algorithm::Sha512_256 => self.level.sha512(),
             _ => false,
         };
-        has_instructions || blocks >= MIN_BLOCKS && self.level.name() >= LevelName::Avx2
+        has_hash_instructions || blocks >= MIN_BLOCKS && self.level.name() >= LevelName::Avx2
     }
 }
 
@@ -90,7 +90,7 @@ const KNOWN_ANSWERS: [(Algorithm, u64); 11] = [
 ];
 
 /// Returns true if known answers come out of a single chain, of the chains of one key, and of many keys at once.
-fn passes(algorithm: Algorithm) -> bool {
+fn passes_known_answer_test(algorithm: Algorithm) -> bool {
     let size = algorithm.digest_size();
     let Some((_, checksum)) = KNOWN_ANSWERS.iter().find(|(known, _)| *known == algorithm) else { return false };
     let (mut one, mut five) = (vec![0; size], vec![0; 5 * size]);
@@ -113,14 +113,14 @@ fn passes(algorithm: Algorithm) -> bool {
 
 /// A registered thread that derives or waits for its derivation.
 pub(crate) struct DerivingThread<'l> {
-    lanes: &'l Derivations,
+    derivations: &'l Derivations,
     /// True if there are more threads than CPUs.
     is_oversubscribed: bool,
 }
 
 impl Drop for DerivingThread<'_> {
     fn drop(&mut self) {
-        self.lanes.threads.fetch_sub(1, Relaxed);
+        self.derivations.threads.fetch_sub(1, Relaxed);
     }
 }
 
@@ -132,20 +132,20 @@ pub(crate) enum LaneUse {
 }
 
 impl DerivingThread<'_> {
-    /// Derives a key with PBKDF2, if that is faster here than by the host.
-    pub(crate) fn pbkdf2(&self, password: Password<'_>, output: &mut [u8]) -> Option<LaneUse> {
+    /// Derives a key with PBKDF2, if that is faster here than by the default provider.
+    pub(crate) fn pbkdf2(&self, password: Pbkdf2Input<'_>, output: &mut [u8]) -> Option<LaneUse> {
         let (algorithm, secret, salt, iterations) = password;
         let blocks = output.len().div_ceil(algorithm.digest_size());
-        let is_oversubscribed = self.is_oversubscribed && iterations >= SHORT;
-        let is_faster = |blocks| self.lanes.is_faster(algorithm, blocks);
+        let is_oversubscribed = self.is_oversubscribed && iterations >= MIN_SHARED_ITERATIONS;
+        let is_faster = |blocks| self.derivations.is_faster(algorithm, blocks);
         if !(is_faster(blocks) || is_oversubscribed && is_faster(MIN_BLOCKS)) {
             return None;
         }
-        if iterations < SHORT {
+        if iterations < MIN_SHARED_ITERATIONS {
             return pbkdf2(algorithm, secret, salt, iterations, output).ok().map(|()| LaneUse::Alone);
         }
         let derivation = Pbkdf2::new(algorithm, secret, salt, iterations, output.len()).ok()?;
-        let (derivation, lane_use) = self.lanes.pools[algorithm as usize].run(derivation, is_oversubscribed)?;
+        let (derivation, lane_use) = self.derivations.pools[algorithm as usize].run(derivation, is_oversubscribed)?;
         output.copy_from_slice(derivation.key()?);
         Some(lane_use)
     }
@@ -180,11 +180,11 @@ enum WakeReason {
 }
 
 impl DerivationPool {
-    /// Derives a key on the calling thread or, if `joins`, on a thread that already leads. Returns `None` if that thread panics.
-    fn run(&self, derivation: Pbkdf2, joins: bool) -> Option<(Pbkdf2, LaneUse)> {
+    /// Derives a key on the calling thread or, if `may_join`, on a thread that already leads. Returns `None` if that thread panics.
+    fn run(&self, derivation: Pbkdf2, may_join: bool) -> Option<(Pbkdf2, LaneUse)> {
         let mut entry = PoolEntry { derivation, lane_use: LaneUse::Alone, thread: None };
         let mut state = self.lock();
-        if !joins || state.leaders == 0 {
+        if !may_join || state.leaders == 0 {
             state.leaders += 1;
             state.running += 1;
             drop(state);
@@ -212,7 +212,7 @@ impl DerivationPool {
                 }
             }
             let mut all: Vec<&mut Pbkdf2> = entries.iter_mut().map(|entry| &mut entry.derivation).collect();
-            pbkdf2_advance(&mut all, SLICE).ok()?;
+            pbkdf2_advance(&mut all, ITERATIONS_PER_SLICE).ok()?;
             let done = entries.extract_if(1.., |entry| entry.derivation.key().is_some());
             let done: Vec<PoolEntry> = done.collect();
             self.lock().running -= done.len();
@@ -312,9 +312,9 @@ mod tests {
     #[test]
     fn every_known_answer_test_passes() {
         for (algorithm, _) in KNOWN_ANSWERS {
-            assert!(passes(algorithm), "{algorithm}");
+            assert!(passes_known_answer_test(algorithm), "{algorithm}");
         }
-        assert!(!passes(Algorithm::Blake2b256));
+        assert!(!passes_known_answer_test(Algorithm::Blake2b256));
     }
 
     /// Lengths, passwords and iterations differ by thread: some derivations end just after others have started.

@@ -1,4 +1,4 @@
-//! The host's own implementation as a device. A route may choose it, and it repeats requests that another device failed.
+//! The default provider's own implementation as a device. A route may choose it, and it repeats requests that another device failed.
 
 use std::sync::{Arc, Mutex};
 
@@ -7,38 +7,40 @@ use gantry_core::driver::{
 };
 use gantry_core::{Algorithm, Fault, Operation, Outcome, SessionParams};
 
-use crate::host::{Agreement, HostAlgorithm, HostContext, HostKey, HostPair};
+use crate::libcrypto::{
+    Agreement, DefaultProviderCipher, DefaultProviderKey, DefaultProviderKeyAlgorithm, PrivateCipherCtx,
+};
 use crate::table::{Chain, Mode};
 
 /// The name of the device and of its driver.
-pub(crate) const NAME: &str = "host";
+pub(crate) const DEVICE_NAME: &str = "host";
 
 /// Finds the only device of this driver: the wrapped algorithms.
-pub(crate) struct HostDriver(Arc<HostDevice>);
+pub(crate) struct DefaultProviderDriver(Arc<DefaultProviderDevice>);
 
-impl HostDriver {
-    /// `version` is the host's release.
-    pub(crate) fn new(offers: Vec<(Algorithm, Offer)>, version: (u32, u32)) -> Self {
+impl DefaultProviderDriver {
+    /// `version` is OpenSSL's release.
+    pub(crate) fn new(algorithms: Vec<(Algorithm, DefaultProviderAlgorithm)>, version: (u32, u32)) -> Self {
         let info = DeviceInfo {
             description: "the libcrypto of this program".to_owned(),
             version: format!("{}.{}", version.0, version.1),
-            capabilities: offers.iter().map(|(algorithm, ..)| Capability::new(*algorithm)).collect(),
-            ..DeviceInfo::new(NAME, Class::Software)
+            capabilities: algorithms.iter().map(|(algorithm, ..)| Capability::new(*algorithm)).collect(),
+            ..DeviceInfo::new(DEVICE_NAME, Class::Software)
         };
-        Self(Arc::new(HostDevice { info, offers }))
+        Self(Arc::new(DefaultProviderDevice { info, algorithms }))
     }
 }
 
-/// The way in which the host computes an algorithm.
+/// An algorithm of the default provider: a cipher, or an operation with key pairs.
 #[derive(Clone, Copy)]
-pub(crate) enum Offer {
-    Cipher(Mode, HostAlgorithm),
-    Pair(HostPair),
+pub(crate) enum DefaultProviderAlgorithm {
+    Cipher(Mode, DefaultProviderCipher),
+    KeyPair(DefaultProviderKeyAlgorithm),
 }
 
-impl Driver for HostDriver {
+impl Driver for DefaultProviderDriver {
     fn name(&self) -> &'static str {
-        NAME
+        DEVICE_NAME
     }
 
     fn discover(&self) -> Vec<Found> {
@@ -46,42 +48,45 @@ impl Driver for HostDriver {
     }
 }
 
-struct HostDevice {
+struct DefaultProviderDevice {
     info: DeviceInfo,
-    offers: Vec<(Algorithm, Offer)>,
+    algorithms: Vec<(Algorithm, DefaultProviderAlgorithm)>,
 }
 
-impl Device for HostDevice {
+impl Device for DefaultProviderDevice {
     fn info(&self) -> &DeviceInfo {
         &self.info
     }
 
     fn open(&self, params: &SessionParams) -> Result<Arc<dyn DeviceSession>, Refusal> {
-        let offer = self.offers.iter().find(|(algorithm, ..)| *algorithm == params.algorithm());
-        let (_, offer) = offer.ok_or(Unsupported::because("the default provider does not have this algorithm"))?;
+        let found = self.algorithms.iter().find(|(algorithm, ..)| *algorithm == params.algorithm());
+        let (_, implementation) =
+            found.ok_or(Unsupported::because("the default provider does not have this algorithm"))?;
         let params = params.clone();
-        Ok(match *offer {
-            Offer::Cipher(mode, host) => Arc::new(HostSession { mode, host, params, idle: Default::default() }),
-            Offer::Pair(host) => {
+        Ok(match *implementation {
+            DefaultProviderAlgorithm::Cipher(mode, cipher) => {
+                Arc::new(CipherSession { mode, cipher, params, idle: Default::default() })
+            }
+            DefaultProviderAlgorithm::KeyPair(algorithm) => {
                 let is_private = params.allows(Operation::Sign) || params.allows(Operation::Derive);
-                let key = host.without_errors(|| host.key(params.key(), is_private));
+                let key = algorithm.discarding_errors(|| algorithm.import(params.key(), is_private));
                 let key = key.ok_or(Unsupported::because("the default provider refused this key"))?;
-                Arc::new(PairSession { host, key, agreement: Mutex::default() })
+                Arc::new(KeyPairSession { algorithm, key, agreement: Mutex::default() })
             }
         })
     }
 }
 
 /// Idle contexts that have a key. A thread takes one for each request.
-struct Idle<C>(Mutex<Vec<C>>);
+struct IdleContexts<C>(Mutex<Vec<C>>);
 
-impl<C> Default for Idle<C> {
+impl<C> Default for IdleContexts<C> {
     fn default() -> Self {
         Self(Mutex::default())
     }
 }
 
-impl<C> Idle<C> {
+impl<C> IdleContexts<C> {
     fn with<T>(&self, make: impl FnOnce() -> Option<C>, run: impl FnOnce(&mut C) -> Option<T>) -> Result<T, Fault> {
         // Does not wait for the lock: a new context is as good.
         let ready = self.0.try_lock().ok().and_then(|mut idle| idle.pop());
@@ -95,21 +100,21 @@ impl<C> Idle<C> {
 }
 
 /// A key that signs, verifies or derives shared secrets.
-struct PairSession {
-    host: HostPair,
-    key: HostKey,
+struct KeyPairSession {
+    algorithm: DefaultProviderKeyAlgorithm,
+    key: DefaultProviderKey,
     /// The agreement with the last peer. Programs set the peer before they ask for the secret, so setting it is not part of the
     /// time of a derivation.
     agreement: Mutex<Option<(Vec<u8>, Agreement)>>,
 }
 
-impl PairSession {
+impl KeyPairSession {
     /// Returns `None` if the peer's key is invalid or yields no secret.
     fn derive(&self, public: &[u8], output: &mut [u8]) -> Option<()> {
         let last = self.agreement.try_lock().ok().and_then(|mut last| last.take());
         let (bytes, agreement) = match last.filter(|(bytes, _)| bytes == public) {
             Some(same) => same,
-            None => (public.to_vec(), self.host.agreement(&self.key, &self.host.key(public, false)?)?),
+            None => (public.to_vec(), self.algorithm.agreement(&self.key, &self.algorithm.import(public, false)?)?),
         };
         agreement.derive(output).then_some(())?;
         if let Ok(mut last) = self.agreement.try_lock() {
@@ -119,16 +124,16 @@ impl PairSession {
     }
 }
 
-impl DeviceSession for PairSession {
+impl DeviceSession for KeyPairSession {
     fn run(&self, operands: Operands<'_>) -> Result<Outcome, Fault> {
-        self.host.without_errors(|| match operands {
+        self.algorithm.discarding_errors(|| match operands {
             Operands::Sign { input, output } => {
-                let good = self.host.sign(&self.key, input, output);
-                good.then_some(Outcome::Done).ok_or(Fault::failed("the default provider failed"))
+                let is_signed = self.algorithm.sign(&self.key, input, output);
+                is_signed.then_some(Outcome::Done).ok_or(Fault::failed("the default provider failed"))
             }
             Operands::Verify { input, signature } => {
-                let good = self.host.verify(&self.key, input, signature);
-                Ok(if good { Outcome::Done } else { Outcome::BadTag })
+                let is_valid = self.algorithm.verify(&self.key, input, signature);
+                Ok(if is_valid { Outcome::Done } else { Outcome::BadTag })
             }
             Operands::Derive { input, output } => {
                 if self.derive(input, output).is_some() {
@@ -143,31 +148,31 @@ impl DeviceSession for PairSession {
 }
 
 /// A cipher key, with the idle contexts of each direction.
-struct HostSession {
+struct CipherSession {
     mode: Mode,
-    host: HostAlgorithm,
+    cipher: DefaultProviderCipher,
     params: SessionParams,
-    idle: [Idle<HostContext>; 2],
+    idle: [IdleContexts<PrivateCipherCtx>; 2],
 }
 
-impl HostSession {
-    fn with<T>(&self, encrypt: bool, run: impl FnOnce(&mut HostContext) -> Option<T>) -> Result<T, Fault> {
+impl CipherSession {
+    fn with<T>(&self, encrypt: bool, run: impl FnOnce(&mut PrivateCipherCtx) -> Option<T>) -> Result<T, Fault> {
         let make = || {
-            let mut context = self.host.context()?;
+            let mut context = self.cipher.context()?;
             context.init(encrypt, Some(self.params.key()), None).then_some(context)
         };
         self.idle[usize::from(encrypt)].with(make, run)
     }
 }
 
-fn begin(context: &mut HostContext, encrypt: bool, iv: &[u8], aad: &[u8]) -> bool {
+fn begin_message(context: &mut PrivateCipherCtx, encrypt: bool, iv: &[u8], aad: &[u8]) -> bool {
     context.set_nonce_len(iv.len()) && context.init(encrypt, None, Some(iv)) && context.update_aad(aad)
 }
 
-impl DeviceSession for HostSession {
+impl DeviceSession for CipherSession {
     /// Runs quietly: a known-answer test opens forged messages, and libssl attributes any error it finds in the queue to its last call.
     fn run(&self, operands: Operands<'_>) -> Result<Outcome, Fault> {
-        self.host.without_errors(|| match operands {
+        self.cipher.discarding_errors(|| match operands {
             Operands::Cipher { operation, iv, data } => {
                 let encrypt = operation == Operation::Encrypt;
                 let iv = (self.mode != Mode::Chain(Chain::Ecb)).then_some(iv);
@@ -176,12 +181,15 @@ impl DeviceSession for HostSession {
                 })
             }
             Operands::Seal { iv, aad, data, tag } => self.with(true, |context| {
-                let good =
-                    begin(context, true, iv, aad) && context.update(data) && context.finish() && context.read_tag(tag);
-                good.then_some(Outcome::Done)
+                let is_sealed = begin_message(context, true, iv, aad)
+                    && context.update(data)
+                    && context.finish()
+                    && context.read_tag(tag);
+                is_sealed.then_some(Outcome::Done)
             }),
             Operands::Open { iv, aad, mut data, tag } => self.with(false, |context| {
-                if !(begin(context, false, iv, aad) && context.set_tag(tag) && context.update(data.reborrow())) {
+                if !(begin_message(context, false, iv, aad) && context.set_tag(tag) && context.update(data.reborrow()))
+                {
                     return None;
                 }
                 if context.finish() {

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use gantry_core::driver::{Class, Driver};
-use gantry_core::route::Worth;
+use gantry_core::route::Savings;
 use gantry_core::{
     Algorithm, CallerDevice, DeviceState, Fault, Operation, Process, RegisteredDevice, Session, SessionParams,
 };
@@ -16,11 +16,11 @@ use crate::startup::Startup;
 /// The side that serves a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Side {
-    Host,
+    DefaultProvider,
     Device,
 }
 
-/// The devices, including the host, and how much time the other devices save compared with the host.
+/// The devices, including the default provider, and how much time the other devices save compared with it.
 pub(crate) struct Framework {
     pub(crate) caller_device: CallerDevice,
     /// Present if there are lanes and the operator allows them.
@@ -36,8 +36,8 @@ pub(crate) struct FrameworkState {
 }
 
 impl FrameworkState {
-    pub(crate) fn new(settings: &Settings, startup: &Startup, host: &dyn Driver) -> Self {
-        match Framework::open(settings, startup, host) {
+    pub(crate) fn new(settings: &Settings, startup: &Startup, default_provider: &dyn Driver) -> Self {
+        match Framework::open(settings, startup, default_provider) {
             Ok(framework) => Self { process: Some(framework.process), framework: Some(framework) },
             // A filter also applies to children, and might end the process for the system call that returns the process ID.
             Err(OpenError::Sandbox) => Self { framework: None, process: None },
@@ -62,33 +62,37 @@ pub(crate) enum OpenError {
 }
 
 impl Framework {
-    /// Opens the framework. Without one, the host serves everything.
-    pub(crate) fn open(settings: &Settings, startup: &Startup, host: &dyn Driver) -> Result<Self, OpenError> {
-        if startup.is_dangerous(settings) {
+    /// Opens the framework. Without one, the default provider serves everything.
+    pub(crate) fn open(
+        settings: &Settings,
+        startup: &Startup,
+        default_provider: &dyn Driver,
+    ) -> Result<Self, OpenError> {
+        if startup.is_sandboxed(settings) {
             return Err(OpenError::Sandbox);
         }
-        let gantry = gantry_runtime::open_with(settings.runtime.clone(), &[host], startup.costs.clone());
+        let gantry = gantry_runtime::open_with(settings.runtime.clone(), &[default_provider], startup.costs.clone());
         let gantry = gantry.map_err(OpenError::Unavailable)?;
-        let pinned = settings.pinned();
-        let has_lanes = settings.soft.allows(Class::Simd)
+        let pinned_device = settings.pinned_device();
+        let has_lanes = settings.soft_drivers.allows(Class::Simd)
             && gantry.devices().iter().any(|device| {
                 device.class() == Class::Simd
                     && !matches!(device.state(), DeviceState::Excluded(_))
-                    && pinned.as_ref().is_none_or(|pinned| pinned == device.name())
+                    && pinned_device.as_ref().is_none_or(|pinned| pinned == device.name())
             });
         let derivations = has_lanes.then(|| Derivations::new(settings.runtime.cpu().parse().ok()));
-        let soft = settings.soft;
-        // If the policy pins all requests to the host, the host also serves algorithms that its driver lacks.
-        let is_alone = pinned.as_deref() == Some(driver::NAME);
-        let may_serve = move |device: &RegisteredDevice| !is_alone && soft.allows(device.class());
-        let caller_device = CallerDevice::new(gantry, driver::NAME, settings.policy_named, may_serve);
+        let soft = settings.soft_drivers;
+        // If the policy pins all requests to the default provider, it also serves algorithms that its driver lacks.
+        let is_pinned_to_default = pinned_device.as_deref() == Some(driver::DEVICE_NAME);
+        let may_serve = move |device: &RegisteredDevice| !is_pinned_to_default && soft.allows(device.class());
+        let caller_device = CallerDevice::new(gantry, driver::DEVICE_NAME, settings.has_named_policy, may_serve);
         Ok(Self { caller_device, derivations, process: Process::current() })
     }
 
     /// Returns how much time the devices save, as far as that is known.
     #[inline]
-    pub(crate) fn worth(&self, algorithm: Algorithm, operation: Operation) -> &Worth {
-        self.caller_device.worth(algorithm, operation)
+    pub(crate) fn savings(&self, algorithm: Algorithm, operation: Operation) -> &Savings {
+        self.caller_device.savings(algorithm, operation)
     }
 
     /// Returns the key derivations, if there are lanes for them.
@@ -100,8 +104,8 @@ impl Framework {
 /// The result of offering a request to a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DeviceResult {
-    /// The host must serve the request, after any buffered data.
-    Host,
+    /// The default provider must serve the request, after any buffered data.
+    Declined,
     Done,
     /// The data are lost: the device overwrote them in place.
     Failed,
@@ -109,12 +113,12 @@ pub(crate) enum DeviceResult {
 
 /// The part of a context that sends requests to devices, under one key.
 #[derive(Clone, Default)]
-pub(crate) struct Engine {
+pub(crate) struct DeviceSide {
     session: Option<Session>,
     /// The process in which the session was opened or the current message started.
     process: Option<Process>,
-    /// Nanoseconds lost so far by staying with the host.
-    lost: u32,
+    /// Nanoseconds lost so far by staying with the default provider.
+    lost_ns: u32,
     is_open: bool,
     /// True if no session can be opened under this key.
     is_unavailable: bool,
@@ -124,15 +128,15 @@ pub(crate) fn elapsed_ns(begun: Instant) -> u32 {
     u32::try_from(begun.elapsed().as_nanos()).unwrap_or(u32::MAX - 1)
 }
 
-impl Engine {
-    /// Resets the engine for another key, and gives up the session of the last key.
+impl DeviceSide {
+    /// Resets everything for another key, and gives up the session of the last key.
     pub(crate) fn new_key(&mut self) {
         self.forget();
         *self = Self::default();
     }
 
     /// Decides which side serves one request. If the result is `Device`, the session is open.
-    pub(crate) fn side(
+    pub(crate) fn choose_side(
         &mut self,
         framework: &Framework,
         operation: Operation,
@@ -142,20 +146,20 @@ impl Engine {
     ) -> Side {
         self.bind_to(framework);
         if self.is_unavailable {
-            return Side::Host;
+            return Side::DefaultProvider;
         }
-        let saved =
+        let saved_ns =
             framework.caller_device.saved_ns(algorithm, operation, bytes, || self.open_session(framework, &params));
-        if saved == 0 {
-            return Side::Host;
+        if saved_ns == 0 {
+            return Side::DefaultProvider;
         }
         if !self.is_open {
-            // Opens a session once staying with the host has cost as much as opening takes.
-            self.lost = self.lost.saturating_add(saved);
-            if self.lost < framework.worth(algorithm, operation).open_ns()
+            // Opens a session once staying with the default provider has cost as much as opening takes.
+            self.lost_ns = self.lost_ns.saturating_add(saved_ns);
+            if self.lost_ns < framework.savings(algorithm, operation).open_ns()
                 || self.open_session(framework, &params).is_none()
             {
-                return Side::Host;
+                return Side::DefaultProvider;
             }
         }
         Side::Device
@@ -167,7 +171,8 @@ impl Engine {
         if self.is_unavailable { None } else { self.open_session(framework, &params) }
     }
 
-    /// Returns the session for `requests` requests with `bytes` bytes in total, if a device serves these requests faster than the host.
+    /// Returns the session for `requests` requests with `bytes` bytes in total, if a device serves these requests faster than the default
+    /// provider.
     pub(crate) fn session_for_batch(
         &mut self,
         framework: &Framework,
@@ -181,19 +186,19 @@ impl Engine {
 
     /// Calls `open` with the session, for the first object under a key. Records the time that `open` takes, because this time decides
     /// when opening pays off.
-    pub(crate) fn open<T>(
+    pub(crate) fn open_timed<T>(
         &mut self,
-        worth: &Worth,
+        savings: &Savings,
         open: impl FnOnce(&Session) -> gantry_core::Result<T>,
     ) -> Option<T> {
         let begun = Instant::now();
         let opened = open(self.session.as_ref()?);
         (self.is_open, self.is_unavailable) = (opened.is_ok(), opened.is_err());
-        worth.opened_in(elapsed_ns(begun));
+        savings.record_opening(elapsed_ns(begun));
         opened.ok()
     }
 
-    /// Binds the engine to the framework's process. Drops the engine's state if it belongs to another process.
+    /// Binds this to the framework's process. Drops the state if it belongs to another process.
     pub(crate) fn bind_to(&mut self, framework: &Framework) {
         if !self.is_bound_to(framework) {
             self.forget();
@@ -217,18 +222,18 @@ impl Engine {
         self.session.as_ref()
     }
 
-    /// Gives up on devices: under this key, the host serves everything from now on.
+    /// Gives up on devices: under this key, the default provider serves everything from now on.
     pub(crate) fn give_up(&mut self) {
         self.session = None;
         self.is_unavailable = true;
     }
 
-    /// Gives up on devices after one failed request. Tells if the host can still serve the request. A device leaves a request
+    /// Gives up on devices after one failed request. Tells if the default provider can still serve the request. A device leaves a request
     /// that it does not serve unchanged, but a driver that panics promises nothing.
-    pub(crate) fn failed(&mut self, error: &gantry_core::Error, in_place: bool) -> DeviceResult {
+    pub(crate) fn give_up_after(&mut self, error: &gantry_core::Error, is_in_place: bool) -> DeviceResult {
         self.give_up();
-        let panicked = matches!(error, gantry_core::Error::Device { last: Fault::Panicked, .. });
-        if in_place && panicked { DeviceResult::Failed } else { DeviceResult::Host }
+        let has_panicked = matches!(error, gantry_core::Error::Device { last: Fault::Panicked, .. });
+        if is_in_place && has_panicked { DeviceResult::Failed } else { DeviceResult::Declined }
     }
 
     fn open_session(&mut self, framework: &Framework, params: &impl Fn() -> SessionParams) -> Option<Session> {

@@ -13,9 +13,9 @@ pub(crate) struct Group {
     /// The name in TLS, as OpenSSL 3.5 spells it.
     pub(crate) name: &'static CStr,
     /// The name of the group's keys.
-    pub(crate) keys: &'static CStr,
+    pub(crate) key_type: &'static CStr,
     /// All names of the group's keys, separated by colons.
-    pub(crate) names: &'static CStr,
+    pub(crate) key_type_names: &'static CStr,
     /// The code point (IANA, TLS Supported Groups).
     pub(crate) id: u32,
     pub(crate) security_bits: u16,
@@ -24,7 +24,7 @@ pub(crate) struct Group {
     pub(crate) curve: Option<Curve>,
 }
 
-/// A curve, computed by the host.
+/// A curve, computed by the default provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Curve {
     X25519,
@@ -33,13 +33,13 @@ pub(crate) enum Curve {
 }
 
 impl Curve {
-    /// Returns the host's key type and key exchange.
+    /// Returns the default provider's key type and key exchange.
     pub(crate) fn algorithms(self) -> (&'static str, &'static str) {
         if self == Self::X25519 { ("X25519", "X25519") } else { ("EC", "ECDH") }
     }
 
-    /// Returns the host's name of the group of keys.
-    pub(crate) fn group(self) -> &'static CStr {
+    /// Returns the default provider's name of the group.
+    pub(crate) fn group_name(self) -> &'static CStr {
         match self {
             Self::X25519 => c"x25519",
             Self::P256 => c"P-256",
@@ -48,7 +48,7 @@ impl Curve {
     }
 
     /// Returns the bytes of a public key.
-    pub(crate) fn public(self) -> usize {
+    pub(crate) fn public_len(self) -> usize {
         match self {
             Self::X25519 => 32,
             Self::P256 => 65,
@@ -57,53 +57,53 @@ impl Curve {
     }
 
     /// Returns the bytes of a shared secret.
-    pub(crate) fn secret(self) -> usize {
+    pub(crate) fn secret_len(self) -> usize {
         if self == Self::P384 { 48 } else { 32 }
     }
 
     /// Returns true if the bytes of a public key have the only form that TLS allows; a point is uncompressed (RFC 8446, 4.2.8.2).
-    pub(crate) fn has_form(self, public: &[u8]) -> bool {
-        public.len() == self.public() && (self == Self::X25519 || public[0] == 4)
+    pub(crate) fn has_tls_form(self, public: &[u8]) -> bool {
+        public.len() == self.public_len() && (self == Self::X25519 || public[0] == 4)
     }
 }
 
 /// Bytes of a secret of ML-KEM.
-pub(crate) const ML_KEM_SECRET: usize = 32;
+pub(crate) const ML_KEM_SECRET_LEN: usize = 32;
 
 impl Group {
-    /// Splits `bytes`, the length of a share or secret whose ML-KEM part has `ml_kem` bytes. Returns the bytes of the curve's part, and
+    /// Splits `bytes`, the length of a share or secret whose ML-KEM part has `ml_kem_len` bytes. Returns the bytes of the curve's part, and
     /// true if ML-KEM's part comes first. Among the hybrid groups, only X25519MLKEM768 begins with ML-KEM's part.
-    fn split(&self, bytes: usize, ml_kem: usize) -> Option<(usize, bool)> {
-        let is_first = matches!(self.curve, None | Some(Curve::X25519));
-        Some((bytes.checked_sub(ml_kem)?, is_first))
+    fn split(&self, bytes: usize, ml_kem_len: usize) -> Option<(usize, bool)> {
+        let is_ml_kem_first = matches!(self.curve, None | Some(Curve::X25519));
+        Some((bytes.checked_sub(ml_kem_len)?, is_ml_kem_first))
     }
 
-    /// Splits a share or secret into ML-KEM's part, which has `ml_kem` bytes, and the curve's part.
-    pub(crate) fn parts<'s>(&self, bytes: &'s [u8], ml_kem: usize) -> Option<(&'s [u8], &'s [u8])> {
-        let (curve, ml_kem_first) = self.split(bytes.len(), ml_kem)?;
-        let (first, second) = bytes.split_at(if ml_kem_first { ml_kem } else { curve });
-        Some(if ml_kem_first { (first, second) } else { (second, first) })
+    /// Splits a share or secret into ML-KEM's part, which has `ml_kem_len` bytes, and the curve's part.
+    pub(crate) fn parts<'s>(&self, bytes: &'s [u8], ml_kem_len: usize) -> Option<(&'s [u8], &'s [u8])> {
+        let (curve_len, is_ml_kem_first) = self.split(bytes.len(), ml_kem_len)?;
+        let (first, second) = bytes.split_at(if is_ml_kem_first { ml_kem_len } else { curve_len });
+        Some(if is_ml_kem_first { (first, second) } else { (second, first) })
     }
 
     /// As [`parts`](Self::parts), for writing.
-    pub(crate) fn parts_mut<'s>(&self, bytes: &'s mut [u8], ml_kem: usize) -> Option<(&'s mut [u8], &'s mut [u8])> {
-        let (curve, ml_kem_first) = self.split(bytes.len(), ml_kem)?;
-        let (first, second) = bytes.split_at_mut(if ml_kem_first { ml_kem } else { curve });
-        Some(if ml_kem_first { (first, second) } else { (second, first) })
+    pub(crate) fn parts_mut<'s>(&self, bytes: &'s mut [u8], ml_kem_len: usize) -> Option<(&'s mut [u8], &'s mut [u8])> {
+        let (curve_len, is_ml_kem_first) = self.split(bytes.len(), ml_kem_len)?;
+        let (first, second) = bytes.split_at_mut(if is_ml_kem_first { ml_kem_len } else { curve_len });
+        Some(if is_ml_kem_first { (first, second) } else { (second, first) })
     }
 
     /// Returns the bytes of ML-KEM's encapsulation key.
-    pub(crate) fn ml_kem_public(&self) -> usize {
+    pub(crate) fn ml_kem_public_len(&self) -> usize {
         self.ml_kem.info().public_key.max
     }
 
     /// Returns the bytes of ML-KEM's ciphertext.
-    pub(crate) fn ml_kem_ciphertext(&self) -> usize {
+    pub(crate) fn ml_kem_ciphertext_len(&self) -> usize {
         self.ml_kem.info().encapsulation.0
     }
 
     /// Returns ML-KEM's number, which OpenSSL calls the bits of a key.
-    pub(crate) fn bits(&self) -> u16 {
+    pub(crate) fn ml_kem_bits(&self) -> u16 {
         match self.ml_kem {
             Algorithm::MlKem512 => 512,
             Algorithm::MlKem768 => 768,
@@ -112,22 +112,22 @@ impl Group {
     }
 
     /// Returns the bytes of a client's share.
-    pub(crate) fn client_share(&self) -> usize {
-        self.ml_kem_public() + self.curve.map_or(0, Curve::public)
+    pub(crate) fn client_share_len(&self) -> usize {
+        self.ml_kem_public_len() + self.curve.map_or(0, Curve::public_len)
     }
 
     /// Returns the bytes of a server's share.
-    pub(crate) fn server_share(&self) -> usize {
-        self.ml_kem_ciphertext() + self.curve.map_or(0, Curve::public)
+    pub(crate) fn server_share_len(&self) -> usize {
+        self.ml_kem_ciphertext_len() + self.curve.map_or(0, Curve::public_len)
     }
 
     /// Returns the bytes of the shared secret.
-    pub(crate) fn secret(&self) -> usize {
-        ML_KEM_SECRET + self.curve.map_or(0, Curve::secret)
+    pub(crate) fn secret_len(&self) -> usize {
+        ML_KEM_SECRET_LEN + self.curve.map_or(0, Curve::secret_len)
     }
 
     /// Returns the group's name.
-    pub(crate) fn text(&self) -> &'static str {
+    pub(crate) fn name_str(&self) -> &'static str {
         self.name.to_str().unwrap_or_default()
     }
 }
@@ -136,8 +136,8 @@ impl Group {
 pub(crate) static GROUPS: [Group; 6] = [
     Group {
         name: c"X25519MLKEM768",
-        keys: c"X25519MLKEM768",
-        names: c"X25519MLKEM768",
+        key_type: c"X25519MLKEM768",
+        key_type_names: c"X25519MLKEM768",
         id: 0x11EC,
         security_bits: 192,
         ml_kem: Algorithm::MlKem768,
@@ -145,8 +145,8 @@ pub(crate) static GROUPS: [Group; 6] = [
     },
     Group {
         name: c"SecP256r1MLKEM768",
-        keys: c"SecP256r1MLKEM768",
-        names: c"SecP256r1MLKEM768",
+        key_type: c"SecP256r1MLKEM768",
+        key_type_names: c"SecP256r1MLKEM768",
         id: 0x11EB,
         security_bits: 192,
         ml_kem: Algorithm::MlKem768,
@@ -154,8 +154,8 @@ pub(crate) static GROUPS: [Group; 6] = [
     },
     Group {
         name: c"SecP384r1MLKEM1024",
-        keys: c"SecP384r1MLKEM1024",
-        names: c"SecP384r1MLKEM1024",
+        key_type: c"SecP384r1MLKEM1024",
+        key_type_names: c"SecP384r1MLKEM1024",
         id: 0x11ED,
         security_bits: 256,
         ml_kem: Algorithm::MlKem1024,
@@ -163,8 +163,8 @@ pub(crate) static GROUPS: [Group; 6] = [
     },
     Group {
         name: c"MLKEM512",
-        keys: c"ML-KEM-512",
-        names: c"ML-KEM-512:MLKEM512",
+        key_type: c"ML-KEM-512",
+        key_type_names: c"ML-KEM-512:MLKEM512",
         id: 0x0200,
         security_bits: 128,
         ml_kem: Algorithm::MlKem512,
@@ -172,8 +172,8 @@ pub(crate) static GROUPS: [Group; 6] = [
     },
     Group {
         name: c"MLKEM768",
-        keys: c"ML-KEM-768",
-        names: c"ML-KEM-768:MLKEM768",
+        key_type: c"ML-KEM-768",
+        key_type_names: c"ML-KEM-768:MLKEM768",
         id: 0x0201,
         security_bits: 192,
         ml_kem: Algorithm::MlKem768,
@@ -181,8 +181,8 @@ pub(crate) static GROUPS: [Group; 6] = [
     },
     Group {
         name: c"MLKEM1024",
-        keys: c"ML-KEM-1024",
-        names: c"ML-KEM-1024:MLKEM1024",
+        key_type: c"ML-KEM-1024",
+        key_type_names: c"ML-KEM-1024:MLKEM1024",
         id: 0x0202,
         security_bits: 256,
         ml_kem: Algorithm::MlKem1024,
@@ -194,8 +194,8 @@ pub(crate) static GROUPS: [Group; 6] = [
 /// then the 32 bytes of its seed.
 pub(crate) fn is_reduced(public: &[u8]) -> bool {
     const MODULUS: u16 = 3329;
-    let coefficients = public.len().saturating_sub(32);
-    public[..coefficients].chunks_exact(3).all(|three| {
+    let coefficients_len = public.len().saturating_sub(32);
+    public[..coefficients_len].chunks_exact(3).all(|three| {
         let [a, b, c] = [three[0], three[1], three[2]].map(u16::from);
         (a | (b & 15) << 8) < MODULUS && (b >> 4 | c << 4) < MODULUS
     })
@@ -208,9 +208,9 @@ mod tests {
     /// Compares code points and lengths with the tables of the drafts.
     #[test]
     fn shares_and_secrets_have_the_lengths_of_the_drafts() {
-        let lengths = GROUPS
-            .each_ref()
-            .map(|group| (group.text(), group.id, group.client_share(), group.server_share(), group.secret()));
+        let lengths = GROUPS.each_ref().map(|group| {
+            (group.name_str(), group.id, group.client_share_len(), group.server_share_len(), group.secret_len())
+        });
         assert_eq!(
             lengths,
             [
@@ -238,9 +238,9 @@ mod tests {
 
     #[test]
     fn coefficients_that_are_not_reduced_are_found() {
-        let with = |place: usize, three: [u8; 3]| {
+        let with = |at: usize, three: [u8; 3]| {
             let mut public = vec![0; 1184];
-            public[place..place + 3].copy_from_slice(&three);
+            public[at..at + 3].copy_from_slice(&three);
             public
         };
         // 3,328 is the largest coefficient: 0xd00.

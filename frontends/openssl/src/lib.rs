@@ -1,31 +1,30 @@
 //! A provider for OpenSSL 3.x and 4.x: `gantry.so`.
 //!
-//! It wraps the default provider of the program that loads it. "The host" is the OpenSSL of this program, with its default provider.
-//! Each algorithm keeps its names, with the property `provider=gantry`. Each context holds a context of the default provider and
-//! forwards everything to it, except requests that are faster on another device. The library does not link libcrypto: OpenSSL's
-//! core passes in every function that the library calls.
+//! It wraps the default provider of the program that loads it. Each algorithm keeps its names, with the property `provider=gantry`. Each
+//! context holds a context of the default provider and forwards everything to it, except requests that are faster on another device. The
+//! library does not link libcrypto: OpenSSL's core passes in every function that the library calls.
 //!
 //! One request, followed through the files: OpenSSL calls an entry in `boundary`. The state machine of the algorithm's mode in
 //! `modes` asks `framework` which side serves the request. `framework` asks `gantry_core` how much time a device saves. The request
-//! then goes to the default provider's function in `host` or to a `gantry_core::Session`.
+//! then goes to the default provider's function in `libcrypto` or to a `gantry_core::Session`.
 //!
 //! Each row imports only the rows above it:
 //!
 //! | file | content |
 //! |---|---|
 //! | `abi.rs`, `table.rs`, `groups.rs`, `config.rs` | the provider interface as data, the algorithms, the TLS groups, the section of openssl.cnf |
-//! | `host/` | OpenSSL's objects. `core.rs` and `default.rs` find the default provider, and `functions.rs` has its functions. `cipher.rs`, `keys.rs` and `kdf.rs` also have contexts for known answers and measurements, and `curve.rs` key exchange for hybrid groups. `params.rs` and `io.rs` read and write a call's data. `stack.rs` checks that the stack has room for devices |
+//! | `libcrypto/` | OpenSSL's objects. `core.rs` and `default.rs` find the default provider, and `functions.rs` has its functions. `cipher.rs`, `keys.rs` and `kdf.rs` also have contexts for known answers and measurements, and `curve.rs` key exchange for hybrid groups. `params.rs` and `io.rs` read and write a call's data. `stack.rs` checks that the stack has room for devices |
 //! | `derivations.rs` | PBKDF2 in SIMD lanes, shared by threads: no device has it, so there is no route to choose |
 //! | `startup.rs` | the system calls of the module, made when it is loaded |
-//! | `driver.rs`, `framework.rs`, `gate.rs` | the host as a device, and whether a request should leave it: the core knows how much a device saves (`gantry_core::CallerDevice`) |
-//! | `counters.rs`, `provider/` | the statistics, the provider, and `wrapped.rs`: the default provider's algorithms behind our entries; and `engines.rs`: the engines of TLS groups, which the host does not have |
-//! | `modes/` | for each mode, when a request can leave the host; `group.rs` has the keys of TLS groups |
+//! | `driver.rs`, `framework.rs`, `size_filter.rs` | the default provider as a device, and whether a request should leave it: the core knows how much a device saves (`gantry_core::CallerDevice`) |
+//! | `counters.rs`, `provider/` | the statistics, the provider, and `wrapped_algorithm.rs`: the default provider's algorithms behind our entries; and `group_backends.rs`: the implementations of TLS groups, which the default provider does not have |
+//! | `modes/` | for each mode, when a request can leave the default provider; `group.rs` has the keys of TLS groups |
 //! | `measure.rs`, `report.rs` | measures for `gantry advise` how much faster a device is |
 //! | `boundary/` | the functions that OpenSSL calls. `entry.rs` is the module's entry point, `context.rs` is shared by all contexts, and `tables.rs` has the dispatch tables |
 
 #![deny(unsafe_code)]
 
-pub use config::{KEYS, MEASURE, MEASURED, RETIRED};
+pub use config::{CONFIG_KEYS, MEASURED_ALGORITHMS_VARIABLE, REPORT_FILE_VARIABLE, RETIRED_CONFIG_KEYS};
 pub use table::measured_names;
 
 mod abi;
@@ -35,12 +34,12 @@ mod counters;
 mod derivations;
 mod driver;
 mod framework;
-mod gate;
 mod groups;
-mod host;
+mod libcrypto;
 mod measure;
 mod modes;
 mod provider;
 mod report;
+mod size_filter;
 mod startup;
 mod table;

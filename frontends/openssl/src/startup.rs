@@ -9,7 +9,7 @@ use gantry_runtime::CostCache;
 use gantry_runtime::sandbox::is_filtered;
 
 use crate::config::Settings;
-use crate::host::stack;
+use crate::libcrypto::stack;
 
 #[derive(Default)]
 pub(crate) struct Startup {
@@ -33,7 +33,7 @@ impl Startup {
     }
 
     /// Returns true if a filter of system calls could end the process for a request.
-    pub(crate) fn is_dangerous(&self, settings: &Settings) -> bool {
-        self.is_filtered || settings.runtime.makes_calls() && is_filtered()
+    pub(crate) fn is_sandboxed(&self, settings: &Settings) -> bool {
+        self.is_filtered || settings.runtime.makes_system_calls() && is_filtered()
     }
 }

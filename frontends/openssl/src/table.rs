@@ -26,7 +26,7 @@ impl Row {
             Mode::Xts | Mode::Chain(_) => Kind::Cipher,
             Mode::Signature | Mode::SlhDsa => Kind::Signature,
             Mode::Exchange => Kind::Exchange,
-            Mode::Kdf(_) | Mode::Keys => return None,
+            Mode::Kdf(_) | Mode::KeyType => return None,
         })
     }
 
@@ -52,11 +52,11 @@ pub(crate) enum Mode {
     Kdf(Kdf),
     /// Signatures of whole messages.
     Signature,
-    /// Signatures of whole messages, always slower on the host.
+    /// Signatures of whole messages, always slower on the default provider.
     SlhDsa,
     Exchange,
     /// Keys for the three modes above: `Signature`, `SlhDsa` and `Exchange`.
-    Keys,
+    KeyType,
 }
 
 /// The AEADs, with their differences.
@@ -145,7 +145,7 @@ pub(crate) static KDFS: [Row; 2] =
 
 /// Operations with key pairs: signatures first, then key exchange. OpenSSL 4.0 has the same slow code for Curve25519 as 3.0, but most
 /// programs are tested with 3.0 only. One by one, the hashes of SLH-DSA take OpenSSL 4.0 up to five times as long as in lanes.
-pub(crate) static PAIRS: [Row; 14] = [
+pub(crate) static KEY_PAIR_ALGORITHMS: [Row; 14] = [
     row("ED25519", 1087, A::Ed25519, Mode::Signature).faster_in_software_before(3, 1),
     row("SLH-DSA-SHA2-128s", 1460, A::SlhDsaSha2_128s, Mode::SlhDsa).faster_in_software_before(4, 1),
     row("SLH-DSA-SHA2-128f", 1461, A::SlhDsaSha2_128f, Mode::SlhDsa).faster_in_software_before(4, 1),
@@ -162,39 +162,45 @@ pub(crate) static PAIRS: [Row; 14] = [
     row("X25519", 1034, A::X25519, Mode::Exchange).faster_in_software_before(3, 1),
 ];
 
-/// The number of signature rows at the start of [`PAIRS`].
-pub(crate) const SIGNATURES: usize = 13;
+/// The number of signature rows at the start of [`KEY_PAIR_ALGORITHMS`].
+pub(crate) const SIGNATURE_ROWS: usize = 13;
 
-const fn keys(name: &'static str, nid: u32) -> Row {
-    Row::new(name, nid, Mode::Keys)
+const fn key_type(name: &'static str, nid: u32) -> Row {
+    Row::new(name, nid, Mode::KeyType)
 }
 
-pub(crate) static KEYS: [Row; 14] = [
-    keys("ED25519", 1087),
-    keys("X25519", 1034),
-    keys("SLH-DSA-SHA2-128s", 1460),
-    keys("SLH-DSA-SHA2-128f", 1461),
-    keys("SLH-DSA-SHA2-192s", 1462),
-    keys("SLH-DSA-SHA2-192f", 1463),
-    keys("SLH-DSA-SHA2-256s", 1464),
-    keys("SLH-DSA-SHA2-256f", 1465),
-    keys("SLH-DSA-SHAKE-128s", 1466),
-    keys("SLH-DSA-SHAKE-128f", 1467),
-    keys("SLH-DSA-SHAKE-192s", 1468),
-    keys("SLH-DSA-SHAKE-192f", 1469),
-    keys("SLH-DSA-SHAKE-256s", 1470),
-    keys("SLH-DSA-SHAKE-256f", 1471),
+pub(crate) static KEY_TYPES: [Row; 14] = [
+    key_type("ED25519", 1087),
+    key_type("X25519", 1034),
+    key_type("SLH-DSA-SHA2-128s", 1460),
+    key_type("SLH-DSA-SHA2-128f", 1461),
+    key_type("SLH-DSA-SHA2-192s", 1462),
+    key_type("SLH-DSA-SHA2-192f", 1463),
+    key_type("SLH-DSA-SHA2-256s", 1464),
+    key_type("SLH-DSA-SHA2-256f", 1465),
+    key_type("SLH-DSA-SHAKE-128s", 1466),
+    key_type("SLH-DSA-SHAKE-128f", 1467),
+    key_type("SLH-DSA-SHAKE-192s", 1468),
+    key_type("SLH-DSA-SHAKE-192f", 1469),
+    key_type("SLH-DSA-SHAKE-256s", 1470),
+    key_type("SLH-DSA-SHAKE-256f", 1471),
 ];
 
 /// Returns the SLH-DSA parameter set whose keys have this name.
-pub(crate) fn slh_dsa(keys: &str) -> Option<A> {
-    let row = PAIRS.iter().find(|row| row.mode == Mode::SlhDsa && row.name == keys)?;
+pub(crate) fn slh_dsa_parameter_set(key_type: &str) -> Option<A> {
+    let row = KEY_PAIR_ALGORITHMS.iter().find(|row| row.mode == Mode::SlhDsa && row.name == key_type)?;
     row.algorithm
 }
 
 /// Returns OpenSSL's names of the algorithms for which measurements decide if they are worth serving.
 pub fn measured_names() -> Vec<&'static str> {
-    CIPHERS.iter().chain(&PAIRS).chain(&KDFS).filter(|row| row.is_measured()).map(|row| row.name).collect()
+    CIPHERS
+        .iter()
+        .chain(&KEY_PAIR_ALGORITHMS)
+        .chain(&KDFS)
+        .filter(|row| row.is_measured())
+        .map(|row| row.name)
+        .collect()
 }
 
 impl Row {
@@ -203,7 +209,7 @@ impl Row {
         match self.mode {
             Mode::Aead(_) | Mode::Xts | Mode::Chain(Chain::Ctr) | Mode::Signature | Mode::Exchange => true,
             Mode::Kdf(kdf) => kdf == Kdf::Pbkdf2,
-            Mode::Chain(_) | Mode::SlhDsa | Mode::Keys => false,
+            Mode::Chain(_) | Mode::SlhDsa | Mode::KeyType => false,
         }
     }
 
@@ -223,7 +229,7 @@ impl Row {
             Mode::Kdf(_) => true,
             // Earlier releases have no SLH-DSA.
             Mode::SlhDsa => HAS_SOFTWARE && version >= (3, 5),
-            Mode::Keys => false,
+            Mode::KeyType => false,
         }
     }
 
@@ -233,8 +239,8 @@ impl Row {
     }
 
     /// Returns the key type of a signature or key exchange, which has the same name.
-    pub(crate) fn keys(&self) -> &'static Row {
-        KEYS.iter().find(|keys| keys.name == self.name).unwrap_or(&KEYS[0])
+    pub(crate) fn key_type(&self) -> &'static Row {
+        KEY_TYPES.iter().find(|key_type| key_type.name == self.name).unwrap_or(&KEY_TYPES[0])
     }
 }
 
@@ -244,18 +250,18 @@ mod tests {
 
     #[test]
     fn signatures_come_first_and_have_keys_of_their_type() {
-        let kinds: Vec<Option<Kind>> = PAIRS.iter().map(Row::kind).collect();
-        assert!(kinds[..SIGNATURES].iter().all(|kind| *kind == Some(Kind::Signature)));
-        assert!(kinds[SIGNATURES..].iter().all(|kind| *kind == Some(Kind::Exchange)));
-        assert!(PAIRS.iter().all(|row| row.keys().name == row.name));
-        assert_eq!(PAIRS.iter().filter_map(|row| slh_dsa(row.name)).count(), 12);
+        let kinds: Vec<Option<Kind>> = KEY_PAIR_ALGORITHMS.iter().map(Row::kind).collect();
+        assert!(kinds[..SIGNATURE_ROWS].iter().all(|kind| *kind == Some(Kind::Signature)));
+        assert!(kinds[SIGNATURE_ROWS..].iter().all(|kind| *kind == Some(Kind::Exchange)));
+        assert!(KEY_PAIR_ALGORITHMS.iter().all(|row| row.key_type().name == row.name));
+        assert_eq!(KEY_PAIR_ALGORITHMS.iter().filter_map(|row| slh_dsa_parameter_set(row.name)).count(), 12);
     }
 
     #[test]
     fn every_number_is_in_obj_mac_h() {
         let header = openssl_4_0::source_dir().join("include/openssl/obj_mac.h");
         let text = std::fs::read_to_string(&header).unwrap();
-        for row in CIPHERS.iter().chain(&KDFS).chain(&PAIRS).chain(&KEYS) {
+        for row in CIPHERS.iter().chain(&KDFS).chain(&KEY_PAIR_ALGORITHMS).chain(&KEY_TYPES) {
             let line = format!(" {}", row.nid);
             assert!(
                 text.lines().any(|found| found.starts_with("#define NID_") && found.ends_with(&line)),

@@ -23,7 +23,7 @@ enum { ROUNDS = 2000 };
 struct provider {
     const char *name;
 };
-static struct provider gantry = { "gantry" }, host = { "default" }, other = { "legacy" };
+static struct provider gantry = { "gantry" }, default_provider = { "default" }, other = { "legacy" };
 
 typedef int child_cb(const OSSL_CORE_HANDLE *, void *);
 
@@ -76,7 +76,7 @@ static int core_register(const OSSL_CORE_HANDLE *prov, child_cb *created, child_
     remove_ = removed;
     data = arg;
     in_callback = 1;
-    must(create(handle(&host), data) && create(handle(&gantry), data), "callback");
+    must(create(handle(&default_provider), data) && create(handle(&gantry), data), "callback");
     in_callback = 0;
     registered = 1;
     pthread_rwlock_unlock(&store);
@@ -89,8 +89,8 @@ static void core_deregister(const OSSL_CORE_HANDLE *prov)
     upcall("provider_deregister_child_cb");
     must(prov == handle(&gantry), "the handle of another provider");
     // Threads that hold the lock already may still call.
-    tell(&remove_, &host);
-    tell(&create, &host);
+    tell(&remove_, &default_provider);
+    tell(&create, &default_provider);
     pthread_rwlock_wrlock(&store);
     registered = 0;
     deregistered++;
@@ -103,11 +103,11 @@ static const char *core_name(const OSSL_CORE_HANDLE *prov)
     return ((const struct provider *)prov)->name;
 }
 
-static const OSSL_ALGORITHM *host_query(void *context, int operation, int *no_cache)
+static const OSSL_ALGORITHM *default_query(void *context, int operation, int *no_cache)
 {
     static const OSSL_DISPATCH none[] = { { 0, NULL } };
     static const OSSL_ALGORITHM ciphers[] = { { "AES-128-CBC", "provider=default", none, NULL }, { NULL, NULL, NULL, NULL } };
-    must(context == &host, "the context of another provider");
+    must(context == &default_provider, "the context of another provider");
     *no_cache = 0;
     return operation == OSSL_OP_CIPHER ? ciphers : NULL;
 }
@@ -120,9 +120,9 @@ static void *core_context(const OSSL_CORE_HANDLE *prov)
 
 static const OSSL_DISPATCH *core_dispatch(const OSSL_CORE_HANDLE *prov)
 {
-    static const OSSL_DISPATCH table[] = { { OSSL_FUNC_PROVIDER_QUERY_OPERATION, (void (*)(void))host_query }, { 0, NULL } };
+    static const OSSL_DISPATCH table[] = { { OSSL_FUNC_PROVIDER_QUERY_OPERATION, (void (*)(void))default_query }, { 0, NULL } };
     upcall("provider_get0_dispatch");
-    must(prov == handle(&host), "the dispatch table of another provider");
+    must(prov == handle(&default_provider), "the dispatch table of another provider");
     return table;
 }
 
@@ -168,9 +168,9 @@ int main(int count, char **words)
                 teardown = OSSL_FUNC_provider_teardown(table);
         }
         must(query(context, OSSL_OP_CIPHER, &no_cache) != NULL && !no_cache, "ciphers");
-        tell(&remove_, &host);
+        tell(&remove_, &default_provider);
         must(query(context, OSSL_OP_CIPHER, &no_cache) == NULL && no_cache, "ciphers without a default provider");
-        tell(&create, &host);
+        tell(&create, &default_provider);
         must(query(context, OSSL_OP_CIPHER, &no_cache) != NULL && !no_cache, "ciphers again");
         teardown(context);
         must(!registered && deregistered == round + 1, "callbacks after the end");

@@ -6,8 +6,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use lab::groups::{ONLY, command, is_old, negotiated, new_lab, stunnel, with_groups};
-use lab::{FAILED, Lab, OFFLOADED, Server, installed, noise, port, root, text, wait_for};
+use lab::groups::{ONLY_GROUPS, command, has_old_openssl, negotiated, new_lab, stunnel, with_groups};
+use lab::{FAILED, Lab, OFFLOADED, Server, is_installed, is_root, noise, port, text, wait_for};
 
 /// Returns the folder of the newest PostgreSQL. Debian keeps each version in its own folder, which is not in the path.
 fn postgresql() -> Option<PathBuf> {
@@ -27,10 +27,10 @@ impl<'l> Database<'l> {
     /// Initialises a database, unless PostgreSQL is missing.
     fn new(lab: &'l Lab, configuration: &Path) -> Option<Self> {
         let Some(bin) = postgresql() else {
-            assert!(!installed("initdb"), "PostgreSQL is installed in an unknown place");
+            assert!(!is_installed("initdb"), "PostgreSQL is installed in an unknown place");
             return None;
         };
-        let user = if root() { "setpriv --reuid=postgres --regid=postgres --clear-groups" } else { "" };
+        let user = if is_root() { "setpriv --reuid=postgres --regid=postgres --clear-groups" } else { "" };
         let initialise = format!(
             "printf secret >password; mkdir data; chmod 700 data\n\
              if [ -n '{user}' ]; then chown postgres data key.pem; fi\n\
@@ -99,11 +99,11 @@ fn postgresql_answers_over_tls() {
 #[test]
 #[ignore = "fetches OpenSSL: make test-clients"]
 fn psql_agrees_in_a_post_quantum_group() {
-    if !is_old() || !installed("stunnel") || !installed("psql") {
+    if !has_old_openssl() || !is_installed("stunnel") || !is_installed("psql") {
         return;
     }
     let lab = new_lab("groups-postgresql");
-    let (ours, none) = (with_groups(&lab, ONLY, "X25519MLKEM768:X25519:P-256"), Path::new("/dev/null"));
+    let (ours, none) = (with_groups(&lab, ONLY_GROUPS, "X25519MLKEM768:X25519:P-256"), Path::new("/dev/null"));
     let Some(database) = Database::new(&lab, none) else { return };
     lab.write("query", "select 'the answer'");
     let (_server, inside) = database.start(&ours);
@@ -124,13 +124,13 @@ fn psql_agrees_in_a_post_quantum_group() {
 #[test]
 #[ignore = "long: make test-clients"]
 fn nginx_completes_ten_thousand_handshakes() {
-    if !installed("nginx") || !installed("python3") {
+    if !is_installed("nginx") || !is_installed("python3") {
         return;
     }
     let lab = Lab::new("handshakes");
     lab.certificate("ed25519");
     // As root, workers would switch to a user that cannot read the folder.
-    let user = if root() { "user root;" } else { "" };
+    let user = if is_root() { "user root;" } else { "" };
     let (port, folder) = (port(), lab.folder.display());
     // With `reuseport` the kernel distributes the connections to the workers.
     let conf = lab.write(
@@ -213,7 +213,7 @@ fn run_between_networks(
 #[test]
 #[ignore = "long: make test-clients"]
 fn openvpn_joins_two_networks() {
-    if ["openvpn", "ip", "unshare", "curl", "python3"].iter().any(|program| !installed(program)) {
+    if ["openvpn", "ip", "unshare", "curl", "python3"].iter().any(|program| !is_installed(program)) {
         return;
     }
     let lab = Lab::new("openvpn");
@@ -240,7 +240,7 @@ fn strongswan_joins_two_networks() {
     if !charon.exists() {
         return gantry_lab::skip("charon");
     }
-    if ["swanctl", "ip", "unshare", "curl", "python3"].iter().any(|program| !installed(program)) {
+    if ["swanctl", "ip", "unshare", "curl", "python3"].iter().any(|program| !is_installed(program)) {
         return;
     }
     let lab = Lab::new("strongswan");
@@ -271,7 +271,7 @@ fn strongswan_joins_two_networks() {
 #[ignore = "long: make test-clients"]
 fn the_steps_of_the_documentation_work() {
     // Only root can set up a Debian in a folder.
-    if !root() {
+    if !is_root() {
         return gantry_lab::skip("root");
     }
     let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");

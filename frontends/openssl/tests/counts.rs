@@ -5,40 +5,40 @@ mod lab;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
 
-use gantry_runtime::stats::live;
+use gantry_runtime::stats::live_pages;
 use lab::{Lab, everything, noise, text};
 
 #[test]
 fn requests_are_counted_and_nothing_is_printed() {
     let lab = Lab::new("stats");
     lab.write("plain", noise(100_000));
-    lab.watch();
+    lab.collect_statistics();
     let configuration = lab.configuration("SIGNATURES = NONE");
     let output = lab.sh("openssl enc -aes-128-cbc -K 00 -iv 00 -in plain -out sealed 2>/dev/null", &configuration);
     assert_eq!(text(&output), "");
     assert_ne!(lab::counters(&lab)["AES-128-CBC"].iter().sum::<u64>(), 0);
 }
 
-/// Algorithms that the configuration leaves to the host are counted, and the host serves them.
+/// Algorithms that the configuration leaves to the default provider are counted, and the default provider serves them.
 #[test]
 #[cfg_attr(not(feature = "software"), ignore = "about the software device")]
 fn counting_does_not_change_which_side_serves() {
     for (section, serves) in [("", false), ("CIPHERS = AES-128-CTR\nPOLICY = pin:software", true)] {
         let lab = Lab::new("counting");
         lab.write("plain", noise(1000));
-        lab.watch();
+        lab.collect_statistics();
         let encrypt =
             "openssl enc -aes-128-ctr -K 00112233445566778899aabbccddeeff -iv 00 -in plain -out sealed 2>/dev/null";
         let output = lab.sh(encrypt, &lab.configuration(section));
         assert!(output.status.success(), "{}", text(&output));
-        let [host, _, devices, ..] = lab::counters(&lab)["AES-128-CTR"];
-        assert_eq!((host > 0, devices > 0), (!serves, serves), "{section}");
+        let [default, _, devices, ..] = lab::counters(&lab)["AES-128-CTR"];
+        assert_eq!((default > 0, devices > 0), (!serves, serves), "{section}");
     }
 }
 
 /// Returns the devices, requests and bytes of an algorithm in the page of a process.
 fn counters_of_process(pid: u32, algorithm: &str, operation: &str) -> (String, u64, u64) {
-    let page = live().unwrap().into_iter().find(|page| page.pids.contains(&pid)).expect("the process has a page");
+    let page = live_pages().unwrap().into_iter().find(|page| page.pids.contains(&pid)).expect("the process has a page");
     let rows = page.read().unwrap().rows;
     let rows = rows.iter().filter(|row| (&*row.algorithm, &*row.operation) == (algorithm, operation));
     rows.fold((String::new(), 0, 0), |(devices, requests, bytes), row| {
@@ -46,14 +46,14 @@ fn counters_of_process(pid: u32, algorithm: &str, operation: &str) -> (String, u
     })
 }
 
-/// The page also counts requests that go straight to the host, even in the middle of a message, and requests of a forked child.
+/// The page also counts requests that go straight to the default provider, even in the middle of a message, and requests of a forked child.
 #[test]
 #[cfg_attr(not(feature = "software"), ignore = "about the software device")]
-fn requests_left_to_the_host_are_visible_to_others() {
+fn requests_left_to_the_default_provider_are_visible_to_others() {
     let lab = Lab::new("page");
     let program = lab.compile("tests/counted.c");
-    let host_only = "CIPHERS = ALL\nUSE_SOFTDRIVERS = 0".to_owned();
-    for (section, device) in [(host_only, "host"), (everything("POLICY = pin:software"), "software")] {
+    let default_provider_only = "CIPHERS = ALL\nUSE_SOFTDRIVERS = 0".to_owned();
+    for (section, device) in [(default_provider_only, "host"), (everything("POLICY = pin:software"), "software")] {
         let mut child = Command::new(&program)
             .arg(lab.configuration(&section))
             .stdin(Stdio::piped())

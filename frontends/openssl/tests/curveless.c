@@ -15,7 +15,7 @@ enum { MOST = 300 };
 
 static struct provider {
     const char *name;
-} gantry = {"gantry"}, host = {"default"};
+} gantry = {"gantry"}, default_provider = {"default"};
 
 static OSSL_PROVIDER *real;
 static const char *lacking;
@@ -32,7 +32,7 @@ static int core_register(const OSSL_CORE_HANDLE *prov, int (*create)(const OSSL_
     int (*removed)(const OSSL_CORE_HANDLE *, void *), int (*props)(const char *, void *), void *arg)
 {
     (void)prov, (void)removed, (void)props;
-    return create((const OSSL_CORE_HANDLE *)&host, arg);
+    return create((const OSSL_CORE_HANDLE *)&default_provider, arg);
 }
 
 static void core_deregister(const OSSL_CORE_HANDLE *prov)

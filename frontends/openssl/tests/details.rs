@@ -49,7 +49,7 @@ fn a_message_cannot_continue_after_its_nonce_length_changed() {
 #[test]
 fn random_numbers_come_from_the_generator_in_the_configuration_and_never_from_gantry() {
     let lab = Lab::new("random");
-    lab.watch();
+    lab.collect_statistics();
     let configuration = lab.configuration(&everything("POLICY = pin:software"));
     let usual = fs::read_to_string(&configuration).unwrap();
     let turned = usual.replace(

@@ -427,8 +427,8 @@ int main(int argc, char **argv)
     state = strtoull(argv[2], NULL, 10) * 0x9E3779B97F4A7C15u + 1;
     for (int i = 0; i < SIDES; i++)
         library[i] = OSSL_LIB_CTX_new();
-    OSSL_PROVIDER *host = OSSL_PROVIDER_load(library[0], "default");
-    if (!host || !OSSL_LIB_CTX_load_config(library[1], argv[1])) {
+    OSSL_PROVIDER *default_provider = OSSL_PROVIDER_load(library[0], "default");
+    if (!default_provider || !OSSL_LIB_CTX_load_config(library[1], argv[1])) {
         printf("the configuration does not load\n");
         ERR_print_errors_fp(stdout);
         return 1;
@@ -443,7 +443,7 @@ int main(int argc, char **argv)
     records("ChaCha20-Poly1305");
     for (size_t i = 0; i < sizeof ciphers / sizeof *ciphers; i++)
         cipher(ciphers[i]);
-    OSSL_PROVIDER_unload(host);
+    OSSL_PROVIDER_unload(default_provider);
     for (int i = 0; i < SIDES; i++)
         OSSL_LIB_CTX_free(library[i]);
     puts("the same");

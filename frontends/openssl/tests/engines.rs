@@ -14,19 +14,19 @@ fn an_engine_gets_the_requests_that_are_large_enough_for_it() {
         return;
     }
     let lab = Lab::new("kirkwood");
-    lab.watch();
+    lab.collect_statistics();
     let configuration = lab.configuration(
         "CIPHERS = AES-128-CBC\nDEVICES = model:kirkwood=on\nPOLICY = size-threshold:1024,host,model:kirkwood",
     );
     for (bytes, is_large) in [(16, false), (8192, true)] {
         let speed = format!("openssl speed -elapsed -seconds 1 -bytes {bytes} -evp aes-128-cbc");
-        // If the machine stalls for 20 ms, the engine is late, and the host replaces it for a while.
+        // If the machine stalls for 20 ms, the engine is late, and the default provider replaces it for a while.
         let is_routed = (0..5).any(|_| {
             let output = lab.sh(&speed, &configuration);
             assert!(output.status.success() && text(&output).contains("AES-128-CBC"), "{}", text(&output));
-            let [host, _, engine, processed, ..] = lab::counters(&lab)["AES-128-CBC"];
+            let [default, _, engine, processed, ..] = lab::counters(&lab)["AES-128-CBC"];
             assert_eq!(processed, engine * bytes);
-            let (served, idle) = if is_large { (engine, host) } else { (host, engine) };
+            let (served, idle) = if is_large { (engine, default) } else { (default, engine) };
             served > 0 && idle == 0
         });
         assert!(is_routed, "{bytes}");
@@ -78,7 +78,7 @@ fn data_that_a_driver_overwrote_in_place_is_an_error_and_is_not_retried() {
     lab.write("gantry/gantry.toml", format!("faults = \"after=100,panics=1/1\"\n[models]\n{model}\n"));
     let engine = lab.configuration("CIPHERS = ALL\nDEVICES = model:faulty=on\nPOLICY = pin:model:faulty");
     for cipher in ["AES-128-CBC", "AES-256-XTS"] {
-        // With separate buffers nothing is lost: the host repeats the request.
+        // With separate buffers nothing is lost: the default provider repeats the request.
         for (in_place, expected) in [(None, "0 failed, 0 wrong\n"), (Some("in-place"), "1 failed, 0 wrong\n")] {
             let mut command = Command::new(&program);
             command.arg(&engine).arg(cipher).args(in_place).env("XDG_CONFIG_HOME", &lab.folder);

@@ -42,7 +42,7 @@ fn run_own_test(series: &str) {
     assert!(SERVED_FILES.iter().all(|name| files.iter().any(|file| file == name)), "{files:?}");
 
     let lab = Lab::new(&format!("evp-test-{series}"));
-    lab.watch();
+    lab.collect_statistics();
     let offloaded = lab.configuration(OFFLOADED);
     let served = [OFFLOADED, EVERYTHING].map(|section| lab.configuration(section));
     let failed = lab.configuration("FORCE_FAIL = yes");
@@ -146,7 +146,7 @@ fn valgrind_finds_no_error_with_4_0() {
 #[ignore = "long: make test-clients"]
 fn programs_of_4_0_end_without_a_teardown() {
     let lab = Lab::new("exits");
-    lab.watch();
+    lab.collect_statistics();
     for shared in [true, false] {
         let program = lab.compile_with("tests/exits.c", &lab::libcrypto(&lab::openssl("4.0"), shared));
         for (ending, printed) in [("return", "still there\n"), ("exit", "still there\n"), ("_exit", "")] {
@@ -188,7 +188,7 @@ fn libcryptos_of_two_releases_in_one_process_do_not_mix() {
 #[ignore = "long: make test-clients"]
 fn pipelines_give_the_results_of_single_messages() {
     let lab = Lab::new("pipelines");
-    lab.watch();
+    lab.collect_statistics();
     let program = lab.compile_with("tests/pipelines.c", &lab::libcrypto(&lab::openssl("4.0"), true));
     for (section, expected, on_devices) in [
         ("", "the same\n", None),

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use gantry_runtime::stats::VARIABLE;
-use lab::{EVERYTHING, Lab, OFFLOADED, has_models, installed, noise, root, text};
+use lab::{EVERYTHING, Lab, OFFLOADED, has_models, is_installed, is_root, noise, text};
 
 /// Returns the complete output of three kinds of programs.
 fn programs(lab: &Lab, configuration: &Path) -> String {
@@ -127,16 +127,16 @@ fn a_query_for_fips_is_never_served() {
 #[test]
 fn a_set_user_id_program_reads_no_variable() {
     // Only root can make a program that runs as root.
-    if !root() {
+    if !is_root() {
         return gantry_lab::skip("root");
     }
-    if !installed("setpriv") {
+    if !is_installed("setpriv") {
         return;
     }
     let lab = Lab::new("rights");
     let who = lab.compile("tests/who.c");
     let offloaded = lab.configuration(OFFLOADED);
-    lab.watch();
+    lab.collect_statistics();
     let open = "chmod 777 . socket";
     assert!(lab.sh(open, &offloaded).status.success());
     let run = |configuration: &PathBuf| {
@@ -244,8 +244,9 @@ fn assert_no_key_is_left(lab: &Lab, program: &Path, algorithms: usize, own_group
 fn a_freed_key_leaves_no_copies_in_memory() {
     let lab = Lab::new("wiped");
     let version = text(&Command::new("openssl").arg("version").output().unwrap());
-    let is_old = ["3.0.", "3.1.", "3.2.", "3.3.", "3.4."].iter().any(|old| version.contains(&format!("OpenSSL {old}")));
-    let serves_groups = is_old && cfg!(feature = "software");
+    let is_before_3_5 =
+        ["3.0.", "3.1.", "3.2.", "3.3.", "3.4."].iter().any(|old| version.contains(&format!("OpenSSL {old}")));
+    let serves_groups = is_before_3_5 && cfg!(feature = "software");
     assert_no_key_is_left(&lab, &lab.compile("tests/wiped.c"), 10, if serves_groups { 3 } else { 0 });
 }
 

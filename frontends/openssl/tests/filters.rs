@@ -4,7 +4,7 @@ mod lab;
 
 use std::fs;
 
-use lab::groups::{ONLY, is_old};
+use lab::groups::{ONLY_GROUPS, has_old_openssl};
 use lab::{EVERYTHING, Lab, OFFLOADED, counters, text};
 
 /// The messages that the program seals under its filter.
@@ -14,7 +14,7 @@ const MESSAGES: u64 = 10_000;
 fn sealed_by_devices(lab: &Lab, section: &str, arguments: [&str; 3]) -> u64 {
     let program = lab.path("program");
     let program = if program.exists() { program } else { lab.compile("tests/filtered.c") };
-    lab.watch();
+    lab.collect_statistics();
     let configuration = lab.configuration(section);
     let output = lab.command(program.to_str().unwrap(), &configuration).args(arguments).output().unwrap();
     assert_eq!(text(&output), "good\n", "{section}, {arguments:?}: {}", output.status);
@@ -48,12 +48,12 @@ fn a_filter_allows_devices_in_a_thread_that_starts_later() {
 /// Keys are made and agree, and damaged shares are refused.
 #[test]
 fn a_filter_that_ends_the_program_allows_tls_groups() {
-    if !is_old() {
+    if !has_old_openssl() {
         return;
     }
     let lab = Lab::new("filters-groups");
     let program = lab.compile("tests/groups.c");
-    let configuration = lab.configuration(ONLY);
+    let configuration = lab.configuration(ONLY_GROUPS);
     for start in ["first", "later", "child"] {
         let output = lab.command(program.to_str().unwrap(), &configuration).arg(start).output().unwrap();
         assert_eq!(text(&output), "good\n", "{start}: {}", output.status);

@@ -6,8 +6,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use lab::groups::{End, ONLY, command, is_old, negotiated, new_lab, stunnel, with_groups};
-use lab::{Lab, Server, counters, installed, port, root, text, wait_for};
+use lab::groups::{End, ONLY_GROUPS, command, has_old_openssl, negotiated, new_lab, stunnel, with_groups};
+use lab::{Lab, Server, counters, is_installed, is_root, port, text, wait_for};
 
 /// The list that `gantry openssl config --post-quantum` writes to an `openssl.cnf` without one.
 const GROUPS: &str = "X25519MLKEM768:X25519:P-256:X448:P-521:P-384";
@@ -26,7 +26,7 @@ fn page(port: u16, path: &str) -> String {
 fn nginx(lab: &Lab, configuration: &Path) -> (Server, u16) {
     let (port, folder) = (port(), lab.folder.display());
     // As root, workers would switch to a user that cannot read the folder.
-    let user = if root() { "user root;" } else { "" };
+    let user = if is_root() { "user root;" } else { "" };
     let conf = lab.write(
         "nginx.conf",
         format!(
@@ -86,11 +86,11 @@ fn check_server(lab: &Lab, port: u16) {
 #[test]
 #[ignore = "fetches OpenSSL: make test-clients"]
 fn nginx_agrees_with_clients_of_newer_releases() {
-    if !is_old() || !installed("nginx") || !installed("curl") {
+    if !has_old_openssl() || !is_installed("nginx") || !is_installed("curl") {
         return;
     }
     let lab = new_lab("groups-nginx");
-    let (_server, port) = nginx(&lab, &with_groups(&lab, ONLY, GROUPS));
+    let (_server, port) = nginx(&lab, &with_groups(&lab, ONLY_GROUPS, GROUPS));
     check_server(&lab, port);
     // Handshakes on all workers, which nginx replaces meanwhile. `run` gives curl the libraries of the release.
     let many = format!(
@@ -106,7 +106,7 @@ fn nginx_agrees_with_clients_of_newer_releases() {
 #[test]
 #[ignore = "fetches OpenSSL: make test-clients"]
 fn haproxy_agrees_with_clients_of_newer_releases() {
-    if !is_old() || !installed("haproxy") {
+    if !has_old_openssl() || !is_installed("haproxy") {
         return;
     }
     let lab = new_lab("groups-haproxy");
@@ -120,7 +120,7 @@ fn haproxy_agrees_with_clients_of_newer_releases() {
             lab.path("both.pem").display()
         ),
     );
-    let ours = with_groups(&lab, ONLY, GROUPS);
+    let ours = with_groups(&lab, ONLY_GROUPS, GROUPS);
     let _server = lab.serve(lab.command("haproxy", &ours).arg("-db").arg("-f").arg(conf), port);
     check_server(&lab, port);
 }
@@ -161,16 +161,16 @@ const NO_CURVES: &str = "tls_eecdh_auto_curves = ,";
 #[test]
 #[ignore = "fetches OpenSSL: make test-clients"]
 fn postfix_agrees_with_both_ends_of_newer_releases() {
-    if !is_old() || !installed("posttls-finger") || !installed("stunnel") {
+    if !has_old_openssl() || !is_installed("posttls-finger") || !is_installed("stunnel") {
         return;
     }
-    if !root() {
+    if !is_root() {
         return gantry_lab::skip("root");
     }
     let none = Path::new("/dev/null");
     for more in ["", NO_CURVES] {
         let lab = new_lab("groups-postfix");
-        let (_server, secure, plain) = postfix(&lab, &with_groups(&lab, ONLY, GROUPS), more);
+        let (_server, secure, plain) = postfix(&lab, &with_groups(&lab, ONLY_GROUPS, GROUPS), more);
         let ask = |openssl: &Path, arguments: &str| {
             let arguments = format!("-starttls smtp {arguments}");
             let answer = End::new(openssl, none, &arguments).ask(&lab, secure, "QUIT", "^221 ");
@@ -196,11 +196,11 @@ fn postfix_agrees_with_both_ends_of_newer_releases() {
 #[test]
 #[ignore = "fetches OpenSSL: make test-clients"]
 fn curl_agrees_with_servers_of_newer_releases() {
-    if !is_old() || !installed("curl") {
+    if !has_old_openssl() || !is_installed("curl") {
         return;
     }
     let lab = new_lab("groups-curl");
-    let ours = with_groups(&lab, ONLY, GROUPS);
+    let ours = with_groups(&lab, ONLY_GROUPS, GROUPS);
     for series in ["3.5", "4.0"] {
         let theirs = command(series);
         // The last two do not take the share of the client: HelloRetryRequest.
@@ -233,12 +233,12 @@ fn go(lab: &Lab) -> Option<PathBuf> {
 #[test]
 #[ignore = "needs Go: make test-clients"]
 fn nginx_and_curl_agree_with_go() {
-    if !is_old() || !installed("nginx") || !installed("curl") {
+    if !has_old_openssl() || !is_installed("nginx") || !is_installed("curl") {
         return;
     }
     let lab = new_lab("groups-go");
     let Some(go) = go(&lab) else { return };
-    let ours = with_groups(&lab, ONLY, GROUPS);
+    let ours = with_groups(&lab, ONLY_GROUPS, GROUPS);
     let (_server, nginx) = nginx(&lab, &ours);
     for (groups, group) in [("", "X25519MLKEM768"), ("4588", "X25519MLKEM768"), ("29", "X25519"), ("23", "CurveP256")] {
         let mut fetch = Command::new(&go);
@@ -277,11 +277,11 @@ fn rustls(lab: &Lab, example: &str) -> Command {
 #[test]
 #[ignore = "builds gantry-rustls: make test-clients"]
 fn nginx_and_curl_agree_with_rustls() {
-    if !is_old() || !installed("nginx") || !installed("curl") {
+    if !has_old_openssl() || !is_installed("nginx") || !is_installed("curl") {
         return;
     }
     let lab = new_lab("groups-rustls");
-    let ours = with_groups(&lab, ONLY, GROUPS);
+    let ours = with_groups(&lab, ONLY_GROUPS, GROUPS);
     {
         let (_server, port) = nginx(&lab, &ours);
         let fetched = rustls(&lab, "client").args(["cert.pem", "localhost", &port.to_string()]).output().unwrap();
@@ -290,7 +290,7 @@ fn nginx_and_curl_agree_with_rustls() {
     }
     let port = port();
     let _server = lab.serve(rustls(&lab, "server").args(["cert.pem", "key.pem", "answer", &port.to_string()]), port);
-    lab.watch();
+    lab.collect_statistics();
     let output = lab.sh(&format!("curl {} | cmp - answer", page(port, "")), &ours);
     assert!(output.status.success(), "{}{}", text(&output), lab.log());
     assert_eq!(counters(&lab)["X25519MLKEM768"][2], 1);
@@ -299,11 +299,11 @@ fn nginx_and_curl_agree_with_rustls() {
 #[test]
 #[ignore = "needs Chromium: make test-clients"]
 fn chromium_opens_a_page() {
-    if !is_old() || !installed("nginx") || !installed("chromium") {
+    if !has_old_openssl() || !is_installed("nginx") || !is_installed("chromium") {
         return;
     }
     let lab = new_lab("groups-chromium");
-    let (_server, port) = nginx(&lab, &with_groups(&lab, ONLY, GROUPS));
+    let (_server, port) = nginx(&lab, &with_groups(&lab, ONLY_GROUPS, GROUPS));
     // The browser finds no other host.
     let browse = format!(
         "timeout 120 chromium --headless --no-sandbox --disable-gpu --no-proxy-server --ignore-certificate-errors \
@@ -322,11 +322,11 @@ fn chromium_opens_a_page() {
 #[test]
 #[ignore = "long: make test-clients"]
 fn memory_stays_flat_over_twenty_thousand_handshakes() {
-    if !is_old() || !installed("nginx") || !installed("python3") {
+    if !has_old_openssl() || !is_installed("nginx") || !is_installed("python3") {
         return;
     }
     let lab = new_lab("groups-memory");
-    let ours = with_groups(&lab, ONLY, GROUPS);
+    let ours = with_groups(&lab, ONLY_GROUPS, GROUPS);
     let (server, port) = nginx(&lab, &ours);
     // The script prints the memory of nginx's workers and of itself, after the first handshakes and at the end.
     let script = format!(

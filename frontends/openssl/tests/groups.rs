@@ -7,7 +7,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
 
-use lab::groups::{End, ONLY, command, is_old, negotiated, new_lab, with_groups};
+use lab::groups::{End, ONLY_GROUPS, command, has_old_openssl, negotiated, new_lab, with_groups};
 use lab::{Lab, counters, text, tls};
 
 const GROUPS: [&str; 6] =
@@ -15,12 +15,12 @@ const GROUPS: [&str; 6] =
 
 #[test]
 fn keys_agree_and_damaged_shares_are_refused() {
-    if !is_old() {
+    if !has_old_openssl() {
         return;
     }
     let lab = Lab::new("groups-keys");
     let program = lab.compile("tests/groups.c");
-    for section in [ONLY, lab::OFFLOADED, "POLICY = pin:lanes"] {
+    for section in [ONLY_GROUPS, lab::OFFLOADED, "POLICY = pin:lanes"] {
         let output = lab.command(program.to_str().unwrap(), &lab.configuration(section)).output().unwrap();
         assert_eq!(text(&output), "good\n", "{section}: {}", output.status);
     }
@@ -29,7 +29,7 @@ fn keys_agree_and_damaged_shares_are_refused() {
 /// A program offers only groups that it can use: builds of OpenSSL leave curves out.
 #[test]
 #[cfg_attr(not(feature = "software"), ignore = "about the software device")]
-fn groups_whose_curve_the_host_lacks_are_not_reported() {
+fn groups_whose_curve_the_default_provider_lacks_are_not_reported() {
     let lab = Lab::new("groups-curveless");
     let program = lab.compile_with("tests/curveless.c", &["-lcrypto".into(), "-ldl".into()]);
     for (lacking, absent) in [
@@ -47,11 +47,11 @@ fn groups_whose_curve_the_host_lacks_are_not_reported() {
 
 #[test]
 fn tls_agrees_in_each_group_and_counts_it() {
-    if !is_old() {
+    if !has_old_openssl() {
         return;
     }
     let lab = new_lab("groups-tls");
-    let ours = lab.configuration(ONLY);
+    let ours = lab.configuration(ONLY_GROUPS);
     let failed =
         lab.configuration("CIPHERS = NONE\nSIGNATURES = NONE\nKEY_EXCHANGE = NONE\nKDFS = NONE\nFORCE_FAIL = yes");
     for group in GROUPS {
@@ -60,7 +60,7 @@ fn tls_agrees_in_each_group_and_counts_it() {
         assert!(tls(&lab, &failed, &ours, &arguments).is_err(), "{group}: not used by the server");
         assert!(tls(&lab, &ours, &failed, &arguments).is_err(), "{group}: not used by the client");
     }
-    lab.watch();
+    lab.collect_statistics();
     tls(&lab, &ours, &ours, "-groups X25519MLKEM768").unwrap();
     let counters = counters(&lab);
     assert_eq!(counters["X25519MLKEM768"][2..4], [1, 64], "{counters:?}");
@@ -69,12 +69,12 @@ fn tls_agrees_in_each_group_and_counts_it() {
 /// A program works with our list of groups even if the module is disabled or missing.
 #[test]
 fn a_list_with_the_group_harms_no_program_without_it() {
-    if !is_old() {
+    if !has_old_openssl() {
         return;
     }
     let lab = new_lab("groups-without");
     let list = "X25519MLKEM768:X25519:P-256";
-    let (ours, none) = (with_groups(&lab, ONLY, list), Path::new("/dev/null"));
+    let (ours, none) = (with_groups(&lab, ONLY_GROUPS, list), Path::new("/dev/null"));
     tls(&lab, &ours, &ours, "").unwrap();
     // A client with one classical share, and a server that asks for one.
     tls(&lab, &ours, none, "").unwrap();
@@ -92,7 +92,7 @@ fn a_list_with_the_group_harms_no_program_without_it() {
         fs::copy(lab.path(file), off.path(file)).unwrap();
     }
     off.variables.push(("GANTRY_DISABLE", "1".to_owned()));
-    let disabled = with_groups(&off, ONLY, list);
+    let disabled = with_groups(&off, ONLY_GROUPS, list);
     tls(&off, &disabled, &disabled, "").unwrap();
     fs::remove_file(off.path("gantry.so")).unwrap();
     off.variables.clear();
@@ -124,11 +124,11 @@ fn client_hello(group: u16, share: &[u8]) -> Vec<u8> {
 
 #[test]
 fn damaged_shares_lead_to_alerts_and_the_server_lives() {
-    if !is_old() {
+    if !has_old_openssl() {
         return;
     }
     let lab = new_lab("groups-alerts");
-    let ours = with_groups(&lab, ONLY, "X25519MLKEM768:SecP256r1MLKEM768:X25519");
+    let ours = with_groups(&lab, ONLY_GROUPS, "X25519MLKEM768:SecP256r1MLKEM768:X25519");
     let end = End::new(Path::new("openssl"), &ours, "");
     let (_server, port) = end.serve(&lab);
     let zeros = vec![0; 1216];
@@ -153,13 +153,13 @@ fn damaged_shares_lead_to_alerts_and_the_server_lives() {
 }
 
 fn check_with(series: &str) {
-    if !is_old() {
+    if !has_old_openssl() {
         return;
     }
     let lab = new_lab(&format!("groups-{series}"));
     let (theirs, none) = (command(series), Path::new("/dev/null"));
     let old = Path::new("openssl");
-    let ours = with_groups(&lab, ONLY, "X25519MLKEM768:X25519:P-256:SecP256r1MLKEM768");
+    let ours = with_groups(&lab, ONLY_GROUPS, "X25519MLKEM768:X25519:P-256:SecP256r1MLKEM768");
     // Each group, in both directions.
     for group in GROUPS {
         let arguments = format!("-groups {group}");
@@ -215,7 +215,7 @@ fn groups_agree_with_those_of_4_0() {
 #[ignore = "fetches OpenSSL: make test-clients"]
 fn newer_releases_keep_their_own_groups() {
     let lab = Lab::new("groups-newer");
-    let ours = lab.configuration(ONLY);
+    let ours = lab.configuration(ONLY_GROUPS);
     let list = lab.command(command("3.5").to_str().unwrap(), &ours).args(["list", "-kem-algorithms"]).output().unwrap();
     assert!(text(&list).contains("X25519MLKEM768") && !text(&list).contains("gantry"), "{}", text(&list));
 }

@@ -7,7 +7,7 @@ use std::fs;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 
-use lab::{Lab, OFFLOADED, Server, installed, noise, port, text, tls};
+use lab::{Lab, OFFLOADED, Server, is_installed, noise, port, text, tls};
 
 /// Every signature with a key of gantry fails.
 const UNSIGNED: &str = "CIPHERS = NONE\nSIGNATURES = ALL\nKEY_EXCHANGE = NONE\nKDFS = NONE\nFORCE_FAIL = yes";
@@ -76,7 +76,7 @@ fn configuration_with_a_tpm(lab: &Lab, section: &str) -> PathBuf {
 #[ignore = "long: make test-clients"]
 fn keys_of_a_tpm_stay_in_it() {
     let mut lab = Lab::new("tpm");
-    if !installed("swtpm") || !has_module(&lab, "-m", "tpm2.so") {
+    if !is_installed("swtpm") || !has_module(&lab, "-m", "tpm2.so") {
         return;
     }
     lab.write("answer", noise(50_000));
@@ -106,7 +106,7 @@ fn keys_of_a_tpm_stay_in_it() {
 #[ignore = "long: make test-clients"]
 fn keys_of_an_engine_stay_in_it() {
     let mut lab = Lab::new("engine");
-    if !installed("softhsm2-util") || !has_module(&lab, "-e", "pkcs11.so") {
+    if !is_installed("softhsm2-util") || !has_module(&lab, "-e", "pkcs11.so") {
         return;
     }
     lab.write("answer", noise(50_000));

@@ -1,30 +1,31 @@
-//! OpenSSL's jobs, whose stacks have no room for devices. The host serves messages that begin in a job. A device that has begun a
-//! message outside a job continues the message in a job.
+//! OpenSSL's jobs, whose stacks have no room for devices. The default provider serves messages that begin in a job. A device that has begun
+//! a message outside a job continues the message in a job.
 
 mod lab;
 
 use std::fs;
 
-use lab::{Lab, has_models, installed, text};
+use lab::{Lab, has_models, is_installed, text};
 
-/// Runs `jobs.c` with a section and its argument `place`. Returns the output, and the requests of host and devices, over all algorithms.
+/// Runs `jobs.c` with a section and its argument `place`. Returns the output, and the requests of the default provider and of devices, over
+/// all algorithms.
 fn run_jobs(lab: &Lab, section: &str, place: &str) -> (String, [u64; 2]) {
     let program = lab.compile("tests/jobs.c");
-    lab.watch();
+    lab.collect_statistics();
     let configuration = lab.configuration(&format!("CIPHERS = ALL\n{section}"));
     let words = [configuration.as_os_str(), place.as_ref()];
     let output = lab.command(program.to_str().unwrap(), &configuration).args(words).output().unwrap();
-    let sums = |sums: [u64; 2], [host, _, devices, ..]: &[u64; 8]| [sums[0] + host, sums[1] + devices];
+    let sums = |sums: [u64; 2], [default, _, devices, ..]: &[u64; 8]| [sums[0] + default, sums[1] + devices];
     (text(&output), lab::counters(lab).values().fold([0; 2], sums))
 }
 
 #[test]
-fn the_host_serves_messages_that_begin_in_a_job() {
+fn the_default_provider_serves_messages_that_begin_in_a_job() {
     let lab = Lab::new("jobs");
     for section in ["", "POLICY = pin:lanes", "POLICY = pin:software"] {
-        let (answer, [host, devices]) = run_jobs(&lab, section, "inside");
+        let (answer, [default, devices]) = run_jobs(&lab, section, "inside");
         assert_eq!(answer, "the same\n", "{section}");
-        assert!(host > 0 && devices == 0, "{section}: {host} and {devices}");
+        assert!(default > 0 && devices == 0, "{section}: {default} and {devices}");
     }
 }
 
@@ -32,9 +33,9 @@ fn the_host_serves_messages_that_begin_in_a_job() {
 fn a_device_continues_its_messages_in_a_job() {
     let lab = Lab::new("jobs-across");
     for section in ["POLICY = pin:lanes", "POLICY = pin:software"] {
-        let (answer, [host, devices]) = run_jobs(&lab, section, "across");
+        let (answer, [default, devices]) = run_jobs(&lab, section, "across");
         assert_eq!(answer, "the same\n", "{section}");
-        assert!(host > 0 && devices > 0, "{section}: {host} and {devices}");
+        assert!(default > 0 && devices > 0, "{section}: {default} and {devices}");
     }
     if !has_models() {
         return;
@@ -50,7 +51,7 @@ fn a_device_continues_its_messages_in_a_job() {
 /// The loop of `openssl speed` waits with `select`, and takes one descriptor per job.
 #[test]
 fn a_device_serves_the_jobs_of_openssl_speed() {
-    if !installed("openssl") {
+    if !is_installed("openssl") {
         return;
     }
     let lab = Lab::new("speed");

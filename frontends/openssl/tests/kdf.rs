@@ -5,7 +5,7 @@ mod lab;
 use std::path::Path;
 use std::process::Command;
 
-use lab::{Lab, everything, installed, libcrypto, openssl, text};
+use lab::{Lab, everything, is_installed, libcrypto, openssl, text};
 
 /// Key derivations are served, and fail.
 const FAILED: &str = "CIPHERS = NONE\nSIGNATURES = NONE\nKEY_EXCHANGE = NONE\nKDFS = ALL\nFORCE_FAIL = yes";
@@ -33,7 +33,7 @@ fn keys_and_errors_are_those_of_openssl_4() {
 fn threads_that_derive_at_once_share_lanes_and_get_their_own_keys() {
     let lab = Lab::new("logins");
     let program = lab.compile("tests/logins.c");
-    lab.watch();
+    lab.collect_statistics();
     let mut command = lab.command(program.to_str().unwrap(), Path::new("/dev/null"));
     let output = command.arg(lab.configuration("")).output().unwrap();
     assert_eq!(text(&output), "the same\n");
@@ -68,8 +68,8 @@ fn the_gain_of_lanes_is_measured_on_request() {
         for (cell, bytes) in cells.into_iter().zip(["32", "128"]) {
             let fields: Vec<&str> = cell.split('\t').collect();
             assert_eq!((fields[1], fields[2], fields[5]), ("derive", bytes, "lanes"), "{cell}");
-            let [host, lanes] = [6, 7].map(|place: usize| fields[place].parse::<f64>().unwrap());
-            assert!(host > 10_000.0 && lanes > 10_000.0, "a thousand iterations take longer: {cell}");
+            let [default, lanes] = [6, 7].map(|index: usize| fields[index].parse::<f64>().unwrap());
+            assert!(default > 10_000.0 && lanes > 10_000.0, "a thousand iterations take longer: {cell}");
         }
     }
     // Nothing is measured unless a command asks for it, or without lanes.
@@ -104,7 +104,7 @@ fn openssl_and_python_derive_the_keys_of_the_default_provider() {
         assert_eq!(printed(&with), printed(&none), "{command}");
     }
     assert!(!lab.sh(&format!("{kdf} PBKDF2"), &failed).status.success());
-    if installed("python3") {
+    if is_installed("python3") {
         let derive = "import hashlib; print(hashlib.pbkdf2_hmac('sha256', b'password', b'salt', 100000, 100).hex())";
         let python =
             |configuration: &Path| lab.command("python3", configuration).args(["-c", derive]).output().unwrap();

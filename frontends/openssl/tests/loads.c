@@ -43,8 +43,8 @@ int main(int count, char **words)
     pthread_t threads[2];
     library = OSSL_LIB_CTX_new();
     must(count == 2 && OSSL_LIB_CTX_load_config(library, words[1]), "configuration");
-    OSSL_PROVIDER *host = OSSL_PROVIDER_load(library, "default");
-    must(host != NULL, "default");
+    OSSL_PROVIDER *default_provider = OSSL_PROVIDER_load(library, "default");
+    must(default_provider != NULL, "default");
     OSSL_PROVIDER *legacy = OSSL_PROVIDER_load(library, "legacy");
     must(legacy != NULL, "legacy");
     use_gantry();
@@ -55,7 +55,7 @@ int main(int count, char **words)
     stop = 1;
     pthread_join(threads[0], NULL);
     pthread_join(threads[1], NULL);
-    OSSL_PROVIDER_unload(host);
+    OSSL_PROVIDER_unload(default_provider);
     OSSL_LIB_CTX_free(library);
     printf("as it should\n");
     return 0;

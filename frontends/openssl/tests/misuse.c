@@ -476,8 +476,8 @@ int main(int count, char **words)
         bytes[i] = (unsigned char)(i * 7 + i / 256);
     for (int i = 0; i < SIDES; i++)
         library[i] = OSSL_LIB_CTX_new();
-    OSSL_PROVIDER *host = OSSL_PROVIDER_load(library[0], "default");
-    must(host && count >= 2 && OSSL_LIB_CTX_load_config(library[1], words[1]), "the configuration");
+    OSSL_PROVIDER *default_provider = OSSL_PROVIDER_load(library[0], "default");
+    must(default_provider && count >= 2 && OSSL_LIB_CTX_load_config(library[1], words[1]), "the configuration");
     EVP_CIPHER_do_all_provided(library[1], add_cipher, &rows[0]);
     EVP_KEYMGMT_do_all_provided(library[1], add_pair, &rows[1]);
     EVP_KDF_do_all_provided(library[1], add_kdf, &rows[2]);
@@ -489,6 +489,6 @@ int main(int count, char **words)
                 kinds[kind](rows[kind].names[row], count < 4 ? NULL : words[3]), all++;
     }
     printf("%d of %d sequences differ, %d algorithms\n", different, sequences, all);
-    OSSL_PROVIDER_unload(host);
+    OSSL_PROVIDER_unload(default_provider);
     return 0;
 }

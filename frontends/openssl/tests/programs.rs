@@ -6,9 +6,9 @@ use std::fs;
 use std::path::Path;
 use std::process::Stdio;
 
-use gantry_runtime::stats::live;
+use gantry_runtime::stats::live_pages;
 use lab::groups::command;
-use lab::{FAILED, Lab, OFFLOADED, Server, installed, noise, port, root, text, tls, wait_for};
+use lab::{FAILED, Lab, OFFLOADED, Server, is_installed, is_root, noise, port, text, tls, wait_for};
 
 #[test]
 fn tls_works_with_every_version_and_class_of_cipher() {
@@ -33,7 +33,7 @@ fn tls_works_with_every_version_and_class_of_cipher() {
         tls(&lab, none, &offloaded, arguments).unwrap_or_else(|error| panic!("client, {arguments}: {error}"));
         assert!(tls(&lab, none, &failed, arguments).is_err(), "{arguments}: not used");
     }
-    // For MAC-then-encrypt, OpenSSL uses one algorithm for AES-CBC and HMAC-SHA-1. The host serves that algorithm and CCM.
+    // For MAC-then-encrypt, OpenSSL uses one algorithm for AES-CBC and HMAC-SHA-1. The default provider serves that algorithm and CCM.
     for arguments in [
         "-tls1_3 -ciphersuites TLS_AES_128_CCM_SHA256",
         "-tls1_2 -cipher ECDHE-ECDSA-AES128-CCM",
@@ -47,7 +47,7 @@ fn tls_works_with_every_version_and_class_of_cipher() {
 }
 
 #[test]
-fn tls_works_with_curve25519_and_with_keys_of_the_host() {
+fn tls_works_with_curve25519_and_with_keys_of_the_default_provider() {
     let lab = Lab::new("curves-tls");
     lab.write("answer", noise(50_000));
     let (offloaded, none) = (lab.configuration(OFFLOADED), Path::new("/dev/null"));
@@ -90,7 +90,7 @@ fn a_device_signs_and_verifies_in_tls_of_3_5_and_4_0() {
         lab.variables.push(("PATH", path));
         lab.certificate("ed25519");
         lab.write("answer", noise(1000));
-        lab.watch();
+        lab.collect_statistics();
         let offloaded = lab.configuration(OFFLOADED);
         tls(&lab, &offloaded, &offloaded, "-tls1_3 -groups X25519").unwrap_or_else(|error| panic!("{series}: {error}"));
         let pages = lab.take_statistics().pages;
@@ -106,7 +106,7 @@ fn a_device_signs_and_verifies_in_tls_of_3_5_and_4_0() {
 
 #[test]
 fn python_speaks_tls() {
-    if !installed("python3") {
+    if !is_installed("python3") {
         return;
     }
     let lab = Lab::new("python");
@@ -140,7 +140,7 @@ fn python_speaks_tls() {
 
 #[test]
 fn nginx_serves_and_curl_fetches() {
-    if !installed("nginx") || !installed("curl") {
+    if !is_installed("nginx") || !is_installed("curl") {
         return;
     }
     let lab = Lab::new("nginx");
@@ -152,7 +152,7 @@ fn nginx_serves_and_curl_fetches() {
         (lab.configuration(OFFLOADED), lab.configuration(FAILED), Path::new("/dev/null").to_owned());
     let port = port();
     // As root, workers would switch to a user that cannot read the folder.
-    let user = if root() { "user root;" } else { "" };
+    let user = if is_root() { "user root;" } else { "" };
     let folder = lab.folder.display();
     let conf = lab.write(
         "nginx.conf",
@@ -203,19 +203,19 @@ fn nginx_serves_and_curl_fetches() {
 }
 
 /// The requests of a server's workers, which run as another user than the master, are counted in the master's page: with all devices, and
-/// if the host serves everything.
+/// if the default provider serves everything.
 #[test]
 fn requests_of_worker_processes_are_counted() {
-    if !installed("nginx") || !installed("curl") {
+    if !is_installed("nginx") || !is_installed("curl") {
         return;
     }
-    if !root() {
+    if !is_root() {
         return gantry_lab::skip("root");
     }
     let lab = Lab::new("workers");
     lab.certificate("ed25519");
-    let host_only = "CIPHERS = ALL\nSIGNATURES = ALL\nKEY_EXCHANGE = ALL\nUSE_SOFTDRIVERS = 0";
-    for (section, device) in [(OFFLOADED, "software"), (host_only, "host")] {
+    let default_provider_only = "CIPHERS = ALL\nSIGNATURES = ALL\nKEY_EXCHANGE = ALL\nUSE_SOFTDRIVERS = 0";
+    for (section, device) in [(OFFLOADED, "software"), (default_provider_only, "host")] {
         let (port, folder) = (port(), lab.folder.display());
         let answer = "x".repeat(3000);
         let conf = lab.write(
@@ -234,8 +234,11 @@ fn requests_of_worker_processes_are_counted() {
         wait_for(port);
         let fetches = format!("for i in $(seq 30); do curl -sSk -o /dev/null https://localhost:{port}/; done");
         assert!(lab.sh(&fetches, Path::new("/dev/null")).status.success());
-        let page =
-            live().unwrap().into_iter().find(|page| page.pids.contains(&server.0.id())).expect("nginx has a page");
+        let page = live_pages()
+            .unwrap()
+            .into_iter()
+            .find(|page| page.pids.contains(&server.0.id()))
+            .expect("nginx has a page");
         assert_eq!((page.pids.len(), page.uid, &*page.program), (3, 0, "nginx"));
         let rows = page.read().unwrap().rows;
         let of = |algorithm: &str, operation: &str| {
@@ -251,7 +254,7 @@ fn requests_of_worker_processes_are_counted() {
 
 #[test]
 fn openssh_copies_through_its_sandbox() {
-    if !installed("/usr/sbin/sshd") || !installed("scp") {
+    if !is_installed("/usr/sbin/sshd") || !is_installed("scp") {
         return;
     }
     let lab = Lab::new("ssh");

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use lab::{FAILED, Lab, OFFLOADED, installed, noise, port, text};
+use lab::{FAILED, Lab, OFFLOADED, is_installed, noise, port, text};
 
 /// A kind of certificate whose signatures gantry does not serve.
 const P256: &str = "ec -pkeyopt ec_paramgen_curve:prime256v1";
@@ -46,7 +46,7 @@ fn echo_through(port: u16, data: &[u8]) -> io::Result<Vec<u8>> {
 
 #[test]
 fn stunnel_carries_a_connection() {
-    if !installed("stunnel") {
+    if !is_installed("stunnel") {
         return;
     }
     let lab = Lab::new("stunnel");
@@ -83,7 +83,7 @@ fn stunnel_carries_a_connection() {
 
 #[test]
 fn haproxy_ends_tls_for_a_server() {
-    if !installed("haproxy") || !installed("curl") {
+    if !is_installed("haproxy") || !is_installed("curl") {
         return;
     }
     let lab = Lab::new("haproxy");

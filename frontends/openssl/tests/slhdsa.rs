@@ -45,24 +45,24 @@ fn keys_signatures_certificates_and_mails_are_interchangeable_with_3_5() {
     check_both_directions("3.5", "-md sha256");
 }
 
-/// Runs the command, and returns the requests of host and devices: signatures of both, then verifications of both.
+/// Runs the command, and returns the requests of the default provider and of devices: signatures of both, then verifications of both.
 fn count_requests(lab: &Lab, configuration: &Path, set: &str, arguments: &[&str]) -> [u64; 4] {
     let openssl = command("4.0");
     let output = lab.command(openssl.to_str().unwrap(), configuration).args(arguments).output().unwrap();
     assert!(output.status.success(), "{arguments:?}: {}", text(&output));
-    let [host, _, device, _, host_back, _, device_back, _] = lab::counters(lab)[set];
-    [host, device, host_back, device_back]
+    let [default, _, device, _, default_back, _, device_back, _] = lab::counters(lab)[set];
+    [default, device, default_back, device_back]
 }
 
 #[test]
 #[ignore = "fetches OpenSSL: make test-clients"]
 fn a_device_serves_slow_requests_and_all_that_a_policy_pins_to_it() {
     let lab = Lab::new("slhdsa-served");
-    lab.watch();
+    lab.collect_statistics();
     lab.write("message", "a message");
     let sign = ["pkeyutl", "-sign", "-inkey", "key.pem", "-rawin", "-in", "message", "-out", "signature"];
     let verify = ["pkeyutl", "-verify", "-inkey", "key.pem", "-rawin", "-in", "message", "-sigfile", "signature"];
-    let [empty, offloaded, hardware, pinned_to_host] =
+    let [empty, offloaded, hardware, pinned_to_default] =
         ["", OFFLOADED, "USE_SOFTDRIVERS = 0", "SIGNATURES = ALL\nPOLICY = pin:host"]
             .map(|section| lab.configuration(section));
     for (set, alone) in [("SLH-DSA-SHA2-128s", [0, 1, 0, 0]), ("SLH-DSA-SHA2-128f", [1, 0, 0, 0])] {
@@ -76,12 +76,12 @@ fn a_device_serves_slow_requests_and_all_that_a_policy_pins_to_it() {
         assert_eq!(count_requests(&lab, &offloaded, set, &sign), [0, 1, 0, 0], "{set}");
         assert_eq!(count_requests(&lab, &offloaded, set, &verify), [0, 0, 0, 1], "{set}");
         assert_eq!(count_requests(&lab, &hardware, set, &sign), [1, 0, 0, 0], "{set}: software is not allowed");
-        assert_eq!(count_requests(&lab, &pinned_to_host, set, &sign), [1, 0, 0, 0], "{set}");
+        assert_eq!(count_requests(&lab, &pinned_to_default, set, &sign), [1, 0, 0, 0], "{set}");
         let random = [&sign[..], &["-pkeyopt", "message-encoding:0"]].concat();
         assert_eq!(
             count_requests(&lab, &offloaded, set, &random),
             [1, 0, 0, 0],
-            "{set}: only the host takes messages that are already framed"
+            "{set}: only the default provider takes messages that are already framed"
         );
     }
 }
@@ -115,7 +115,7 @@ fn a_report_names_the_device_without_a_measurement() {
 #[ignore = "long: make test-clients"]
 fn openssl_4_0_passes_its_own_tests_of_slh_dsa() {
     let (folder, lab) = (lab::openssl("4.0"), Lab::new("slhdsa-evp-test"));
-    lab.watch();
+    lab.collect_statistics();
     let configuration = lab.configuration(OFFLOADED);
     for (file, made, verified) in [("keygen", false, false), ("siggen", true, false), ("sigver", false, true)] {
         let data = folder.join(format!("test/recipes/30-test_evp_data/evppkey_slh_dsa_{file}.txt"));
@@ -125,9 +125,9 @@ fn openssl_4_0_passes_its_own_tests_of_slh_dsa() {
         let output = command.output().unwrap();
         assert!(output.status.success(), "{file}: {}", text(&output));
         let counters = lab::counters(&lab);
-        let all = |place: usize| {
+        let all = |index: usize| {
             let sets = Algorithm::ALL.iter().filter(|algorithm| algorithm.is_slh_dsa());
-            sets.map(|set| counters[set.name()][place]).sum::<u64>()
+            sets.map(|set| counters[set.name()][index]).sum::<u64>()
         };
         assert_eq!((all(2) > 0, all(6) > 0), (made, verified), "{file}: by a device, {counters:?}");
     }

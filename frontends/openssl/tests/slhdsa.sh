@@ -59,7 +59,7 @@ for set; do
                 done
             }
         done
-        # Signature seeds and messages that are framed already are for tests: the host handles both.
+        # Signature seeds and messages that are framed already are for tests: the default provider handles both.
         for options in "-pkeyopt hextest-entropy:$entropy" "-pkeyopt message-encoding:0 -pkeyopt deterministic:1"; do
             # shellcheck disable=SC2086
             {

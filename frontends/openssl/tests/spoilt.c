@@ -61,10 +61,10 @@ int main(int argc, char **argv)
         return 2;
     for (int side = 0; side < SIDES; side++)
         library[side] = OSSL_LIB_CTX_new();
-    OSSL_PROVIDER *host = OSSL_PROVIDER_load(library[0], "default");
-    must(host && OSSL_LIB_CTX_load_config(library[1], argv[1]), "the configuration");
+    OSSL_PROVIDER *default_provider = OSSL_PROVIDER_load(library[0], "default");
+    must(default_provider && OSSL_LIB_CTX_load_config(library[1], argv[1]), "the configuration");
     cipher(argv[2], argc > 3);
-    OSSL_PROVIDER_unload(host);
+    OSSL_PROVIDER_unload(default_provider);
     for (int side = 0; side < SIDES; side++)
         OSSL_LIB_CTX_free(library[side]);
     return 0;

@@ -42,8 +42,8 @@ static void by_the_program(const char *configuration)
 {
     OSSL_LIB_CTX *library = OSSL_LIB_CTX_new();
     must(OSSL_LIB_CTX_load_config(library, configuration) && !OSSL_PROVIDER_available(library, "gantry"), "configuration");
-    OSSL_PROVIDER *host = OSSL_PROVIDER_load(library, "default"), *gantry = OSSL_PROVIDER_load(library, "gantry");
-    must(host != NULL && gantry != NULL, "load");
+    OSSL_PROVIDER *default_provider = OSSL_PROVIDER_load(library, "default"), *gantry = OSSL_PROVIDER_load(library, "gantry");
+    must(default_provider != NULL && gantry != NULL, "load");
     use(library, "provider=gantry");
     // A fetched cipher keeps its provider alive.
     int written;
@@ -61,7 +61,7 @@ static void by_the_program(const char *configuration)
     must(gantry != NULL, "load again");
     use(library, "provider=gantry");
     OSSL_PROVIDER_unload(gantry);
-    OSSL_PROVIDER_unload(host);
+    OSSL_PROVIDER_unload(default_provider);
     OSSL_LIB_CTX_free(library);
 }
 

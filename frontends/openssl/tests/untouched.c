@@ -77,8 +77,8 @@ int main(int count, char **words)
     static struct results sides[SIDES];
     for (int i = 0; i < SIDES; i++)
         library[i] = OSSL_LIB_CTX_new();
-    OSSL_PROVIDER *host = OSSL_PROVIDER_load(library[0], "default");
-    must(host && count == 2 && OSSL_LIB_CTX_load_config(library[1], words[1]), "the configuration");
+    OSSL_PROVIDER *default_provider = OSSL_PROVIDER_load(library[0], "default");
+    must(default_provider && count == 2 && OSSL_LIB_CTX_load_config(library[1], words[1]), "the configuration");
     for (int i = 0; i < SIDES; i++) {
         digests(library[i], &sides[i]);
         macs(library[i], &sides[i]);
@@ -87,6 +87,6 @@ int main(int count, char **words)
         if (memcmp(&sides[0].calls[i], &sides[1].calls[i], sizeof sides[0].calls[i]))
             printf("call %d: %d %lx, %d %lx\n", i, sides[0].calls[i].result, sides[0].calls[i].error, sides[1].calls[i].result, sides[1].calls[i].error);
     printf("%d calls\n", sides[0].count);
-    OSSL_PROVIDER_unload(host);
+    OSSL_PROVIDER_unload(default_provider);
     return 0;
 }

@@ -128,7 +128,7 @@ fn run_through_evp(name: &str, cases: &[Case], served: &[&str], libcrypto: Optio
         None => lab.compile("tests/vectors.c"),
         Some(arguments) => lab.compile_with("tests/vectors.c", arguments),
     };
-    lab.watch();
+    lab.collect_statistics();
     let default = results(&lab, &program, Path::new("/dev/null"), cases);
     // The counters of the last section are checked below.
     for section in [&format!("{EVERYTHING}\nPOLICY = pin:lanes"), EVERYTHING, OFFLOADED] {

@@ -42,14 +42,14 @@ pub(crate) fn columns(object: &Bound<'_, PyAny>) -> PyResult<Option<Columns>> {
         let (schema, array) = unsafe { (ArrowSchema::take(schema.cast()), ArrowArray::take(array.cast())) };
         // SAFETY: the producer exported the schema for this array, and follows the interface: the memory does not change.
         let column =
-            unsafe { Layout::from_schema(&schema).and_then(|(layout, nested)| Column::new(array, layout, nested)) };
+            unsafe { Layout::from_schema(&schema).and_then(|(layout, is_table)| Column::new(array, layout, is_table)) };
         return column.map(|column| Some(Columns::One(Some(Box::new(column))))).map_err(|found| error(&found));
     }
     let Some(method) = object.getattr_opt("__arrow_c_stream__")? else { return Ok(None) };
     let exported = method.call0()?;
-    let place = capsule(&exported, STREAM)?;
+    let pointer = capsule(&exported, STREAM)?;
     // SAFETY: the name of the capsule guarantees this type, and the interface allows one consumer at a time.
-    let source = unsafe { ArrowArrayStream::take(place.cast()) };
+    let source = unsafe { ArrowArrayStream::take(pointer.cast()) };
     // SAFETY: the producer follows the interface: the memory does not change.
     let reader = unsafe { Reader::new(source) };
     reader.map(|reader| Some(Columns::Many(reader))).map_err(|found| error(&found))

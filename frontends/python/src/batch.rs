@@ -17,8 +17,8 @@ use crate::many::copy_secret;
 use crate::memory::Memory;
 
 /// The most requests of a batch; the next constant limits its bytes.
-const BATCH: usize = 1024;
-const BATCH_BYTES: usize = 4 << 20;
+const MAX_BATCH_REQUESTS: usize = 1024;
+const MAX_BATCH_BYTES: usize = 4 << 20;
 
 create_exception!(
     gantry_crypto,
@@ -96,7 +96,7 @@ fn gantry() -> PyResult<&'static Gantry> {
     opened.as_ref().map_err(|problem| PyRuntimeError::new_err(problem.clone()))
 }
 
-fn session(operation: Operation, name: &str, key: &Bound<'_, PyAny>, any_nonce: bool) -> PyResult<Session> {
+fn open_session(operation: Operation, name: &str, key: &Bound<'_, PyAny>, any_nonce: bool) -> PyResult<Session> {
     let (kind, direction) = match operation {
         Operation::Seal => (Kind::Aead, Direction::Encrypt),
         Operation::Open => (Kind::Aead, Direction::Decrypt),
@@ -119,7 +119,7 @@ pub(crate) fn names(kind: Kind) -> impl Iterator<Item = &'static str> {
 }
 
 /// The associated data: one for all values, or one for each.
-enum Associated<'py> {
+enum AssociatedData<'py> {
     One(Vec<u8>),
     Each(Messages<'py>),
 }
@@ -134,50 +134,50 @@ fn run<'py>(
     any_nonce: bool,
 ) -> PyResult<Bound<'py, PyList>> {
     let py = values.py();
-    let session = session(operation, alg, key, any_nonce)?;
+    let session = open_session(operation, alg, key, any_nonce)?;
     let mut ivs =
         Messages::new(ivs, if matches!(operation, Operation::Seal | Operation::Open) { "nonces" } else { "ivs" })?;
-    let mut associated = match aad {
-        None => Associated::One(Vec::new()),
+    let mut associated_data = match aad {
+        None => AssociatedData::One(Vec::new()),
         Some(aad) => match Messages::new(aad, "aad") {
-            Ok(each) => Associated::Each(each),
-            Err(_) => Associated::One({
+            Ok(each) => AssociatedData::Each(each),
+            Err(_) => AssociatedData::One({
                 let mut one = Vec::new();
                 append(Message::from_object(aad, 0)?, 0, &mut one)?;
                 one
             }),
         },
     };
-    let (results, mut bad) = (PyList::empty(py), Vec::new());
+    let (results, mut bad_indexes) = (PyList::empty(py), Vec::new());
     let mut batch = Batch {
         session,
         operation,
-        begin: 0,
+        first_index: 0,
         jobs: Vec::new(),
         nonces: HashMap::new(),
         iv_and_aad: Vec::new(),
         data: Vec::new(),
     };
     for value in Messages::new(values, "values")? {
-        let index = batch.begin + batch.jobs.len();
+        let index = batch.first_index + batch.jobs.len();
         let value = value?;
         let iv = ivs.next().ok_or_else(|| missing(index, "nonce or IV"))??;
-        match &mut associated {
-            Associated::One(one) => batch.add(value, iv, one)?,
-            Associated::Each(each) => {
+        match &mut associated_data {
+            AssociatedData::One(one) => batch.add(value, iv, one)?,
+            AssociatedData::Each(each) => {
                 let mut one = Vec::new();
                 append(each.next().ok_or_else(|| missing(index, "associated data"))??, index, &mut one)?;
                 batch.add(value, iv, &one)?;
             }
         }
-        if batch.jobs.len() >= BATCH || batch.data.len() >= BATCH_BYTES {
-            batch.run(py, &results, &mut bad)?;
+        if batch.jobs.len() >= MAX_BATCH_REQUESTS || batch.data.len() >= MAX_BATCH_BYTES {
+            batch.run(py, &results, &mut bad_indexes)?;
         }
     }
-    batch.run(py, &results, &mut bad)?;
-    let has_more = match &mut associated {
-        Associated::One(_) => false,
-        Associated::Each(each) => each.next().is_some(),
+    batch.run(py, &results, &mut bad_indexes)?;
+    let has_more = match &mut associated_data {
+        AssociatedData::One(_) => false,
+        AssociatedData::Each(each) => each.next().is_some(),
     };
     if has_more || ivs.next().is_some() {
         return Err(PyValueError::new_err(format!(
@@ -185,16 +185,16 @@ fn run<'py>(
             results.len()
         )));
     }
-    if bad.is_empty() {
+    if bad_indexes.is_empty() {
         return Ok(results);
     }
     let error = InvalidTag::new_err(format!(
         "{} of {} values: bad tag; the first is value {}",
-        bad.len(),
+        bad_indexes.len(),
         results.len(),
-        bad[0]
+        bad_indexes[0]
     ));
-    error.value(py).setattr("indexes", bad)?;
+    error.value(py).setattr("indexes", bad_indexes)?;
     error.value(py).setattr("values", results)?;
     Err(error)
 }
@@ -220,7 +220,7 @@ struct Batch {
     session: Session,
     operation: Operation,
     /// Index of the first value.
-    begin: usize,
+    first_index: usize,
     jobs: Vec<Job>,
     /// The nonces of all values that were sealed, with their indexes.
     nonces: HashMap<Box<[u8]>, usize>,
@@ -233,17 +233,16 @@ struct Batch {
 struct Job {
     iv: Range<usize>,
     aad: Range<usize>,
-    /// Bytes of data.
-    len: usize,
-    tag: usize,
+    data_len: usize,
+    tag_len: usize,
 }
 
 impl Batch {
     fn add(&mut self, value: Message, iv: Message, aad: &[u8]) -> PyResult<()> {
-        let index = self.begin + self.jobs.len();
-        let (params, begin, at) = (self.session.params(), self.iv_and_aad.len(), self.data.len());
+        let index = self.first_index + self.jobs.len();
+        let (params, iv_start, data_start) = (self.session.params(), self.iv_and_aad.len(), self.data.len());
         append(iv, index, &mut self.iv_and_aad)?;
-        let iv = begin..self.iv_and_aad.len();
+        let iv = iv_start..self.iv_and_aad.len();
         let (algorithm, takes) = (params.algorithm(), params.iv_lengths());
         if !takes.allows(iv.len()) {
             let text = format!("value {index}: a nonce or IV of {} bytes; {algorithm} takes {takes}", iv.len());
@@ -257,42 +256,42 @@ impl Batch {
         }
         self.iv_and_aad.extend_from_slice(aad);
         append(value, index, &mut self.data)?;
-        let (value_len, tag) = (self.data.len() - at, params.tag_len());
-        let (len, tag) = match self.operation {
-            Operation::Seal => (value_len, tag),
+        let (value_len, max_tag_len) = (self.data.len() - data_start, params.tag_len());
+        let (data_len, tag_len) = match self.operation {
+            Operation::Seal => (value_len, max_tag_len),
             // Data shorter than a tag has no valid tag.
-            Operation::Open => (value_len.saturating_sub(tag), tag.min(value_len)),
+            Operation::Open => (value_len.saturating_sub(max_tag_len), max_tag_len.min(value_len)),
             _ => (value_len, 0),
         };
-        self.data.resize(at + len + tag, 0);
-        self.jobs.push(Job { aad: iv.end..self.iv_and_aad.len(), iv, len, tag });
+        self.data.resize(data_start + data_len + tag_len, 0);
+        self.jobs.push(Job { aad: iv.end..self.iv_and_aad.len(), iv, data_len, tag_len });
         Ok(())
     }
 
     /// Runs the added requests and appends the results to the list.
-    fn run(&mut self, py: Python<'_>, results: &Bound<'_, PyList>, bad: &mut Vec<usize>) -> PyResult<()> {
+    fn run(&mut self, py: Python<'_>, results: &Bound<'_, PyList>, bad_indexes: &mut Vec<usize>) -> PyResult<()> {
         let outcomes = py.detach(|| self.process());
         let outcomes = outcomes.map_err(|error| PyRuntimeError::new_err(error.to_string()))?;
         let mut at = 0;
         for (index, (job, outcome)) in self.jobs.iter().zip(outcomes).enumerate() {
-            let index = self.begin + index;
-            let output_len = if self.operation == Operation::Open { job.len } else { job.len + job.tag };
+            let index = self.first_index + index;
+            let output_len = if self.operation == Operation::Open { job.data_len } else { job.data_len + job.tag_len };
             match outcome {
                 Outcome::Done => results.append(PyBytes::new(py, &self.data[at..at + output_len]))?,
                 Outcome::BadTag => {
-                    bad.push(index);
+                    bad_indexes.push(index);
                     results.append(py.None())?;
                 }
                 Outcome::BadLength => {
                     let algorithm = self.session.params().algorithm();
-                    let text = format!("value {index}: {algorithm} takes no data of {} bytes", job.len);
+                    let text = format!("value {index}: {algorithm} takes no data of {} bytes", job.data_len);
                     return Err(PyValueError::new_err(text));
                 }
                 other => return Err(PyRuntimeError::new_err(format!("value {index}: {other:?}"))),
             }
-            at += job.len + job.tag;
+            at += job.data_len + job.tag_len;
         }
-        self.begin += self.jobs.len();
+        self.first_index += self.jobs.len();
         self.jobs.clear();
         self.iv_and_aad.clear();
         self.data.clear();
@@ -302,8 +301,8 @@ impl Batch {
     fn process(&mut self) -> gantry_core::Result<Vec<Outcome>> {
         let (mut rest, iv_and_aad) = (&mut self.data[..], &self.iv_and_aad);
         let requests = self.jobs.iter().map(|job| {
-            let (data, tail) = std::mem::take(&mut rest).split_at_mut(job.len);
-            let (tag, tail) = tail.split_at_mut(job.tag);
+            let (data, tail) = std::mem::take(&mut rest).split_at_mut(job.data_len);
+            let (tag, tail) = tail.split_at_mut(job.tag_len);
             rest = tail;
             let (iv, aad, data) = (&iv_and_aad[job.iv.clone()], &iv_and_aad[job.aad.clone()], Buffers::InPlace(data));
             match self.operation {

@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use pyo3::pybacked::{PyBackedBytes, PyBackedStr};
 use pyo3::types::{PyBytes, PyFrozenSet, PyIterator, PyMapping, PySet, PyString};
 
-use crate::memory::{Memory, PIECE, ROUND, Source};
+use crate::memory::{Memory, PIECE_BYTES, ROUND_BYTES, Source};
 
 pub(crate) enum Message {
     Null,
@@ -52,10 +52,10 @@ impl Message {
     pub(crate) fn is_long(&self) -> bool {
         match self {
             Self::Null => false,
-            Self::Bytes(bytes) => bytes.len() > ROUND,
-            Self::Text(text) => text.len() > ROUND,
+            Self::Bytes(bytes) => bytes.len() > ROUND_BYTES,
+            Self::Text(text) => text.len() > ROUND_BYTES,
             // Shorter buffers are copied.
-            Self::Buffer(buffer) => buffer.len_bytes() > PIECE,
+            Self::Buffer(buffer) => buffer.len_bytes() > PIECE_BYTES,
         }
     }
 }

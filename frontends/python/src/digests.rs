@@ -86,7 +86,7 @@ pub(crate) fn _digests(hex: bool, size: usize, parts: Vec<PickledPart>) -> PyRes
             && validity.as_ref().is_none_or(|bits| bits.len() == len.div_ceil(8))
             && (!hex || data.is_ascii())
     };
-    if size == 0 || size > 2 * Algorithm::MAX_DIGEST || !parts.iter().all(fits) {
+    if size == 0 || size > 2 * Algorithm::MAX_DIGEST_SIZE || !parts.iter().all(fits) {
         return Err(PyValueError::new_err("these are no pickled digests"));
     }
     let column = |(len, data, validity): PickledPart| {

@@ -18,9 +18,9 @@ use crate::rounds::{Outcome, Rounds};
 
 /// The iterator of `hash_files`.
 #[pyclass(module = "gantry_crypto", frozen)]
-pub(crate) struct FileDigests(Mutex<State>);
+pub(crate) struct FileDigests(Mutex<FileDigestsState>);
 
-struct State {
+struct FileDigestsState {
     /// `None` after the last path.
     paths: Option<Py<PyIterator>>,
     /// A path whose file could not be opened yet, because too many files are open.
@@ -57,7 +57,7 @@ pub(crate) fn hash_files(paths: &Bound<'_, PyAny>, algs: &Bound<'_, PyAny>) -> P
         )));
     }
     let paths = Some(paths.try_iter()?.unbind());
-    Ok(FileDigests(Mutex::new(State { paths, pending: None, rounds: Rounds::new(algorithms) })))
+    Ok(FileDigests(Mutex::new(FileDigestsState { paths, pending: None, rounds: Rounds::new(algorithms) })))
 }
 
 #[pymethods]
@@ -74,10 +74,10 @@ impl FileDigests {
             ));
         };
         loop {
-            state.fill(py)?;
-            if let Some((path, outcome)) = state.rounds.take() {
+            state.open_files(py)?;
+            if let Some((path, outcome)) = state.rounds.take_result() {
                 let algorithms = state.rounds.algorithms();
-                return result(py, path, outcome, algorithms).map(Some);
+                return file_digest(py, path, outcome, algorithms).map(Some);
             }
             if state.rounds.is_empty() {
                 return Ok(None);
@@ -89,13 +89,13 @@ impl FileDigests {
     }
 }
 
-impl State {
+impl FileDigestsState {
     /// Opens files as long as there is room.
-    fn fill(&mut self, py: Python<'_>) -> PyResult<()> {
+    fn open_files(&mut self, py: Python<'_>) -> PyResult<()> {
         while self.rounds.has_room() {
             let next = match self.pending.take() {
                 Some(pending) => pending,
-                None => match self.next(py) {
+                None => match self.next_path(py) {
                     None => return Ok(()),
                     Some(Ok(path)) => path,
                     // Ctrl+C in the iterator of paths is raised at once.
@@ -119,7 +119,7 @@ impl State {
         Ok(())
     }
 
-    fn next(&mut self, py: Python<'_>) -> Option<PyResult<(Py<PyAny>, PyBackedBytes)>> {
+    fn next_path(&mut self, py: Python<'_>) -> Option<PyResult<(Py<PyAny>, PyBackedBytes)>> {
         static FSENCODE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
         let mut paths = self.paths.as_ref()?.bind(py).clone();
         let Some(path) = paths.next() else {
@@ -135,7 +135,7 @@ impl State {
 }
 
 /// Makes a `FileDigest`, which is a Python class so that it can be sent to other processes.
-fn result<'py>(
+fn file_digest<'py>(
     py: Python<'py>,
     path: Py<PyAny>,
     outcome: Outcome<PyErr>,
@@ -144,7 +144,7 @@ fn result<'py>(
     static CLASS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let digests = PyDict::new(py);
     let (size, error) = match outcome {
-        Outcome::Ended(error) => return Err(error),
+        Outcome::PathsFailed(error) => return Err(error),
         Outcome::Failed(error) => (None, Some(os_error(py, &error, &path)?)),
         Outcome::Done(size, values) => {
             for (algorithm, value) in algorithms.iter().zip(values) {

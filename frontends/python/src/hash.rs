@@ -9,11 +9,11 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString};
 
 use crate::algorithm::{name, parse};
-use crate::memory::{Memory, PIECE, ROUND};
+use crate::memory::{Memory, PIECE_BYTES, ROUND_BYTES};
 use crate::results::to_hex;
 
 /// Shorter data, in bytes, are hashed with the GIL held; `hashlib` has the same limit.
-const SHORT: usize = 2048;
+const MIN_DETACHED_BYTES: usize = 2048;
 
 /// A message that arrives in chunks, shaped like the objects of `hashlib`.
 ///
@@ -26,7 +26,7 @@ pub(crate) struct Hash {
 }
 
 impl Hash {
-    fn begin(
+    fn start(
         algorithm: Algorithm,
         data: Option<&Bound<'_, PyAny>>,
         string: Option<&Bound<'_, PyAny>>,
@@ -53,13 +53,13 @@ impl Hash {
         let py = data.py();
         if let Ok(bytes) = data.cast::<PyBytes>() {
             let bytes = bytes.as_bytes();
-            if bytes.len() < SHORT
+            if bytes.len() < MIN_DETACHED_BYTES
                 && let Ok(mut hasher) = self.hasher.try_lock()
             {
                 hasher.update(bytes);
                 return Ok(());
             }
-            return self.add_rounds(py, bytes.chunks(ROUND), gantry_digest::Hasher::update);
+            return self.add_rounds(py, bytes.chunks(ROUND_BYTES), gantry_digest::Hasher::update);
         }
         if data.is_instance_of::<PyString>() {
             return Err(PyTypeError::new_err("strings must be encoded before hashing"));
@@ -67,8 +67,8 @@ impl Hash {
         let buffer = PyUntypedBuffer::get(data)?;
         let memory = Memory::new(&buffer)?;
         let mut copy = Vec::new();
-        self.add_rounds(py, memory.pieces(ROUND), |hasher, round| {
-            for piece in round.pieces(PIECE) {
+        self.add_rounds(py, memory.pieces(ROUND_BYTES), |hasher, round| {
+            for piece in round.pieces(PIECE_BYTES) {
                 copy.clear();
                 piece.copy_to(&mut copy);
                 hasher.update(&copy);
@@ -84,20 +84,20 @@ impl Hash {
         rounds: impl Iterator<Item = T>,
         mut update: impl FnMut(&mut Hasher<'static>, T) + Send,
     ) -> PyResult<()> {
-        let (mut rounds, mut before) = (rounds.peekable(), None);
+        let (mut rounds, mut saved_state) = (rounds.peekable(), None);
         while let Some(round) = rounds.next() {
-            let is_only = before.is_none() && rounds.peek().is_none();
+            let is_only = saved_state.is_none() && rounds.peek().is_none();
             py.detach(|| {
                 let mut hasher = self.lock();
-                if !is_only && before.is_none() {
-                    before = Some(hasher.clone());
+                if !is_only && saved_state.is_none() {
+                    saved_state = Some(hasher.clone());
                 }
                 update(&mut hasher, round);
             });
-            if let Some(before) = &before
+            if let Some(saved_state) = &saved_state
                 && let Err(error) = py.check_signals()
             {
-                py.detach(|| self.lock().clone_from(before));
+                py.detach(|| self.lock().clone_from(saved_state));
                 return Err(error);
             }
         }
@@ -112,7 +112,7 @@ impl Hash {
         py.detach(|| self.lock().clone())
     }
 
-    fn result(&self, py: Python<'_>) -> Vec<u8> {
+    fn finish(&self, py: Python<'_>) -> Vec<u8> {
         let mut digest = vec![0; self.algorithm.digest_size()];
         let done = self.state(py).finish(&mut digest);
         debug_assert_eq!(done, Ok(()), "the output has the right size");
@@ -148,12 +148,12 @@ impl Hash {
 
     /// Returns the digest of the data so far.
     fn digest<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
-        PyBytes::new(py, &self.result(py))
+        PyBytes::new(py, &self.finish(py))
     }
 
     /// Returns the digest as hexadecimal digits.
     fn hexdigest<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyString>> {
-        let digest = self.result(py);
+        let digest = self.finish(py);
         let mut digits = vec![0; 2 * digest.len()];
         to_hex(&digest, &mut digits);
         PyString::from_bytes(py, &digits)
@@ -183,7 +183,7 @@ pub(crate) fn new(
     string: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<Hash> {
     let _ = usedforsecurity;
-    Hash::begin(parse(name)?, data, string)
+    Hash::start(parse(name)?, data, string)
 }
 
 macro_rules! constructors {
@@ -197,7 +197,7 @@ macro_rules! constructors {
             string: Option<&Bound<'_, PyAny>>,
         ) -> PyResult<Hash> {
             let _ = usedforsecurity;
-            Hash::begin(Algorithm::$algorithm, data, string)
+            Hash::start(Algorithm::$algorithm, data, string)
         }
     )+};
 }

@@ -11,15 +11,15 @@ use zeroize::Zeroizing;
 use crate::arrow;
 use crate::buffers::{Message, Messages, Rows, refuse_unordered, type_name};
 use crate::digests::Digests;
-use crate::memory::{Memory, PIECE, ROUND, Source};
+use crate::memory::{Memory, PIECE_BYTES, ROUND_BYTES, Source};
 use crate::results::{HashConfig, Results};
 
 /// The most messages of a block: enough to fill the lanes, and few enough for the cache and for timely checks of signals.
-const BLOCK: usize = 1024;
+const MAX_BLOCK_MESSAGES: usize = 1024;
 /// Bytes after which a block ends.
-const BLOCK_BYTES: usize = 4 << 20;
+const MAX_BLOCK_BYTES: usize = 4 << 20;
 /// The most long buffers that are hashed side by side.
-const STREAMS: usize = 32;
+const MAX_STREAMS: usize = 32;
 
 /// Returns the digest of each value, or with a key of any length its HMAC (RFC 2104), in full length.
 ///
@@ -49,7 +49,7 @@ pub(crate) fn digest_many(
         let messages = Messages::new(values, "values").map_err(|_| {
             PyTypeError::new_err(format!("values of type {} are not a column or a list of buffers", type_name(values)))
         })?;
-        results.begin(values.len().unwrap_or(0))?;
+        results.start_column(values.len().unwrap_or(0))?;
         hash_messages(values.py(), messages, &mut results)?;
     }
     Ok(Digests::new(results.kind, results.finished))
@@ -74,35 +74,35 @@ pub(crate) fn copy_secret(name: &str, object: &Bound<'_, PyAny>) -> PyResult<Zer
 }
 
 fn hash_columns(py: Python<'_>, columns: arrow::Columns, results: &mut Results) -> PyResult<()> {
-    let (mut columns, mut before) = (columns, 0);
+    let (mut columns, mut values_before) = (columns, 0);
     while let Some(column) = py.detach(|| columns.next()) {
-        let refuse = |error: gantry_abi_arrow::Error| arrow::error(&error.offset_index(before));
+        let refuse = |error: gantry_abi_arrow::Error| arrow::error(&error.offset_index(values_before));
         let column = column.map_err(refuse)?;
-        results.begin(column.len())?;
+        results.start_column(column.len())?;
         let mut next = 0;
         while next < column.len() {
-            let value = column.value(next).map_err(refuse)?.filter(|value| value.len() > ROUND);
+            let value = column.value(next).map_err(refuse)?.filter(|value| value.len() > ROUND_BYTES);
             if let Some(value) = value {
-                hash_long(py, &[Source::Bytes(value)], results)?;
+                hash_side_by_side(py, &[Source::Bytes(value)], results)?;
                 next += 1;
                 continue;
             }
             next = py.detach(|| hash_block(&column, next, results)).map_err(refuse)?;
             py.check_signals()?;
         }
-        before += column.len();
+        values_before += column.len();
     }
     Ok(())
 }
 
 /// Hashes a block of a column, and returns the start of the next one.
 fn hash_block(column: &Column, begin: usize, results: &mut Results) -> Result<usize, gantry_abi_arrow::Error> {
-    let (mut messages, mut bytes) = (Vec::with_capacity(BLOCK), 0);
-    let limit = BLOCK.min(column.len() - begin);
-    while messages.len() < limit && bytes < BLOCK_BYTES {
+    let (mut messages, mut bytes) = (Vec::with_capacity(MAX_BLOCK_MESSAGES), 0);
+    let limit = MAX_BLOCK_MESSAGES.min(column.len() - begin);
+    while messages.len() < limit && bytes < MAX_BLOCK_BYTES {
         let value = column.value(begin + messages.len())?;
         let len = value.map_or(0, <[u8]>::len);
-        if len > ROUND {
+        if len > ROUND_BYTES {
             break;
         }
         bytes += len;
@@ -137,7 +137,7 @@ impl Block {
     }
 
     fn is_full(&self) -> bool {
-        self.messages.len() >= BLOCK || self.bytes >= BLOCK_BYTES
+        self.messages.len() >= MAX_BLOCK_MESSAGES || self.bytes >= MAX_BLOCK_BYTES
     }
 
     fn hash(&mut self, py: Python<'_>, results: &mut Results) -> PyResult<()> {
@@ -159,19 +159,19 @@ impl Block {
 }
 
 fn hash_messages(py: Python<'_>, messages: Messages<'_>, results: &mut Results) -> PyResult<()> {
-    let (mut block, mut long) = (Block::default(), Vec::<Message>::new());
+    let (mut block, mut long_messages) = (Block::default(), Vec::<Message>::new());
     for message in messages {
         let message = message?;
         // Results are in order: messages of the other kind are hashed first.
         let is_long = message.is_long();
         if is_long && !block.messages.is_empty() {
             block.hash(py, results)?;
-        } else if !long.is_empty() && (!is_long || long.len() == STREAMS) {
-            hash_messages_in_pieces(py, &long, results)?;
-            long.clear();
+        } else if !long_messages.is_empty() && (!is_long || long_messages.len() == MAX_STREAMS) {
+            hash_messages_in_pieces(py, &long_messages, results)?;
+            long_messages.clear();
         }
         match message {
-            long_message if is_long => long.push(long_message),
+            long_message if is_long => long_messages.push(long_message),
             Message::Null => block.messages.push(BlockMessage::Null),
             Message::Bytes(bytes) => {
                 block.bytes += bytes.len();
@@ -187,29 +187,29 @@ fn hash_messages(py: Python<'_>, messages: Messages<'_>, results: &mut Results) 
             block.hash(py, results)?;
         }
     }
-    hash_messages_in_pieces(py, &long, results)?;
+    hash_messages_in_pieces(py, &long_messages, results)?;
     block.hash(py, results)
 }
 
 fn hash_messages_in_pieces(py: Python<'_>, messages: &[Message], results: &mut Results) -> PyResult<()> {
     let sources = messages.iter().filter_map(|message| message.source().transpose()).collect::<PyResult<Vec<_>>>()?;
-    hash_long(py, &sources, results)
+    hash_side_by_side(py, &sources, results)
 }
 
 #[expect(clippy::redundant_closure_for_method_calls, reason = "the method itself is not general enough in lifetimes")]
-fn hash_long(py: Python<'_>, messages: &[Source<'_>], results: &mut Results) -> PyResult<()> {
-    py.detach(|| results.hash_long(messages, || Python::attach(|py| py.check_signals())))?;
+fn hash_side_by_side(py: Python<'_>, messages: &[Source<'_>], results: &mut Results) -> PyResult<()> {
+    py.detach(|| results.hash_side_by_side(messages, || Python::attach(|py| py.check_signals())))?;
     py.check_signals()
 }
 
 fn hash_rows(py: Python<'_>, rows: &Rows, results: &mut Results) -> PyResult<()> {
-    results.begin(rows.count)?;
+    results.start_column(rows.count)?;
     let memory = Memory::new(&rows.buffer)?;
     let row = |index: usize| memory.piece(index * rows.size, rows.size);
-    if rows.size > PIECE {
-        for begin in (0..rows.count).step_by(STREAMS) {
-            let end = rows.count.min(begin + STREAMS);
-            hash_long(py, &(begin..end).map(|index| Source::Memory(row(index))).collect::<Vec<_>>(), results)?;
+    if rows.size > PIECE_BYTES {
+        for begin in (0..rows.count).step_by(MAX_STREAMS) {
+            let end = rows.count.min(begin + MAX_STREAMS);
+            hash_side_by_side(py, &(begin..end).map(|index| Source::Memory(row(index))).collect::<Vec<_>>(), results)?;
         }
         return Ok(());
     }

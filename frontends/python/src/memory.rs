@@ -29,10 +29,10 @@ unsafe impl Send for Memory<'_> {}
 unsafe impl Sync for Memory<'_> {}
 
 /// Bytes of a long buffer that are copied at a time.
-pub(crate) const PIECE: usize = 64 << 10;
+pub(crate) const PIECE_BYTES: usize = 64 << 10;
 /// Bytes that are hashed between two checks of signals.
-pub(crate) const ROUND: usize = 4 << 20;
-const WORD: usize = size_of::<usize>();
+pub(crate) const ROUND_BYTES: usize = 4 << 20;
+const WORD_BYTES: usize = size_of::<usize>();
 
 impl<'a> Memory<'a> {
     /// Returns all bytes of a buffer, which must be contiguous and must not hold pointers to objects.
@@ -76,7 +76,7 @@ impl<'a> Memory<'a> {
     pub(crate) fn copy_to(self, into: &mut Vec<u8>) {
         into.reserve(self.len);
         let head = self.start.as_ptr().align_offset(align_of::<usize>()).min(self.len);
-        let words = (self.len - head) / WORD;
+        let words = (self.len - head) / WORD_BYTES;
         let byte = |at: usize| {
             debug_assert!(at < self.len, "the byte is within the memory");
             // SAFETY: within the memory, which is alive; other code may write it, and the load is atomic.
@@ -86,10 +86,10 @@ impl<'a> Memory<'a> {
         into.extend((0..words).flat_map(|index| {
             // SAFETY: the word lies within the memory and is aligned, because it follows `head` bytes. A load of at most
             // pointer size writes nothing, so the memory may be read-only.
-            let word = unsafe { AtomicUsize::from_ptr(self.start.add(head + index * WORD).cast().as_ptr()) };
+            let word = unsafe { AtomicUsize::from_ptr(self.start.add(head + index * WORD_BYTES).cast().as_ptr()) };
             word.load(Ordering::Relaxed).to_ne_bytes()
         }));
-        into.extend((head + words * WORD..self.len).map(byte));
+        into.extend((head + words * WORD_BYTES..self.len).map(byte));
     }
 }
 
@@ -109,9 +109,9 @@ impl Source<'_> {
         }
     }
 
-    /// Returns at most `PIECE` bytes from `begin` on; `copy` is a buffer for them.
+    /// Returns at most `PIECE_BYTES` bytes from `begin` on; `copy` is a buffer for them.
     pub(crate) fn part<'b>(&'b self, begin: usize, copy: &'b mut Vec<u8>) -> &'b [u8] {
-        let (begin, end) = (begin.min(self.len()), self.len().min(begin.saturating_add(PIECE)));
+        let (begin, end) = (begin.min(self.len()), self.len().min(begin.saturating_add(PIECE_BYTES)));
         match self {
             Self::Bytes(bytes) => &bytes[begin..end],
             Self::Memory(memory) => {
@@ -131,18 +131,18 @@ pub(crate) fn allocate(bytes: usize) -> PyResult<Vec<u8>> {
 }
 
 /// Bytes from which a vector gets large pages.
-const LARGE_VECTOR: usize = 4 << 20;
+const MIN_LARGE_PAGE_BYTES: usize = 4 << 20;
 
 /// Asks the kernel for large pages for the unwritten capacity of a vector: clearing small pages takes as long as hashing short values.
 pub(crate) fn advise_large_pages(vector: &mut Vec<u8>) {
     let spare = vector.spare_capacity_mut();
-    if spare.len() < LARGE_VECTOR {
+    if spare.len() < MIN_LARGE_PAGE_BYTES {
         return;
     }
     // SAFETY: queries a number.
-    let page = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096);
-    let before = spare.as_ptr().align_offset(page);
-    let Some(pages) = spare.get_mut(before..) else { return };
+    let page_size = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096);
+    let unaligned = spare.as_ptr().align_offset(page_size);
+    let Some(pages) = spare.get_mut(unaligned..) else { return };
     // SAFETY: whole pages of the vector's own memory, whose content is not changed. The result does not matter.
-    unsafe { libc::madvise(pages.as_mut_ptr().cast(), pages.len() / page * page, libc::MADV_HUGEPAGE) };
+    unsafe { libc::madvise(pages.as_mut_ptr().cast(), pages.len() / page_size * page_size, libc::MADV_HUGEPAGE) };
 }

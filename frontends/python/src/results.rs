@@ -6,7 +6,7 @@ use gantry_abi_arrow::{ExportedColumn, Type};
 use gantry_digest::{Algorithm, Hasher, HmacKey, digest_many, finish_many, hmac_many, update_many};
 use pyo3::PyResult;
 
-use crate::memory::{PIECE, ROUND, Source, advise_large_pages, allocate};
+use crate::memory::{PIECE_BYTES, ROUND_BYTES, Source, advise_large_pages, allocate};
 
 pub(crate) struct HashConfig {
     pub(crate) algorithm: Algorithm,
@@ -21,22 +21,22 @@ impl HashConfig {
 
 /// Columns of results that are being filled.
 pub(crate) struct Results {
-    hashing: HashConfig,
+    config: HashConfig,
     pub(crate) kind: Type,
     pub(crate) finished: Vec<Arc<ExportedColumn>>,
     /// Buffer for the digests of a block.
-    block: Vec<u8>,
+    block_digests: Vec<u8>,
 }
 
 impl Results {
-    pub(crate) fn new(hashing: HashConfig, hex: bool) -> Self {
-        let size = hashing.algorithm.digest_size();
+    pub(crate) fn new(config: HashConfig, hex: bool) -> Self {
+        let size = config.algorithm.digest_size();
         let kind = if hex { Type::Text(2 * size) } else { Type::Bytes(size) };
-        Self { hashing, kind, finished: Vec::new(), block: Vec::new() }
+        Self { config, kind, finished: Vec::new(), block_digests: Vec::new() }
     }
 
     /// Begins a new column of about `expected` values. MemoryError: there is no room for them.
-    pub(crate) fn begin(&mut self, expected: usize) -> PyResult<()> {
+    pub(crate) fn start_column(&mut self, expected: usize) -> PyResult<()> {
         let mut data = allocate(expected.min(self.kind.max_values()).saturating_mul(self.kind.size()))?;
         advise_large_pages(&mut data);
         self.add_column(data);
@@ -49,38 +49,42 @@ impl Results {
 
     /// Hashes the messages of a block side by side; `None` becomes null.
     pub(crate) fn hash(&mut self, messages: &[Option<&[u8]>]) {
-        let size = self.hashing.algorithm.digest_size();
+        let size = self.config.algorithm.digest_size();
         let present: Vec<&[u8]> = messages.iter().copied().flatten().collect();
-        let mut digests = std::mem::take(&mut self.block);
+        let mut digests = std::mem::take(&mut self.block_digests);
         digests.resize(present.len() * size, 0);
-        let done = match &self.hashing.key {
-            None => digest_many(self.hashing.algorithm, &present, &mut digests),
+        let done = match &self.config.key {
+            None => digest_many(self.config.algorithm, &present, &mut digests),
             Some(key) => hmac_many(key, &present, &mut digests),
         };
         debug_assert_eq!(done, Ok(()), "the output has the right size");
         self.append_results(messages.iter().map(Option::is_some), &digests);
-        self.block = digests;
+        self.block_digests = digests;
     }
 
-    /// Hashes long messages side by side, piece by piece. `pause` runs after each `ROUND` bytes; its error ends the work.
-    pub(crate) fn hash_long(&mut self, messages: &[Source<'_>], pause: impl Fn() -> PyResult<()>) -> PyResult<()> {
-        let mut hashers: Vec<_> = messages.iter().map(|_| self.hashing.hasher()).collect();
+    /// Hashes long messages side by side, piece by piece. `pause` runs after each `ROUND_BYTES` bytes; its error ends the work.
+    pub(crate) fn hash_side_by_side(
+        &mut self,
+        messages: &[Source<'_>],
+        pause: impl Fn() -> PyResult<()>,
+    ) -> PyResult<()> {
+        let mut hashers: Vec<_> = messages.iter().map(|_| self.config.hasher()).collect();
         let mut copies = vec![Vec::new(); messages.len()];
         let longest = messages.iter().map(Source::len).max().unwrap_or(0);
         let mut bytes = 0;
-        for begin in (0..longest).step_by(PIECE) {
+        for begin in (0..longest).step_by(PIECE_BYTES) {
             let parts = hashers.iter_mut().zip(messages).zip(&mut copies);
             let parts = parts.map(|((hasher, message), copy)| (hasher, message.part(begin, copy)));
             let mut parts: Vec<_> = parts.filter(|(_, part)| !part.is_empty()).collect();
             bytes += parts.iter().map(|(_, part)| part.len()).sum::<usize>();
             let done = update_many(&mut parts);
             debug_assert_eq!(done, Ok(()), "all hashers have the same algorithm");
-            if bytes >= ROUND {
+            if bytes >= ROUND_BYTES {
                 bytes = 0;
                 pause()?;
             }
         }
-        let mut digests = vec![0; messages.len() * self.hashing.algorithm.digest_size()];
+        let mut digests = vec![0; messages.len() * self.config.algorithm.digest_size()];
         let done = finish_many(&mut hashers.iter_mut().collect::<Vec<_>>(), &mut digests);
         debug_assert_eq!(done, Ok(()), "the output has the right size");
         drop(hashers);
@@ -90,7 +94,7 @@ impl Results {
 
     /// Appends results: `digests` has one digest for each value that is present.
     fn append_results(&mut self, present: impl ExactSizeIterator<Item = bool>, digests: &[u8]) {
-        let size = self.hashing.algorithm.digest_size();
+        let size = self.config.algorithm.digest_size();
         let is_full = self.finished.last().is_none_or(|last| last.len + present.len() > self.kind.max_values());
         if is_full {
             self.add_column(Vec::new());

@@ -10,11 +10,11 @@ use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use gantry_digest::{Algorithm, Hasher, finish_many, update_many};
 
 /// The most files that are hashed side by side: enough for the lanes of every CPU.
-const SLOTS: usize = 32;
+const MAX_OPEN_FILES: usize = 32;
 /// Bytes that a round reads of each file.
-const PIECE: usize = 64 << 10;
+const PIECE_BYTES: usize = 64 << 10;
 /// The most files whose results have not been taken.
-const WINDOW: usize = 1024;
+const MAX_PENDING_RESULTS: usize = 1024;
 
 pub(crate) enum Outcome<E> {
     /// The file's size in bytes, and a digest for each algorithm.
@@ -22,7 +22,7 @@ pub(crate) enum Outcome<E> {
     /// The operating system's error.
     Failed(io::Error),
     /// The iterator of paths failed.
-    Ended(E),
+    PathsFailed(E),
 }
 
 /// Files in the order in which they were named. `N` is the caller's name of a file, `E` its error type.
@@ -43,7 +43,7 @@ struct Slot {
     offset: u64,
     piece: Vec<u8>,
     /// Bytes that the last round has read.
-    read: usize,
+    bytes_read: usize,
     is_done: bool,
     error: Option<io::Error>,
     hashers: Vec<Hasher<'static>>,
@@ -61,7 +61,7 @@ impl<N, E> Rounds<N, E> {
 
     /// Returns true if another file may be named now.
     pub(crate) fn has_room(&self) -> bool {
-        self.slots.len() < SLOTS && self.results.len() < WINDOW
+        self.slots.len() < MAX_OPEN_FILES && self.results.len() < MAX_PENDING_RESULTS
     }
 
     /// Returns true if no file is open and no result waits.
@@ -87,11 +87,11 @@ impl<N, E> Rounds<N, E> {
 
     /// Ends the list with an error, which is reported after all files.
     pub(crate) fn add_error(&mut self, name: N, error: E) {
-        self.results.push_back((name, Some(Outcome::Ended(error))));
+        self.results.push_back((name, Some(Outcome::PathsFailed(error))));
     }
 
     /// Returns the result of the next file in order, if it is ready.
-    pub(crate) fn take(&mut self) -> Option<(N, Outcome<E>)> {
+    pub(crate) fn take_result(&mut self) -> Option<(N, Outcome<E>)> {
         self.results.front()?.1.as_ref()?;
         self.first_number += 1;
         self.results.pop_front().and_then(|(name, outcome)| Some((name, outcome?)))
@@ -101,8 +101,9 @@ impl<N, E> Rounds<N, E> {
     pub(crate) fn run_round(&mut self) {
         self.slots.iter_mut().for_each(Slot::read);
         for index in 0..self.algorithms.len() {
-            let pieces = self.slots.iter_mut().filter(|slot| slot.read > 0);
-            let mut pieces: Vec<_> = pieces.map(|slot| (&mut slot.hashers[index], &slot.piece[..slot.read])).collect();
+            let pieces = self.slots.iter_mut().filter(|slot| slot.bytes_read > 0);
+            let mut pieces: Vec<_> =
+                pieces.map(|slot| (&mut slot.hashers[index], &slot.piece[..slot.bytes_read])).collect();
             let done = update_many(&mut pieces);
             debug_assert_eq!(done, Ok(()), "all hashers have the same algorithm");
         }
@@ -136,20 +137,20 @@ impl<N, E> Rounds<N, E> {
 impl Slot {
     fn new(algorithms: &[Algorithm]) -> Self {
         let hashers = algorithms.iter().map(|algorithm| Hasher::new(*algorithm)).collect();
-        let piece = vec![0; PIECE];
-        Self { number: 0, file: None, offset: 0, piece, read: 0, is_done: false, error: None, hashers }
+        let piece = vec![0; PIECE_BYTES];
+        Self { number: 0, file: None, offset: 0, piece, bytes_read: 0, is_done: false, error: None, hashers }
     }
 
     /// Reads until the piece is full, the file ends, or a signal arrives.
     fn read(&mut self) {
-        self.read = 0;
+        self.bytes_read = 0;
         let Some(file) = &self.file else { return };
-        while self.read < PIECE {
+        while self.bytes_read < PIECE_BYTES {
             // By offset, so that a forked child does not move it.
-            match file.read_at(&mut self.piece[self.read..], self.offset) {
+            match file.read_at(&mut self.piece[self.bytes_read..], self.offset) {
                 Ok(0) => self.is_done = true,
                 Ok(count) => {
-                    self.read += count;
+                    self.bytes_read += count;
                     self.offset += count as u64;
                     continue;
                 }

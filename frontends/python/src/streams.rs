@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 
 use crate::buffers::{Message, Messages, refuse_unordered, type_name};
 use crate::hash::Hash;
-use crate::memory::{PIECE, ROUND, Source};
+use crate::memory::{PIECE_BYTES, ROUND_BYTES, Source};
 
 /// Adds a chunk to each message, at most 64 KiB at a time, side by side for messages of one algorithm. Chunks may have any lengths.
 ///
@@ -36,22 +36,22 @@ pub(crate) fn update_many(py: Python<'_>, messages: &Bound<'_, PyAny>, pieces: &
     if updates.windows(2).any(|pair| std::ptr::eq(pair[0].0, pair[1].0)) {
         return Err(PyValueError::new_err("a message occurs twice"));
     }
-    let mut before: Vec<Hasher<'static>> = Vec::new();
-    for begin in (0..longest).step_by(ROUND) {
+    let mut states_before: Vec<Hasher<'static>> = Vec::new();
+    for begin in (0..longest).step_by(ROUND_BYTES) {
         py.detach(|| {
             let locked = updates.iter().map(|(hash, piece)| (hash.algorithm(), hash.lock(), piece));
             let mut locked: Vec<_> = locked.collect();
-            if begin == 0 && longest > ROUND {
-                before = locked.iter().map(|(_, hasher, _)| Hasher::clone(hasher)).collect();
+            if begin == 0 && longest > ROUND_BYTES {
+                states_before = locked.iter().map(|(_, hasher, _)| Hasher::clone(hasher)).collect();
             }
             locked.sort_by_key(|(algorithm, ..)| *algorithm as usize);
-            locked.chunk_by_mut(|(one, ..), (other, ..)| one == other).for_each(|group| update(group, begin));
+            locked.chunk_by_mut(|(one, ..), (other, ..)| one == other).for_each(|group| update_group(group, begin));
         });
         // After a single round there is no state to restore; Python handles signals after the call.
-        if longest > ROUND
+        if longest > ROUND_BYTES
             && let Err(error) = py.check_signals()
         {
-            let states = updates.iter().zip(before);
+            let states = updates.iter().zip(states_before);
             py.detach(|| states.for_each(|((hash, _), before)| *hash.lock() = before));
             return Err(error);
         }
@@ -68,11 +68,11 @@ fn source(message: &Message, index: usize) -> PyResult<Source<'_>> {
     }
 }
 
-/// Updates messages of one algorithm with at most `ROUND` bytes of each from `begin` on.
-fn update(group: &mut [(Algorithm, MutexGuard<'_, Hasher<'static>>, &Source<'_>)], begin: usize) {
+/// Updates messages of one algorithm with at most `ROUND_BYTES` bytes of each from `begin` on.
+fn update_group(group: &mut [(Algorithm, MutexGuard<'_, Hasher<'static>>, &Source<'_>)], begin: usize) {
     let longest = group.iter().map(|(_, _, piece)| piece.len()).max().unwrap_or(0);
     let mut copies = vec![Vec::new(); group.len()];
-    for begin in (begin..longest.min(begin.saturating_add(ROUND))).step_by(PIECE) {
+    for begin in (begin..longest.min(begin.saturating_add(ROUND_BYTES))).step_by(PIECE_BYTES) {
         let parts = group.iter_mut().zip(&mut copies);
         let parts = parts.map(|((_, hasher, piece), copy)| (&mut **hasher, piece.part(begin, copy)));
         let mut parts: Vec<_> = parts.filter(|(_, part)| !part.is_empty()).collect();

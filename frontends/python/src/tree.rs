@@ -7,10 +7,10 @@ use pyo3::types::PyBytes;
 
 use crate::buffers::{Message, type_name};
 use crate::many::copy_secret;
-use crate::memory::{Memory, ROUND, allocate};
+use crate::memory::{Memory, ROUND_BYTES, allocate};
 
 /// Maximum bytes of a block. The zeros that fill up the last block are hashed in one call, which signals cannot interrupt.
-const MAX_BLOCK: usize = 1 << 30;
+const MAX_BLOCK_BYTES: usize = 1 << 30;
 
 /// Returns the concatenated digests of the blocks of `block` bytes of one buffer: the lowest level of a Merkle tree over the buffer.
 /// For the level above, pass this result as `data`; it is also padded with zeros to whole blocks.
@@ -31,8 +31,8 @@ pub(crate) fn tree_level<'py>(
     salt_behind: bool,
 ) -> PyResult<Bound<'py, PyBytes>> {
     let algorithm = crate::algorithm::parse(alg)?;
-    if !(1..=MAX_BLOCK).contains(&block) {
-        return Err(PyValueError::new_err(format!("a block must have 1 to {MAX_BLOCK} bytes, not {block}")));
+    if !(1..=MAX_BLOCK_BYTES).contains(&block) {
+        return Err(PyValueError::new_err(format!("a block must have 1 to {MAX_BLOCK_BYTES} bytes, not {block}")));
     }
     let salt = salt.map(|salt| copy_secret("a salt", salt)).transpose()?.unwrap_or_default();
     let salt = if salt_behind { Salt::After(&salt) } else { Salt::Before(&salt) };
@@ -41,7 +41,7 @@ pub(crate) fn tree_level<'py>(
     let output = match Message::from_object(data, 0) {
         Ok(Message::Bytes(bytes)) => {
             let mut level = level(bytes.len())?;
-            for piece in bytes.chunks(level.round) {
+            for piece in bytes.chunks(level.round_bytes) {
                 py.detach(|| level.hash(piece));
                 py.check_signals()?;
             }
@@ -50,7 +50,7 @@ pub(crate) fn tree_level<'py>(
         Ok(Message::Buffer(buffer)) => {
             let memory = Memory::new(&buffer)?;
             let (mut level, mut copy) = (level(memory.len())?, Vec::new());
-            for piece in memory.pieces(level.round) {
+            for piece in memory.pieces(level.round_bytes) {
                 py.detach(|| {
                     copy.clear();
                     piece.copy_to(&mut copy);
@@ -74,9 +74,9 @@ pub(crate) fn tree_level<'py>(
 struct Level<'a> {
     algorithm: Algorithm,
     salt: Salt<'a>,
-    block: usize,
-    /// Bytes of whole blocks that are hashed at a time, about `ROUND`.
-    round: usize,
+    block_size: usize,
+    /// Bytes of whole blocks that are hashed at a time, about `ROUND_BYTES`.
+    round_bytes: usize,
     output: Vec<u8>,
 }
 
@@ -84,14 +84,15 @@ impl<'a> Level<'a> {
     /// Makes a level with room for the digests of `len` bytes of data.
     fn new(algorithm: Algorithm, salt: Salt<'a>, block: usize, len: usize) -> PyResult<Self> {
         let output = allocate(len.div_ceil(block).saturating_mul(algorithm.digest_size()))?;
-        Ok(Self { algorithm, salt, block, round: (ROUND / block).max(1) * block, output })
+        Ok(Self { algorithm, salt, block_size: block, round_bytes: (ROUND_BYTES / block).max(1) * block, output })
     }
 
     /// Adds the digests of the blocks of `data`, of which only the last one may be short.
     fn hash(&mut self, data: &[u8]) {
         let begin = self.output.len();
-        self.output.resize(begin + data.len().div_ceil(self.block) * self.algorithm.digest_size(), 0);
-        let done = gantry_digest::tree_level(self.algorithm, self.salt, self.block, data, &mut self.output[begin..]);
+        self.output.resize(begin + data.len().div_ceil(self.block_size) * self.algorithm.digest_size(), 0);
+        let done =
+            gantry_digest::tree_level(self.algorithm, self.salt, self.block_size, data, &mut self.output[begin..]);
         debug_assert_eq!(done, Ok(()), "the output has the right size");
     }
 }

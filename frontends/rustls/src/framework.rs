@@ -11,14 +11,14 @@ use gantry_runtime::{Config, Error, Origin};
 pub(crate) struct Framework {
     process: Process,
     /// `None` if aws-lc-rs serves all records of this process.
-    caller: Option<CallerDevice>,
+    caller_device: Option<CallerDevice>,
 }
 
 /// The last framework that was opened. A parent's framework is leaked: dropping it could wait for threads that do not exist here.
-static LAST: RwLock<Option<&Framework>> = RwLock::new(None);
+static LAST_OPENED: RwLock<Option<&Framework>> = RwLock::new(None);
 
 /// The name of the device that represents aws-lc-rs in routes: its code is AWS-LC, too.
-const OWN: &str = "software";
+const AWS_LC_RS_DEVICE: &str = "software";
 
 impl Framework {
     /// Opens the framework of this process, unless it is open or failed to open, or another thread is opening it.
@@ -27,7 +27,7 @@ impl Framework {
             return;
         }
         // Never waits: in a child of a fork, the lock may belong to a thread of the parent.
-        let Ok(mut last) = LAST.try_write() else { return };
+        let Ok(mut last) = LAST_OPENED.try_write() else { return };
         if !last.is_some_and(Self::is_current) {
             *last = Some(Self::leak(open()));
         }
@@ -35,11 +35,11 @@ impl Framework {
 
     /// Returns the framework of this process, if it is open.
     pub(crate) fn current() -> Option<&'static Self> {
-        LAST.try_read().ok()?.filter(|last| last.is_current())
+        LAST_OPENED.try_read().ok()?.filter(|last| last.is_current())
     }
 
-    pub(crate) fn leak(caller: Option<CallerDevice>) -> &'static Self {
-        Box::leak(Box::new(Self { process: Process::current(), caller }))
+    pub(crate) fn leak(caller_device: Option<CallerDevice>) -> &'static Self {
+        Box::leak(Box::new(Self { process: Process::current(), caller_device }))
     }
 
     /// Returns `true` in the process that opened the framework.
@@ -48,8 +48,8 @@ impl Framework {
     }
 
     /// Returns the devices that may be faster, with aws-lc-rs as one of them.
-    pub(crate) fn caller(&self) -> Option<&CallerDevice> {
-        self.caller.as_ref()
+    pub(crate) fn caller_device(&self) -> Option<&CallerDevice> {
+        self.caller_device.as_ref()
     }
 }
 
@@ -64,9 +64,10 @@ fn open() -> Option<CallerDevice> {
     });
     match opened {
         Ok((gantry, is_policy_named)) => {
-            let caller = CallerDevice::new(gantry, OWN, is_policy_named, |device| device.class() == Class::Simd);
-            learn_costs(&caller);
-            Some(caller)
+            let caller_device =
+                CallerDevice::new(gantry, AWS_LC_RS_DEVICE, is_policy_named, |device| device.class() == Class::Simd);
+            learn_costs(&caller_device);
+            Some(caller_device)
         }
         Err(error) => {
             gantry_runtime::stats::report_problem(&format!("aws-lc-rs serves all TLS records: {error}"));
@@ -76,18 +77,19 @@ fn open() -> Option<CallerDevice> {
 }
 
 /// Reads the kept costs of AES-GCM, or measures and keeps them. Records then open no file, which a later filter may forbid.
-fn learn_costs(caller: &CallerDevice) {
+fn learn_costs(caller_device: &CallerDevice) {
     let algorithms = [Algorithm::Aes128Gcm, Algorithm::Aes256Gcm];
-    for algorithm in algorithms.into_iter().filter(|algorithm| caller.rivals(*algorithm).next().is_some()) {
+    for algorithm in algorithms.into_iter().filter(|algorithm| caller_device.other_devices(*algorithm).next().is_some())
+    {
         for operation in [Operation::Seal, Operation::Open] {
-            if caller.follows_policy() {
-                caller.gantry().calibrate(algorithm, operation, false);
+            if caller_device.follows_policy() {
+                caller_device.gantry().calibrate(algorithm, operation, false);
             } else {
-                caller.calibrate(algorithm, operation);
+                caller_device.calibrate(algorithm, operation);
             }
         }
     }
-    caller.gantry().close_cost_store();
+    caller_device.gantry().close_cost_store();
 }
 
 #[cfg(not(test))]

@@ -26,13 +26,13 @@
 //! | file | content |
 //! |---|---|
 //! | `framework.rs` | the framework of the process |
-//! | `lanes.rs` | a key, and its session once lanes are faster |
+//! | `record_key.rs` | a key, and its session once lanes are faster |
 //! | `tls13.rs`, `tls12.rs` | the records |
 
 #![forbid(unsafe_code)]
 
 mod framework;
-mod lanes;
+mod record_key;
 mod tls12;
 mod tls13;
 
@@ -58,15 +58,15 @@ static SUITES: LazyLock<Vec<SupportedCipherSuite>> =
 
 /// Returns the suite with lanes for its records. Called once per suite, because a suite lives as long as the process.
 fn with_lanes(suite: SupportedCipherSuite) -> SupportedCipherSuite {
-    match (gcm(suite.suite()), suite) {
+    match (gcm_algorithm(suite.suite()), suite) {
         (None, suite) => suite,
-        (Some(algorithm), SupportedCipherSuite::Tls13(own)) => tls13::suite(own, algorithm).into(),
-        (Some(algorithm), SupportedCipherSuite::Tls12(own)) => tls12::suite(own, algorithm).into(),
+        (Some(algorithm), SupportedCipherSuite::Tls13(suite)) => tls13::suite(suite, algorithm).into(),
+        (Some(algorithm), SupportedCipherSuite::Tls12(suite)) => tls12::suite(suite, algorithm).into(),
     }
 }
 
 /// Returns the algorithm of a suite with AES-GCM.
-fn gcm(suite: CipherSuite) -> Option<Algorithm> {
+fn gcm_algorithm(suite: CipherSuite) -> Option<Algorithm> {
     use CipherSuite as C;
     match suite {
         C::TLS13_AES_128_GCM_SHA256

@@ -9,7 +9,7 @@ use std::io::{self, Read as _, Write as _};
 use std::sync::Arc;
 
 use gantry_core::Algorithm;
-use gantry_core::stats::Numbers;
+use gantry_core::stats::SnapshotRow;
 use gantry_lab::wait_until;
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer, ServerName};
@@ -66,12 +66,12 @@ impl Identity {
     }
 
     /// Returns a client and a server for one suite, after the handshake.
-    fn connect(&self, client: CryptoProvider, server: CryptoProvider, suite: &SupportedCipherSuite) -> Pair {
+    fn connect(&self, client: CryptoProvider, server: CryptoProvider, suite: &SupportedCipherSuite) -> ConnectionPair {
         let (name, versions) = (suite.suite(), &[suite.version()][..]);
         let client = self.client(with_suite(client, name), versions);
         let server = self.server(with_suite(server, name), versions);
         let client = ClientConnection::new(Arc::new(client), server_name()).unwrap();
-        let mut pair = Pair { client, server: ServerConnection::new(Arc::new(server)).unwrap() };
+        let mut pair = ConnectionPair { client, server: ServerConnection::new(Arc::new(server)).unwrap() };
         while pair.client.is_handshaking() || pair.server.is_handshaking() {
             deliver(&mut pair.client, &mut pair.server).unwrap();
             deliver(&mut pair.server, &mut pair.client).unwrap();
@@ -86,13 +86,13 @@ fn server_name() -> ServerName<'static> {
 }
 
 /// The two ends of a connection.
-struct Pair {
+struct ConnectionPair {
     client: ClientConnection,
     server: ServerConnection,
 }
 
 /// Takes the bytes that an end wants to send.
-fn take<D: SideData>(from: &mut ConnectionCommon<D>) -> Vec<u8> {
+fn take_output<D: SideData>(from: &mut ConnectionCommon<D>) -> Vec<u8> {
     let mut bytes = Vec::new();
     while from.wants_write() {
         from.write_tls(&mut bytes).unwrap();
@@ -101,7 +101,7 @@ fn take<D: SideData>(from: &mut ConnectionCommon<D>) -> Vec<u8> {
 }
 
 /// Gives an end bytes of the other one, and returns the content of their records.
-fn give<D: SideData>(to: &mut ConnectionCommon<D>, mut bytes: &[u8]) -> Result<Vec<u8>, rustls::Error> {
+fn receive<D: SideData>(to: &mut ConnectionCommon<D>, mut bytes: &[u8]) -> Result<Vec<u8>, rustls::Error> {
     let mut content = Vec::new();
     while !bytes.is_empty() {
         to.read_tls(&mut bytes).unwrap();
@@ -118,12 +118,16 @@ fn deliver<A: SideData, B: SideData>(
     from: &mut ConnectionCommon<A>,
     to: &mut ConnectionCommon<B>,
 ) -> Result<Vec<u8>, rustls::Error> {
-    let bytes = take(from);
-    give(to, &bytes)
+    let bytes = take_output(from);
+    receive(to, &bytes)
 }
 
 /// Sends content, and checks that it arrives.
-fn send<A: SideData, B: SideData>(from: &mut ConnectionCommon<A>, to: &mut ConnectionCommon<B>, content: &[u8]) {
+fn send_content<A: SideData, B: SideData>(
+    from: &mut ConnectionCommon<A>,
+    to: &mut ConnectionCommon<B>,
+    content: &[u8],
+) {
     from.set_buffer_limit(None);
     from.writer().write_all(content).unwrap();
     assert!(deliver(from, to).unwrap() == content, "{} bytes", content.len());
@@ -131,15 +135,15 @@ fn send<A: SideData, B: SideData>(from: &mut ConnectionCommon<A>, to: &mut Conne
 
 /// Returns `length` bytes, different in each block.
 fn content(length: usize) -> Vec<u8> {
-    (0..length).map(|place| (place ^ place >> 8 ^ place >> 16) as u8).collect()
+    (0..length).map(|index| (index ^ index >> 8 ^ index >> 16) as u8).collect()
 }
 
 /// Returns the number of requests that lanes have served; `None` if this CPU has no lanes for AES-GCM.
 fn served_by_lanes() -> Option<u64> {
-    let gantry = Framework::current()?.caller()?.gantry();
+    let gantry = Framework::current()?.caller_device()?.gantry();
     gantry.device("lanes")?.capability(Algorithm::Aes128Gcm)?;
-    let is_lanes = |row: &&Numbers| row.device.as_ref().is_some_and(|(name, _)| name == "lanes");
-    Some(gantry.stats().rows.iter().filter(is_lanes).map(Numbers::requests).sum())
+    let is_lanes = |row: &&SnapshotRow| row.device.as_ref().is_some_and(|(name, _)| name == "lanes");
+    Some(gantry.stats().rows.iter().filter(is_lanes).map(SnapshotRow::requests).sum())
 }
 
 /// Both providers, with a name for messages.

@@ -15,13 +15,13 @@ use hyper::body::Bytes;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use lab::{end, served_by_lanes};
+use lab::{exit_process, served_by_lanes};
 use rustls::pki_types::PrivatePkcs8KeyDer;
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
-const CONTENT: usize = 1 << 20;
+const PAGE_LEN: usize = 1 << 20;
 
 /// Installs the provider, and returns the configurations of both ends.
 fn configs() -> (ClientConfig, ServerConfig) {
@@ -46,13 +46,13 @@ fn hyper_sends_its_records_to_lanes() {
             tokio::spawn(async move {
                 let (stream, _) = listener.accept().await.unwrap();
                 let stream = TlsAcceptor::from(Arc::new(server)).accept(stream).await.unwrap();
-                let answer = async |_| Ok::<_, Infallible>(Response::new(Full::new(Bytes::from(vec![7; CONTENT]))));
+                let answer = async |_| Ok::<_, Infallible>(Response::new(Full::new(Bytes::from(vec![7; PAGE_LEN]))));
                 http1::Builder::new().serve_connection(TokioIo::new(stream), service_fn(answer)).await.unwrap();
             });
             let page = hyper_example::fetch(client, "localhost", port).await.unwrap();
-            assert!(page == vec![7; CONTENT]);
+            assert!(page == vec![7; PAGE_LEN]);
         });
-        end()
+        exit_process()
     }
     let served = served_by_lanes("hyper_sends_its_records_to_lanes", Some("pin:lanes"), program);
     // At least one end's records of 16 KiB go to lanes.

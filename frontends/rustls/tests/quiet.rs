@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use rustls::{ClientConfig, ClientConnection, RootCertStore};
 
-fn threads() -> usize {
+fn thread_count() -> usize {
     fs::read_dir("/proc/self/task").unwrap().count()
 }
 
 /// Returns the open files of this process.
-fn files() -> Vec<PathBuf> {
+fn open_files() -> Vec<PathBuf> {
     let files = fs::read_dir("/proc/self/fd").unwrap();
     // The descriptor of the folder itself is closed by then.
     files.filter_map(|file| fs::read_link(file.unwrap().path()).ok()).collect()
@@ -19,7 +19,7 @@ fn files() -> Vec<PathBuf> {
 
 #[test]
 fn the_start_leaves_no_thread_and_no_file() {
-    let before = (threads(), files());
+    let before = (thread_count(), open_files());
     let builder = ClientConfig::builder_with_provider(Arc::new(gantry_rustls::default_provider()));
     let config = builder.with_safe_default_protocol_versions().unwrap();
     let config = config.with_root_certificates(RootCertStore::empty()).with_no_client_auth();
@@ -28,5 +28,5 @@ fn the_start_leaves_no_thread_and_no_file() {
     client.write_tls(&mut hello).unwrap();
     assert!(hello.len() > 1184, "the hello has a share of X25519MLKEM768");
     let is_ours = |file: &PathBuf| file.to_string_lossy().contains("memfd:gantry-statistics");
-    assert_eq!((threads(), files().into_iter().filter(|file| !is_ours(file)).collect()), before);
+    assert_eq!((thread_count(), open_files().into_iter().filter(|file| !is_ours(file)).collect()), before);
 }

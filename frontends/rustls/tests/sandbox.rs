@@ -5,14 +5,14 @@ mod lab;
 use std::io::{Read as _, Write as _};
 use std::sync::Arc;
 
-use lab::{end, served_by_lanes};
+use lab::{exit_process, served_by_lanes};
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::PrivatePkcs8KeyDer;
 use rustls::{
     ClientConfig, ClientConnection, ConnectionCommon, RootCertStore, ServerConfig, ServerConnection, SideData,
 };
 
-const RECORD: usize = 16_384;
+const RECORD_LEN: usize = 16_384;
 
 /// Allows only the system calls of threads, memory and clocks. Any other call ends the process.
 fn allow_few_calls() {
@@ -60,12 +60,12 @@ fn wait_for(child: libc::pid_t) {
     assert_eq!(status, 0);
 }
 
-struct Pair {
+struct ConnectionPair {
     client: ClientConnection,
     server: ServerConnection,
 }
 
-impl Pair {
+impl ConnectionPair {
     fn new(provider: CryptoProvider) -> Self {
         let identity = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
         let certificate = identity.cert.der().clone();
@@ -90,17 +90,17 @@ impl Pair {
     /// Sends a record in each direction, 50 times.
     fn send(&mut self) {
         for _ in 0..50 {
-            self.client.writer().write_all(&[7; RECORD]).unwrap();
-            assert_eq!(deliver(&mut self.client, &mut self.server), RECORD);
-            self.server.writer().write_all(&[7; RECORD]).unwrap();
-            assert_eq!(deliver(&mut self.server, &mut self.client), RECORD);
+            self.client.writer().write_all(&[7; RECORD_LEN]).unwrap();
+            assert_eq!(deliver(&mut self.client, &mut self.server), RECORD_LEN);
+            self.server.writer().write_all(&[7; RECORD_LEN]).unwrap();
+            assert_eq!(deliver(&mut self.server, &mut self.client), RECORD_LEN);
         }
     }
 }
 
 /// Delivers the records of one end to the other, and returns the bytes of content.
 fn deliver<A: SideData, B: SideData>(from: &mut ConnectionCommon<A>, to: &mut ConnectionCommon<B>) -> usize {
-    let (mut bytes, mut content) = (Vec::new(), vec![0; RECORD]);
+    let (mut bytes, mut content) = (Vec::new(), vec![0; RECORD_LEN]);
     while from.wants_write() {
         from.write_tls(&mut bytes).unwrap();
     }
@@ -118,10 +118,10 @@ fn deliver<A: SideData, B: SideData>(from: &mut ConnectionCommon<A>, to: &mut Co
 #[test]
 fn a_filter_after_the_start_allows_lanes() {
     fn program() -> ! {
-        let mut pair = Pair::new(gantry_rustls::default_provider());
+        let mut pair = ConnectionPair::new(gantry_rustls::default_provider());
         allow_few_calls();
         pair.send();
-        end()
+        exit_process()
     }
     let served = served_by_lanes("a_filter_after_the_start_allows_lanes", Some("pin:lanes"), program);
     assert!(served.is_none_or(|served| served >= 100), "{served:?}");
@@ -131,10 +131,10 @@ fn a_filter_after_the_start_allows_lanes() {
 #[test]
 fn a_filter_after_the_start_allows_measured_routes() {
     fn program() -> ! {
-        let mut pair = Pair::new(gantry_rustls::default_provider());
+        let mut pair = ConnectionPair::new(gantry_rustls::default_provider());
         allow_few_calls();
         (0..20).for_each(|_| pair.send());
-        end()
+        exit_process()
     }
     for policy in [None, Some("latency")] {
         served_by_lanes("a_filter_after_the_start_allows_measured_routes", policy, program);
@@ -144,7 +144,7 @@ fn a_filter_after_the_start_allows_measured_routes() {
 #[test]
 fn a_child_of_a_fork_opens_nothing_by_itself() {
     fn program() -> ! {
-        let mut pair = Pair::new(gantry_rustls::default_provider());
+        let mut pair = ConnectionPair::new(gantry_rustls::default_provider());
         let child = fork();
         if child == 0 {
             allow_few_calls();
@@ -152,10 +152,10 @@ fn a_child_of_a_fork_opens_nothing_by_itself() {
             pair.client.refresh_traffic_keys().unwrap();
             pair.server.refresh_traffic_keys().unwrap();
             pair.send();
-            end();
+            exit_process();
         }
         wait_for(child);
-        end()
+        exit_process()
     }
     let served = served_by_lanes("a_child_of_a_fork_opens_nothing_by_itself", Some("pin:lanes"), program);
     // Only the parent's handshake has records in lanes.
@@ -168,11 +168,11 @@ fn a_child_of_a_fork_gets_lanes_from_its_own_call() {
         drop(gantry_rustls::default_provider());
         let child = fork();
         if child == 0 {
-            Pair::new(gantry_rustls::default_provider()).send();
-            end();
+            ConnectionPair::new(gantry_rustls::default_provider()).send();
+            exit_process();
         }
         wait_for(child);
-        end()
+        exit_process()
     }
     let served = served_by_lanes("a_child_of_a_fork_gets_lanes_from_its_own_call", Some("pin:lanes"), program);
     assert!(served.is_none_or(|served| served >= 50), "{served:?}");

@@ -7,14 +7,14 @@ use gantry_core::{Algorithm, Gantry};
 use Algorithm as A;
 
 /// The longest cipher key in bytes: AES-256-XTS.
-const MAX_CIPHER_KEY: u32 = 64;
+const MAX_CIPHER_KEY_BYTES: u32 = 64;
 /// The longest MAC key in bytes: the room in session messages of vhost-user.
-pub(crate) const MAX_AUTH_KEY: u32 = 512;
+pub(crate) const MAX_AUTH_KEY_BYTES: u32 = 512;
 
 /// Rows of a service: the number, and its algorithms, which differ in key length.
-type Rows = &'static [(u32, &'static [Algorithm])];
+type AlgorithmTable = &'static [(u32, &'static [Algorithm])];
 
-const CIPHERS: Rows = &[
+const CIPHERS: AlgorithmTable = &[
     (cipher::AES_ECB, &[A::Aes128Ecb, A::Aes192Ecb, A::Aes256Ecb]),
     (cipher::AES_CBC, &[A::Aes128Cbc, A::Aes192Cbc, A::Aes256Cbc]),
     (cipher::AES_CTR, &[A::Aes128Ctr, A::Aes192Ctr, A::Aes256Ctr]),
@@ -22,7 +22,7 @@ const CIPHERS: Rows = &[
     (cipher::AES_XTS, &[A::Aes128Xts, A::Aes256Xts]),
 ];
 
-const HASHES: Rows = &[
+const HASHES: AlgorithmTable = &[
     (hash::MD5, &[A::Md5]),
     (hash::SHA1, &[A::Sha1]),
     (hash::SHA_224, &[A::Sha224]),
@@ -35,7 +35,7 @@ const HASHES: Rows = &[
     (hash::SHA3_512, &[A::Sha3_512]),
 ];
 
-const MACS: Rows = &[
+const MACS: AlgorithmTable = &[
     (mac::HMAC_MD5, &[A::HmacMd5]),
     (mac::HMAC_SHA1, &[A::HmacSha1]),
     (mac::HMAC_SHA_224, &[A::HmacSha224]),
@@ -45,56 +45,57 @@ const MACS: Rows = &[
     (mac::CMAC_AES, &[A::Aes128Cmac, A::Aes192Cmac, A::Aes256Cmac]),
 ];
 
-const AEADS: Rows = &[
+const AEADS: AlgorithmTable = &[
     (aead::GCM, &[A::Aes128Gcm, A::Aes192Gcm, A::Aes256Gcm]),
     (aead::CCM, &[A::Aes128Ccm, A::Aes192Ccm, A::Aes256Ccm]),
     (aead::CHACHA20_POLY1305, &[A::ChaCha20Poly1305]),
 ];
 
-const KEYS: Rows = &[(akcipher::RSA, SIGNATURES), (akcipher::RSA, RAW), (akcipher::RSA, PADDED)];
+const AKCIPHERS: AlgorithmTable =
+    &[(akcipher::RSA, RSA_SIGNATURES), (akcipher::RSA, RSA_RAW), (akcipher::RSA, RSA_PKCS1_ENCRYPTION)];
 /// RSA signatures of PKCS #1 v1.5.
-pub(crate) const SIGNATURES: &[Algorithm] = &[A::Rsa2048Pkcs1, A::Rsa3072Pkcs1, A::Rsa4096Pkcs1];
+pub(crate) const RSA_SIGNATURES: &[Algorithm] = &[A::Rsa2048Pkcs1, A::Rsa3072Pkcs1, A::Rsa4096Pkcs1];
 /// RSA without padding.
-pub(crate) const RAW: &[Algorithm] = &[A::Rsa2048Raw, A::Rsa3072Raw, A::Rsa4096Raw];
+pub(crate) const RSA_RAW: &[Algorithm] = &[A::Rsa2048Raw, A::Rsa3072Raw, A::Rsa4096Raw];
 /// RSA encryption of PKCS #1 v1.5.
-pub(crate) const PADDED: &[Algorithm] = &[A::Rsaes2048Pkcs1, A::Rsaes3072Pkcs1, A::Rsaes4096Pkcs1];
+pub(crate) const RSA_PKCS1_ENCRYPTION: &[Algorithm] = &[A::Rsaes2048Pkcs1, A::Rsaes3072Pkcs1, A::Rsaes4096Pkcs1];
 
-/// Returns the cipher with this number and a key of `key` bytes.
-pub(crate) fn cipher(number: u32, key: u32) -> Option<Algorithm> {
-    with_key(CIPHERS, number, key)
+/// Returns the cipher with this number and a key of `key_length` bytes.
+pub(crate) fn cipher(number: u32, key_length: u32) -> Option<Algorithm> {
+    with_key_length(CIPHERS, number, key_length)
 }
 
 /// Returns the digest with this number.
 pub(crate) fn hash(number: u32) -> Option<Algorithm> {
-    row(HASHES, number).and_then(|algorithms| algorithms.first().copied())
+    lookup(HASHES, number).and_then(|algorithms| algorithms.first().copied())
 }
 
-/// Returns the MAC with this number and a key of `key` bytes.
-pub(crate) fn mac(number: u32, key: u32) -> Option<Algorithm> {
-    with_key(MACS, number, key)
+/// Returns the MAC with this number and a key of `key_length` bytes.
+pub(crate) fn mac(number: u32, key_length: u32) -> Option<Algorithm> {
+    with_key_length(MACS, number, key_length)
 }
 
-/// Returns the AEAD with this number and a key of `key` bytes.
-pub(crate) fn aead(number: u32, key: u32) -> Option<Algorithm> {
-    with_key(AEADS, number, key)
+/// Returns the AEAD with this number and a key of `key_length` bytes.
+pub(crate) fn aead(number: u32, key_length: u32) -> Option<Algorithm> {
+    with_key_length(AEADS, number, key_length)
 }
 
-/// Returns the algorithm with a modulus of `modulus` bytes.
-pub(crate) fn rsa(algorithms: &[Algorithm], modulus: usize) -> Option<Algorithm> {
-    algorithms.iter().copied().find(|algorithm| algorithm.info().tag.max == modulus)
+/// Returns the algorithm with a modulus of `modulus_length` bytes.
+pub(crate) fn rsa(algorithms: &[Algorithm], modulus_length: usize) -> Option<Algorithm> {
+    algorithms.iter().copied().find(|algorithm| algorithm.info().tag.max == modulus_length)
 }
 
 /// Builds the configuration that guests read: the algorithms that some device of this framework serves now.
-pub(crate) fn config(gantry: &Gantry, data_queues: u32, max_size: u64) -> Config {
-    let served = |rows: Rows| {
-        let of_row = |(number, algorithms): &(u32, &[Algorithm])| {
-            let any = algorithms.iter().any(|algorithm| is_served(gantry, *algorithm));
-            u64::from(any) << number
+pub(crate) fn device_config(gantry: &Gantry, data_queues: u32, max_size: u64) -> Config {
+    let served = |table: AlgorithmTable| {
+        let mask_bit = |(number, algorithms): &(u32, &[Algorithm])| {
+            let is_any_served = algorithms.iter().any(|algorithm| is_served(gantry, *algorithm));
+            u64::from(is_any_served) << number
         };
-        rows.iter().map(of_row).fold(0, |mask, bit| mask | bit)
+        table.iter().map(mask_bit).fold(0, |mask, bit| mask | bit)
     };
     let (ciphers, hashes, macs) = (served(CIPHERS), served(HASHES) as u32, served(MACS));
-    let (aeads, akciphers) = (served(AEADS) as u32, served(KEYS) as u32);
+    let (aeads, akciphers) = (served(AEADS) as u32, served(AKCIPHERS) as u32);
     let services = [
         (service::CIPHER, ciphers != 0),
         (service::HASH, hashes != 0),
@@ -110,8 +111,8 @@ pub(crate) fn config(gantry: &Gantry, data_queues: u32, max_size: u64) -> Config
         hashes,
         macs,
         aeads,
-        max_cipher_key_len: MAX_CIPHER_KEY,
-        max_auth_key_len: MAX_AUTH_KEY,
+        max_cipher_key_len: MAX_CIPHER_KEY_BYTES,
+        max_auth_key_len: MAX_AUTH_KEY_BYTES,
         akciphers,
         max_size,
     }
@@ -123,11 +124,11 @@ fn is_served(gantry: &Gantry, algorithm: Algorithm) -> bool {
     session.is_ok_and(|session| session.route(operation, 64, 1).is_some())
 }
 
-fn row(rows: Rows, number: u32) -> Option<&'static [Algorithm]> {
-    rows.iter().find(|(known, _)| *known == number).map(|(_, algorithms)| *algorithms)
+fn lookup(table: AlgorithmTable, number: u32) -> Option<&'static [Algorithm]> {
+    table.iter().find(|(other, _)| *other == number).map(|(_, algorithms)| *algorithms)
 }
 
-fn with_key(rows: Rows, number: u32, key: u32) -> Option<Algorithm> {
-    let key = key as usize;
-    row(rows, number)?.iter().copied().find(|algorithm| algorithm.info().key.allows(key))
+fn with_key_length(table: AlgorithmTable, number: u32, key_length: u32) -> Option<Algorithm> {
+    let key_length = key_length as usize;
+    lookup(table, number)?.iter().copied().find(|algorithm| algorithm.info().key.allows(key_length))
 }

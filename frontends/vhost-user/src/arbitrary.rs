@@ -10,36 +10,36 @@ use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 use crate::chain::Chain;
 use crate::control;
 use crate::session::Sessions;
-use crate::task::{Task, side_by_side};
+use crate::task::{Task, run_tasks};
 
 /// Bytes of the guest's memory.
-const MEMORY: usize = 64 << 10;
+const MEMORY_BYTES: usize = 64 << 10;
 /// Descriptors of the ring.
-const SIZE: u16 = 16;
+const RING_SIZE: u16 = 16;
 /// Address of the available ring; the descriptor table is at 0.
-pub(crate) const AVAILABLE: u64 = 0x100;
+pub(crate) const AVAILABLE_RING_ADDRESS: u64 = 0x100;
 /// Address of the used ring.
-pub(crate) const USED: u64 = 0x200;
+pub(crate) const USED_RING_ADDRESS: u64 = 0x200;
 /// The key of the sessions.
 pub(crate) const KEY: [u8; 16] = [7; 16];
 
 /// Answers all requests of a ring in guest memory that begins with `bytes`. Returns the number of requests. The ring has 16 descriptors
 /// from address 0, its available ring at 0x100 and its used ring at 0x200; the memory ends at 64 KiB. Session 1 encrypts with
-/// AES-128-CBC, session 2 opens AES-128-GCM. `control` makes the ring the control queue.
-pub fn answer_arbitrary_ring(gantry: &Gantry, bytes: &[u8], features: u64, control: bool) -> usize {
-    memory(bytes).map_or(0, |memory| answer(gantry, &memory, features, control))
+/// AES-128-CBC, session 2 opens AES-128-GCM. `is_control` makes the ring the control queue.
+pub fn answer_arbitrary_ring(gantry: &Gantry, bytes: &[u8], features: u64, is_control: bool) -> usize {
+    guest_memory(bytes).map_or(0, |memory| answer_ring(gantry, &memory, features, is_control))
 }
 
-pub(crate) fn memory(bytes: &[u8]) -> Option<GuestMemoryMmap> {
-    let memory = GuestMemoryMmap::from_ranges(&[(GuestAddress(0), MEMORY)]).ok()?;
-    memory.write_slice(&bytes[..bytes.len().min(MEMORY)], GuestAddress(0)).ok()?;
+pub(crate) fn guest_memory(bytes: &[u8]) -> Option<GuestMemoryMmap> {
+    let memory = GuestMemoryMmap::from_ranges(&[(GuestAddress(0), MEMORY_BYTES)]).ok()?;
+    memory.write_slice(&bytes[..bytes.len().min(MEMORY_BYTES)], GuestAddress(0)).ok()?;
     Some(memory)
 }
 
-pub(crate) fn answer(gantry: &Gantry, memory: &GuestMemoryMmap, features: u64, control: bool) -> usize {
-    let Ok(mut queue) = Queue::new(SIZE) else { return 0 };
-    queue.set_avail_ring_address(Some(AVAILABLE as u32), None);
-    queue.set_used_ring_address(Some(USED as u32), None);
+pub(crate) fn answer_ring(gantry: &Gantry, memory: &GuestMemoryMmap, features: u64, is_control: bool) -> usize {
+    let Ok(mut queue) = Queue::new(RING_SIZE) else { return 0 };
+    queue.set_avail_ring_address(Some(AVAILABLE_RING_ADDRESS as u32), None);
+    queue.set_used_ring_address(Some(USED_RING_ADDRESS as u32), None);
     queue.set_ready(true);
     let mut sessions = Sessions::new(gantry.clone(), 16);
     let cbc = Cipher { algo: cipher::AES_CBC, key_len: 16, op: Direction::Encrypt };
@@ -54,15 +54,15 @@ pub(crate) fn answer(gantry: &Gantry, memory: &GuestMemoryMmap, features: u64, c
     for chain in chains {
         count += 1;
         let (head, chain) = (chain.head_index(), Chain::walk(chain));
-        if control {
+        if is_control {
             control::answer(&chain, memory, &mut sessions, features);
         } else {
             let mut task = Task::new();
-            task.begin(head, chain, memory, &sessions, features);
+            task.read_request(head, chain, memory, &sessions, features);
             tasks.push(task);
         }
     }
-    side_by_side(&mut tasks);
+    run_tasks(&mut tasks);
     for task in &mut tasks {
         let written = task.answer(memory).unwrap_or(0);
         let _ = queue.add_used(memory, task.head, written);
@@ -73,19 +73,19 @@ pub(crate) fn answer(gantry: &Gantry, memory: &GuestMemoryMmap, features: u64, c
 #[cfg(test)]
 mod tests {
     use gantry_abi_virtio_crypto::constants::operation;
-    use gantry_abi_virtio_crypto::data::{Data, Header, Request};
+    use gantry_abi_virtio_crypto::data::{Header, OperandLengths, Request};
 
     use super::*;
 
-    const ALL: u64 = 0x3f;
-    const OUTPUT: u64 = 0x1000;
+    const ALL_FEATURES: u64 = 0x3f;
+    const OUTPUT_ADDRESS: u64 = 0x1000;
 
     /// Builds a ring with one request of 64 bytes: header and source in the first descriptor, destination and status in the second.
     fn ring() -> Vec<u8> {
-        let lengths = Data::Cipher { iv: 16, source: 64, destination: 64 };
+        let lengths = OperandLengths::Cipher { iv_len: 16, source_len: 64, destination_len: 64 };
         let header = Header { opcode: operation::CIPHER_ENCRYPT, algo: 0, session_id: 1, flag: 0 };
         let mut input =
-            Request { session_parameters: None, lengths, stateless_form: false }.encode(&header, Features::LEGACY);
+            Request { session_parameters: None, lengths, is_stateless_form: false }.encode(&header, Features::LEGACY);
         input.extend([9; 16]);
         input.extend([1; 64]);
         let mut bytes = vec![0; 0x400];
@@ -96,9 +96,9 @@ mod tests {
             bytes[at + 14..at + 16].copy_from_slice(&next.to_le_bytes());
         };
         descriptor(0, 0x400, input.len() as u32, 1, 1);
-        descriptor(16, OUTPUT, 65, 2, 0);
+        descriptor(16, OUTPUT_ADDRESS, 65, 2, 0);
         // One chain, which begins with descriptor 0.
-        bytes[AVAILABLE as usize + 2] = 1;
+        bytes[AVAILABLE_RING_ADDRESS as usize + 2] = 1;
         bytes.extend(input);
         bytes
     }
@@ -109,16 +109,16 @@ mod tests {
 
     #[test]
     fn a_request_is_answered_in_its_chain() {
-        let (gantry, memory) = (framework(), memory(&ring()).unwrap());
-        assert_eq!(answer(&gantry, &memory, 0, false), 1);
+        let (gantry, memory) = (framework(), guest_memory(&ring()).unwrap());
+        assert_eq!(answer_ring(&gantry, &memory, 0, false), 1);
         let mut written = [0xff; 65];
-        memory.read_slice(&mut written, GuestAddress(OUTPUT)).unwrap();
+        memory.read_slice(&mut written, GuestAddress(OUTPUT_ADDRESS)).unwrap();
         let mut expected = [1; 64];
         let session = gantry.session(gantry_core::SessionParams::new(gantry_core::Algorithm::Aes128Cbc, &KEY)).unwrap();
         session.encrypt(&[9; 16], &mut expected[..]).unwrap();
         assert_eq!((&written[..64], written[64]), (&expected[..], 0));
         let mut used = [0; 12];
-        memory.read_slice(&mut used, GuestAddress(USED)).unwrap();
+        memory.read_slice(&mut used, GuestAddress(USED_RING_ADDRESS)).unwrap();
         assert_eq!(used, [0, 0, 1, 0, 0, 0, 0, 0, 65, 0, 0, 0]);
     }
 
@@ -140,12 +140,13 @@ mod tests {
                 // Most of the first kibibyte is unused.
                 let at = match random(3) {
                     0 => random(32),
-                    1 => AVAILABLE as usize + random(8),
+                    1 => AVAILABLE_RING_ADDRESS as usize + random(8),
                     _ => 0x400 + random(bytes.len() - 0x400),
                 };
                 bytes[at] ^= 1 << random(8);
             }
-            answered += answer_arbitrary_ring(&gantry, &bytes, if random(2) == 0 { 0 } else { ALL }, random(4) == 0);
+            answered +=
+                answer_arbitrary_ring(&gantry, &bytes, if random(2) == 0 { 0 } else { ALL_FEATURES }, random(4) == 0);
         }
         assert!(answered > 10_000, "{answered}");
     }

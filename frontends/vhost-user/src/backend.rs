@@ -16,8 +16,8 @@ use virtio_queue::QueueT;
 use vm_memory::GuestAddress;
 
 use crate::guest::{Guest, QUEUES};
-use crate::memory::{MOST_REGIONS, Memory};
-use crate::ring::LARGEST;
+use crate::memory::{MAX_REGIONS, Memory};
+use crate::ring::MAX_QUEUE_SIZE;
 use crate::worker::{Shared, token};
 
 /// VIRTIO_F_VERSION_1. A front end that passes it on also passes on the features of the guest's driver.
@@ -28,13 +28,13 @@ const PROTOCOL_FEATURES: u64 = 1 << 30;
 const EVENT_IDX: u64 = 1 << 29;
 /// VIRTIO_F_INDIRECT_DESC.
 const INDIRECT_DESC: u64 = 1 << 28;
-const CRYPTO: u64 = 1 << feature::REVISION_1
+const CRYPTO_FEATURES: u64 = 1 << feature::REVISION_1
     | 1 << feature::CIPHER_STATELESS_MODE
     | 1 << feature::HASH_STATELESS_MODE
     | 1 << feature::MAC_STATELESS_MODE
     | 1 << feature::AEAD_STATELESS_MODE
     | 1 << feature::AKCIPHER_STATELESS_MODE;
-const FEATURES: u64 = VERSION_1 | PROTOCOL_FEATURES | EVENT_IDX | INDIRECT_DESC | CRYPTO;
+const OFFERED_FEATURES: u64 = VERSION_1 | PROTOCOL_FEATURES | EVENT_IDX | INDIRECT_DESC | CRYPTO_FEATURES;
 
 /// A connection's view of a guest.
 pub(crate) struct Backend {
@@ -58,21 +58,21 @@ impl Backend {
     }
 
     /// Changes a ring, and starts it if possible.
-    fn change(&self, index: usize, change: impl FnOnce(&mut crate::ring::Ring) -> io::Result<()>) -> Result<()> {
+    fn update_ring(&self, index: usize, update: impl FnOnce(&mut crate::ring::Ring) -> io::Result<()>) -> Result<()> {
         let mut ring = self.guest.ring(index).ok_or(Error::InvalidParam)?;
-        change(&mut ring).map_err(Error::ReqHandlerError)?;
+        update(&mut ring).map_err(Error::ReqHandlerError)?;
         let token = token(&self.guest, index);
         ring.start(self.starts_without_enable(), &self.shared.epoll, token).map_err(Error::ReqHandlerError)
     }
 
     /// Changes a ring while no requests are taken from it.
-    fn change_stopped(
+    fn update_stopped_ring(
         &self,
         index: usize,
-        change: impl FnOnce(&mut crate::ring::Ring) -> io::Result<()>,
+        update: impl FnOnce(&mut crate::ring::Ring) -> io::Result<()>,
     ) -> Result<()> {
-        self.guest.stop(index, &self.shared.epoll).ok_or(Error::InvalidParam)?;
-        self.change(index, change)
+        self.guest.stop_ring(index, &self.shared.epoll).ok_or(Error::InvalidParam)?;
+        self.update_ring(index, update)
     }
 }
 
@@ -87,7 +87,7 @@ impl VhostUserBackendReqHandlerMut for Backend {
 
     fn reset_device(&mut self) -> Result<()> {
         for index in 0..QUEUES {
-            self.guest.stop(index, &self.shared.epoll);
+            self.guest.stop_ring(index, &self.shared.epoll);
             if let Some(mut ring) = self.guest.ring(index) {
                 ring.reset();
             }
@@ -101,11 +101,11 @@ impl VhostUserBackendReqHandlerMut for Backend {
     }
 
     fn get_features(&mut self) -> Result<u64> {
-        Ok(FEATURES)
+        Ok(OFFERED_FEATURES)
     }
 
     fn set_features(&mut self, features: u64) -> Result<()> {
-        if features & !FEATURES != 0 {
+        if features & !OFFERED_FEATURES != 0 {
             return Err(Error::InvalidParam);
         }
         self.features = features;
@@ -113,7 +113,7 @@ impl VhostUserBackendReqHandlerMut for Backend {
         // QEMU's cryptodev does not report its guest's features.
         let event_idx = (features & VERSION_1 != 0).then_some(features & EVENT_IDX != 0);
         for index in 0..QUEUES {
-            self.change(index, |ring| {
+            self.update_ring(index, |ring| {
                 ring.event_idx = event_idx;
                 ring.queue.set_event_idx(event_idx.unwrap_or(true));
                 Ok(())
@@ -134,8 +134,8 @@ impl VhostUserBackendReqHandlerMut for Backend {
     }
 
     fn set_vring_num(&mut self, index: u32, num: u32) -> Result<()> {
-        let num = u16::try_from(num).ok().filter(|num| *num <= LARGEST).ok_or(Error::InvalidParam)?;
-        self.change_stopped(index as usize, |ring| ring.queue.try_set_size(num).map_err(io::Error::other))
+        let num = u16::try_from(num).ok().filter(|num| *num <= MAX_QUEUE_SIZE).ok_or(Error::InvalidParam)?;
+        self.update_stopped_ring(index as usize, |ring| ring.queue.try_set_size(num).map_err(io::Error::other))
     }
 
     fn set_vring_addr(
@@ -150,7 +150,7 @@ impl VhostUserBackendReqHandlerMut for Backend {
         let memory = self.guest.memory().ok_or(Error::InvalidParam)?;
         let address =
             |address| memory.guest_address(address).map(GuestAddress).ok_or(io::Error::from(io::ErrorKind::NotFound));
-        self.change_stopped(index as usize, |ring| {
+        self.update_stopped_ring(index as usize, |ring| {
             let queue = &mut ring.queue;
             queue.try_set_desc_table_address(address(descriptor)?).map_err(io::Error::other)?;
             queue.try_set_avail_ring_address(address(available)?).map_err(io::Error::other)?;
@@ -163,28 +163,28 @@ impl VhostUserBackendReqHandlerMut for Backend {
     }
 
     fn set_vring_base(&mut self, index: u32, base: u32) -> Result<()> {
-        self.change_stopped(index as usize, |ring| {
+        self.update_stopped_ring(index as usize, |ring| {
             ring.queue.set_next_avail(base as u16);
             Ok(())
         })
     }
 
     fn get_vring_base(&mut self, index: u32) -> Result<VhostUserVringState> {
-        let next = self.guest.stop(index as usize, &self.shared.epoll).ok_or(Error::InvalidParam)?;
-        self.guest.ring(index as usize).ok_or(Error::InvalidParam)?.clear_descriptors();
+        let next = self.guest.stop_ring(index as usize, &self.shared.epoll).ok_or(Error::InvalidParam)?;
+        self.guest.ring(index as usize).ok_or(Error::InvalidParam)?.clear_eventfds();
         Ok(VhostUserVringState::new(index, u32::from(next)))
     }
 
     fn set_vring_kick(&mut self, index: u8, file: Option<File>) -> Result<()> {
-        self.change_stopped(index.into(), |ring| ring.set_kick(file))
+        self.update_stopped_ring(index.into(), |ring| ring.set_kick(file))
     }
 
     fn set_vring_call(&mut self, index: u8, file: Option<File>) -> Result<()> {
-        self.change(index.into(), |ring| ring.set_call(file))
+        self.update_ring(index.into(), |ring| ring.set_call(file))
     }
 
     fn set_vring_err(&mut self, index: u8, file: Option<File>) -> Result<()> {
-        self.change(index.into(), |ring| ring.set_error(file))
+        self.update_ring(index.into(), |ring| ring.set_error(file))
     }
 
     fn get_protocol_features(&mut self) -> Result<VhostUserProtocolFeatures> {
@@ -207,12 +207,12 @@ impl VhostUserBackendReqHandlerMut for Backend {
 
     fn set_vring_enable(&mut self, index: u32, enable: bool) -> Result<()> {
         if enable {
-            return self.change(index as usize, |ring| {
+            return self.update_ring(index as usize, |ring| {
                 ring.set_enabled(true);
                 Ok(())
             });
         }
-        self.change_stopped(index as usize, |ring| {
+        self.update_stopped_ring(index as usize, |ring| {
             ring.set_enabled(false);
             Ok(())
         })
@@ -249,7 +249,7 @@ impl VhostUserBackendReqHandlerMut for Backend {
     }
 
     fn get_max_mem_slots(&mut self) -> Result<u64> {
-        Ok(MOST_REGIONS as u64)
+        Ok(MAX_REGIONS as u64)
     }
 
     fn add_mem_region(
@@ -258,14 +258,15 @@ impl VhostUserBackendReqHandlerMut for Backend {
         file: File,
         _: Option<bool>,
     ) -> Result<Option<u64>> {
-        let memory = Memory::with(self.guest.memory().as_deref(), region, file).map_err(Error::ReqHandlerError)?;
+        let memory =
+            Memory::with_region(self.guest.memory().as_deref(), region, file).map_err(Error::ReqHandlerError)?;
         self.guest.set_memory(Some(memory));
         Ok(None)
     }
 
     fn remove_mem_region(&mut self, region: &VhostUserSingleMemoryRegion) -> Result<()> {
         let memory = self.guest.memory().ok_or(Error::InvalidParam)?;
-        self.guest.set_memory(memory.without(region).map_err(Error::ReqHandlerError)?);
+        self.guest.set_memory(memory.without_region(region).map_err(Error::ReqHandlerError)?);
         Ok(())
     }
 

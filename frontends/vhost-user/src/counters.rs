@@ -5,13 +5,13 @@ use std::sync::atomic::Ordering::Relaxed;
 
 /// The counters of one guest, over all its connections, in memory that other processes may read.
 #[derive(Clone, Copy, Debug)]
-pub struct Counters(&'static [AtomicU64; COUNT]);
+pub struct Counters(&'static [AtomicU64; COUNTERS]);
 
-const COUNT: usize = 7;
+const COUNTERS: usize = 7;
 
 /// The index of each counter.
 #[derive(Clone, Copy)]
-enum Place {
+enum CounterIndex {
     Connections,
     Sessions,
     Requests,
@@ -23,7 +23,7 @@ enum Place {
 
 /// A snapshot of the counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Sums {
+pub struct CounterSnapshot {
     /// The number of connections that the front end has made.
     pub connections: u64,
     /// The number of open sessions.
@@ -42,48 +42,49 @@ pub struct Sums {
 }
 
 impl Counters {
-    /// The names of the counters, in the order of the fields of [`Sums`].
-    pub const NAMES: [&str; COUNT] = ["connections", "sessions", "requests", "bytes", "refused", "company", "broken"];
+    /// The names of the counters, in the order of the fields of [`CounterSnapshot`].
+    pub const NAMES: [&str; COUNTERS] =
+        ["connections", "sessions", "requests", "bytes", "refused", "burst_sum", "broken"];
 
     /// Returns counters in this memory, which has a number for each of the [names](Self::NAMES).
-    pub fn in_memory(numbers: &'static [AtomicU64; COUNT]) -> Self {
+    pub fn in_memory(numbers: &'static [AtomicU64; COUNTERS]) -> Self {
         Self(numbers)
     }
 
     /// Returns a snapshot. The counters are read one after another.
-    pub fn sums(self) -> Sums {
+    pub fn snapshot(self) -> CounterSnapshot {
         let [connections, sessions, requests, bytes, refused, batch_sum, broken] =
             self.0.each_ref().map(|number| number.load(Relaxed));
-        Sums { connections, sessions, requests, bytes, refused, batch_sum, broken }
+        CounterSnapshot { connections, sessions, requests, bytes, refused, batch_sum, broken }
     }
 
-    fn add(self, place: Place, number: usize) {
-        self.0[place as usize].fetch_add(number as u64, Relaxed);
+    fn add(self, index: CounterIndex, amount: usize) {
+        self.0[index as usize].fetch_add(amount as u64, Relaxed);
     }
 
     pub(crate) fn record_connection(self) {
-        self.add(Place::Connections, 1);
+        self.add(CounterIndex::Connections, 1);
     }
 
     pub(crate) fn set_sessions(self, sessions: usize) {
-        self.0[Place::Sessions as usize].store(sessions as u64, Relaxed);
+        self.0[CounterIndex::Sessions as usize].store(sessions as u64, Relaxed);
     }
 
     pub(crate) fn record_requests(self, requests: usize, bytes: usize) {
-        self.add(Place::Requests, requests);
-        self.add(Place::Bytes, bytes);
+        self.add(CounterIndex::Requests, requests);
+        self.add(CounterIndex::Bytes, bytes);
     }
 
-    pub(crate) fn record_batch(self, requests: usize, batch: usize) {
-        self.add(Place::BatchSum, requests * batch);
+    pub(crate) fn record_batch(self, requests: usize, batch_size: usize) {
+        self.add(CounterIndex::BatchSum, requests * batch_size);
     }
 
     pub(crate) fn record_refused(self, requests: usize) {
-        self.add(Place::Refused, requests);
+        self.add(CounterIndex::Refused, requests);
     }
 
     pub(crate) fn record_failure(self) {
-        self.add(Place::Broken, 1);
+        self.add(CounterIndex::Broken, 1);
     }
 }
 

@@ -13,11 +13,11 @@ use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Mutex, OnceLock};
 
 /// Most mappings of all guests together.
-const SLOTS: usize = 4096;
+const MAX_MAPPINGS: usize = 4096;
 
-static TABLE: [Slot; SLOTS] = [const { Slot::new() }; SLOTS];
+static SLOTS: [Slot; MAX_MAPPINGS] = [const { Slot::new() }; MAX_MAPPINGS];
 /// Held while a slot is assigned.
-static ASSIGNMENT: Mutex<()> = Mutex::new(());
+static ASSIGNMENT_LOCK: Mutex<()> = Mutex::new(());
 /// The previous action for SIGBUS.
 static PREVIOUS_ACTION: OnceLock<libc::sigaction> = OnceLock::new();
 
@@ -26,12 +26,12 @@ static PREVIOUS_ACTION: OnceLock<libc::sigaction> = OnceLock::new();
 struct Slot {
     start: AtomicUsize,
     length: AtomicUsize,
-    lost: AtomicBool,
+    is_lost: AtomicBool,
 }
 
 impl Slot {
     const fn new() -> Self {
-        Self { start: AtomicUsize::new(0), length: AtomicUsize::new(0), lost: AtomicBool::new(false) }
+        Self { start: AtomicUsize::new(0), length: AtomicUsize::new(0), is_lost: AtomicBool::new(false) }
     }
 
     fn range(&self) -> Option<(usize, usize)> {
@@ -41,23 +41,23 @@ impl Slot {
     }
 }
 
-/// Protects a mapping from SIGBUS. The watch must be dropped before the mapping ends.
+/// Protects a mapping from SIGBUS. The guard must be dropped before the mapping ends.
 #[derive(Debug)]
-pub(crate) struct Watch {
+pub(crate) struct SigbusGuard {
     slot: &'static Slot,
 }
 
-impl Watch {
+impl SigbusGuard {
     /// Watches `length` bytes from `start`, which are a whole mapping.
     ///
     /// # Errors
     /// All slots are in use.
     pub(crate) fn new(start: usize, length: usize) -> io::Result<Self> {
-        install()?;
-        let _guard = ASSIGNMENT.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let slot = TABLE.iter().find(|slot| slot.length.load(Relaxed) == 0);
+        install_handler()?;
+        let _guard = ASSIGNMENT_LOCK.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let slot = SLOTS.iter().find(|slot| slot.length.load(Relaxed) == 0);
         let slot = slot.ok_or_else(|| io::Error::other("too many regions of guest memory"))?;
-        slot.lost.store(false, Relaxed);
+        slot.is_lost.store(false, Relaxed);
         slot.start.store(start, Relaxed);
         slot.length.store(length, Release);
         Ok(Self { slot })
@@ -65,11 +65,11 @@ impl Watch {
 
     /// Returns whether the memory was lost.
     pub(crate) fn is_lost(&self) -> bool {
-        self.slot.lost.load(Acquire)
+        self.slot.is_lost.load(Acquire)
     }
 }
 
-impl Drop for Watch {
+impl Drop for SigbusGuard {
     fn drop(&mut self) {
         self.slot.length.store(0, Release);
     }
@@ -81,15 +81,15 @@ impl std::fmt::Debug for Slot {
     }
 }
 
-fn install() -> io::Result<()> {
-    static FAILED: OnceLock<i32> = OnceLock::new();
-    let failed = *FAILED.get_or_init(|| {
+fn install_handler() -> io::Result<()> {
+    static INSTALL_ERRNO: OnceLock<i32> = OnceLock::new();
+    let errno = *INSTALL_ERRNO.get_or_init(|| {
         let mut before = MaybeUninit::<libc::sigaction>::zeroed();
         // SAFETY: all-zero bytes are a valid `sigaction`, and both pointers refer to one. The handler below calls only
         // mmap(2) and sigaction(2), which are safe in a signal handler.
         let result = unsafe {
             let mut action: libc::sigaction = MaybeUninit::zeroed().assume_init();
-            action.sa_sigaction = handler as *const () as usize;
+            action.sa_sigaction = handle_sigbus as *const () as usize;
             action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
             libc::sigaction(libc::SIGBUS, &raw const action, before.as_mut_ptr())
         };
@@ -100,17 +100,18 @@ fn install() -> io::Result<()> {
         let _ = PREVIOUS_ACTION.set(unsafe { before.assume_init() });
         0
     });
-    if failed == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(failed)) }
+    if errno == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(errno)) }
 }
 
-extern "C" fn handler(_: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
+extern "C" fn handle_sigbus(_: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
     // SAFETY: the kernel passes a `siginfo_t` that is valid during the handler; for SIGBUS its address is set.
     let address = unsafe { (*info).si_addr() } as usize;
-    let holds = |slot: &Slot| slot.range().filter(|(start, length)| address.wrapping_sub(*start) < *length);
+    let range_around_address =
+        |slot: &Slot| slot.range().filter(|(start, length)| address.wrapping_sub(*start) < *length);
     let mut replaced = false;
-    for slot in &TABLE {
-        let Some((start, length)) = holds(slot) else { continue };
-        slot.lost.store(true, Release);
+    for slot in &SLOTS {
+        let Some((start, length)) = range_around_address(slot) else { continue };
+        slot.is_lost.store(true, Release);
         // SAFETY: the range is a mapping that this process made of a guest's memory. The interrupted thread is using it, so it
         // does not end meanwhile, and all code treats it as memory that may change at any time. The range is replaced as a
         // whole, because parts of a mapping of huge pages cannot be.

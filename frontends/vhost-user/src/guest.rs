@@ -16,7 +16,7 @@ use crate::chain::Chain;
 use crate::control;
 use crate::counters::Counters;
 use crate::memory::Memory;
-use crate::partition::{Limits, Meter};
+use crate::partition::{Limits, RateLimiter};
 use crate::ring::Ring;
 use crate::session::Sessions;
 use crate::task::Task;
@@ -32,17 +32,17 @@ pub(crate) struct Guest {
     pub(crate) counters: Counters,
     rings: [Mutex<Ring>; QUEUES],
     /// Signals that requests have been returned to a ring.
-    returned: Condvar,
+    requests_returned: Condvar,
     memory: Mutex<Option<Arc<Memory>>>,
     sessions: Mutex<Sessions>,
-    meter: Mutex<Meter>,
+    rate_limiter: Mutex<RateLimiter>,
     features: AtomicU64,
     /// True if the device takes no requests until it is reset.
     broken: AtomicBool,
     /// Bytes in flight.
-    load: AtomicUsize,
+    bytes_in_flight: AtomicUsize,
     /// True if a ring waits until requests in flight have been returned.
-    awaits_return: AtomicBool,
+    must_kick_on_return: AtomicBool,
 }
 
 /// The time at which a ring is to be visited again.
@@ -68,14 +68,14 @@ impl Guest {
             limits,
             counters,
             rings,
-            returned: Condvar::new(),
+            requests_returned: Condvar::new(),
             memory: Mutex::new(None),
             sessions: Mutex::new(sessions),
-            meter: Mutex::new(Meter::new(limits.rate, Instant::now())),
+            rate_limiter: Mutex::new(RateLimiter::new(limits.rate, Instant::now())),
             features: AtomicU64::new(0),
             broken: AtomicBool::new(false),
-            load: AtomicUsize::new(0),
-            awaits_return: AtomicBool::new(false),
+            bytes_in_flight: AtomicUsize::new(0),
+            must_kick_on_return: AtomicBool::new(false),
         })
     }
 
@@ -118,21 +118,21 @@ impl Guest {
     }
 
     /// Stops a ring, and waits until all its requests have been returned. Returns the index of the next request.
-    pub(crate) fn stop(&self, index: usize, epoll: &Epoll) -> Option<u16> {
+    pub(crate) fn stop_ring(&self, index: usize, epoll: &Epoll) -> Option<u16> {
         let mut ring = self.ring(index)?;
         ring.stop(epoll);
         while ring.in_flight > 0 {
-            ring = self.returned.wait(ring).unwrap_or_else(PoisonError::into_inner);
+            ring = self.requests_returned.wait(ring).unwrap_or_else(PoisonError::into_inner);
         }
         Some(ring.queue.next_avail())
     }
 
     /// Ends the connection: stops all rings, and releases all keys and memory.
-    pub(crate) fn end(&self, epoll: &Epoll) {
+    pub(crate) fn shut_down(&self, epoll: &Epoll) {
         for index in 0..QUEUES {
-            self.stop(index, epoll);
+            self.stop_ring(index, epoll);
             if let Some(mut ring) = self.ring(index) {
-                ring.clear_descriptors();
+                ring.clear_eventfds();
             }
         }
         self.sessions().clear();
@@ -141,28 +141,28 @@ impl Guest {
     }
 
     /// Takes requests of one ring into a burst, at most this guest's share.
-    pub(crate) fn take(self: &Arc<Self>, index: usize, burst: &mut Burst, now: Instant) -> NextVisit {
+    pub(crate) fn take_requests(self: &Arc<Self>, index: usize, burst: &mut Burst, now: Instant) -> NextVisit {
         if self.is_broken() {
             return NextVisit::OnKick;
         }
         let Some(memory) = self.memory() else { return NextVisit::OnKick };
         if memory.is_lost() {
-            self.fail();
+            self.mark_broken();
             return NextVisit::OnKick;
         }
-        if let Some(at) = lock(&self.meter).next_request(now) {
+        if let Some(at) = lock(&self.rate_limiter).blocked_until(now) {
             return NextVisit::At(at);
         }
         let Some(mut ring) = self.ring(index) else { return NextVisit::OnKick };
-        if !ring.started {
+        if !ring.is_started {
             return NextVisit::OnKick;
         }
-        let taken = if index < DATA_QUEUES {
-            self.take_requests(index, &mut ring, &memory, burst)
+        let next_visit = if index < DATA_QUEUES {
+            self.take_data_requests(index, &mut ring, &memory, burst)
         } else {
-            self.take_control(&mut ring, &memory)
+            self.answer_control_requests(&mut ring, &memory)
         };
-        match taken {
+        match next_visit {
             Some(NextVisit::OnKick) => match ring.queue.enable_notification(memory.map()) {
                 Ok(true) => return NextVisit::Now,
                 Ok(false) => return NextVisit::OnKick,
@@ -172,12 +172,12 @@ impl Guest {
             None => {}
         }
         drop(ring);
-        self.fail();
+        self.mark_broken();
         NextVisit::OnKick
     }
 
     /// Takes requests of a data queue. Returns `None` if the ring is broken, [`NextVisit::OnKick`] if it is empty.
-    fn take_requests(
+    fn take_data_requests(
         self: &Arc<Self>,
         index: usize,
         ring: &mut Ring,
@@ -187,14 +187,16 @@ impl Guest {
         let size = ring.queue.size();
         let mut chains = ring.queue.iter(memory.map()).ok()?;
         let sessions = self.sessions();
-        let (features, (most, most_bytes)) = (self.features(), self.limits.share());
+        let (features, (max_requests, max_bytes)) = (self.features(), self.limits.visit_quota());
         let mut next = Some(NextVisit::Now);
         let (mut count, mut bytes) = (0, 0);
-        let mut visit = burst.visit(self.clone(), memory.clone(), index);
-        while count < most && bytes < most_bytes && !visit.is_full() {
+        let mut visit = burst.begin_visit(self.clone(), memory.clone(), index);
+        while count < max_requests && bytes < max_bytes && !visit.is_full() {
             // At least one request is taken, even if it is larger than the limit.
-            if count + self.load.load(Relaxed) > 0 && self.load.load(Relaxed) + bytes >= self.limits.bytes {
-                next = Some(self.await_return());
+            if count + self.bytes_in_flight.load(Relaxed) > 0
+                && self.bytes_in_flight.load(Relaxed) + bytes >= self.limits.bytes
+            {
+                next = Some(self.kick_on_return());
                 break;
             }
             let Some(chain) = chains.next() else {
@@ -207,42 +209,42 @@ impl Guest {
                 next = None;
                 break;
             }
-            let task = visit.task();
-            task.begin(head, Chain::walk(chain), memory.map(), &sessions, features);
-            (count, bytes) = (count + 1, bytes + task.load);
+            let task = visit.push_task();
+            task.read_request(head, Chain::walk(chain), memory.map(), &sessions, features);
+            (count, bytes) = (count + 1, bytes + task.charged_bytes);
         }
         drop(visit);
         ring.in_flight += count;
-        self.load.fetch_add(bytes, AcqRel);
+        self.bytes_in_flight.fetch_add(bytes, AcqRel);
         self.counters.record_requests(count, bytes);
-        lock(&self.meter).charge(bytes, Instant::now());
+        lock(&self.rate_limiter).charge(bytes, Instant::now());
         next
     }
 
     /// Makes the return of requests in flight kick the rings.
-    fn await_return(&self) -> NextVisit {
-        self.awaits_return.store(true, Release);
+    fn kick_on_return(&self) -> NextVisit {
+        self.must_kick_on_return.store(true, Release);
         // All requests may have been returned in the meantime.
-        if self.load.load(Acquire) == 0 { NextVisit::Now } else { NextVisit::OnReturn }
+        if self.bytes_in_flight.load(Acquire) == 0 { NextVisit::Now } else { NextVisit::OnReturn }
     }
 
-    fn take_control(&self, ring: &mut Ring, memory: &Arc<Memory>) -> Option<NextVisit> {
+    fn answer_control_requests(&self, ring: &mut Ring, memory: &Arc<Memory>) -> Option<NextVisit> {
         let size = ring.queue.size();
         let mut sessions = self.sessions();
-        let (mut done, mut is_valid) = (Vec::new(), true);
-        for chain in ring.queue.iter(memory.map()).ok()?.take(control::BURST) {
+        let (mut answered, mut is_valid) = (Vec::new(), true);
+        for chain in ring.queue.iter(memory.map()).ok()?.take(control::MAX_REQUESTS_PER_VISIT) {
             let head = chain.head_index();
             if head >= size {
                 is_valid = false;
                 break;
             }
-            done.push((head, control::answer(&Chain::walk(chain), memory.map(), &mut sessions, self.features())));
+            answered.push((head, control::answer(&Chain::walk(chain), memory.map(), &mut sessions, self.features())));
         }
         self.counters.set_sessions(sessions.count());
-        if done.is_empty() {
+        if answered.is_empty() {
             return is_valid.then_some(NextVisit::OnKick);
         }
-        for (head, written) in done {
+        for (head, written) in answered {
             ring.queue.add_used(memory.map(), head, written).ok()?;
         }
         ring.call(memory.map());
@@ -254,7 +256,7 @@ impl Guest {
         let Some(mut ring) = self.ring(index) else { return };
         let (mut bytes, mut refused, mut is_valid) = (0, 0, true);
         for task in &mut *tasks {
-            bytes += task.load;
+            bytes += task.charged_bytes;
             // Without room for the status the chain is returned empty.
             let written = task.answer(memory.map()).unwrap_or(0);
             refused += usize::from(task.status() != Status::Ok);
@@ -263,21 +265,21 @@ impl Guest {
         ring.call(memory.map());
         ring.in_flight -= tasks.len();
         drop(ring);
-        self.returned.notify_all();
+        self.requests_returned.notify_all();
         self.counters.record_refused(refused);
-        self.load.fetch_sub(bytes, AcqRel);
-        if self.awaits_return.swap(false, AcqRel) {
-            self.rings().filter(|ring| ring.started).for_each(|ring| ring.kick());
+        self.bytes_in_flight.fetch_sub(bytes, AcqRel);
+        if self.must_kick_on_return.swap(false, AcqRel) {
+            self.rings().filter(|ring| ring.is_started).for_each(|ring| ring.kick());
         }
         if !is_valid || memory.is_lost() {
-            self.fail();
+            self.mark_broken();
         }
     }
 
     /// Marks the device as broken, because the guest's rings or its memory are invalid. It takes no requests until its front
     /// end resets it; other guests are not affected. The error descriptors notify the front end, and the status in the
     /// configuration tells that the device is broken.
-    fn fail(&self) {
+    fn mark_broken(&self) {
         if !self.broken.swap(true, AcqRel) {
             self.counters.record_failure();
             self.rings().for_each(|ring| ring.report_broken());

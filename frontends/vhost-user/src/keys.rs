@@ -1,25 +1,25 @@
 //! RSA keys of guests: converts DER of RFC 8017, A.1, to the fixed-length numbers of core ([`gantry_core::rsa`]).
 
-use gantry_core::rsa::EXPONENT;
+use gantry_core::rsa::EXPONENT_LEN;
 use zeroize::Zeroizing;
 
 /// Most bytes of a modulus.
-const LARGEST: usize = 512;
+const MAX_MODULUS_BYTES: usize = 512;
 
 /// Converts an RSAPublicKey to modulus and public exponent. Also returns the length of the modulus.
-pub(crate) fn public(der: &[u8]) -> Option<(Zeroizing<Vec<u8>>, usize)> {
-    let mut numbers = Numbers::parse(der)?;
+pub(crate) fn parse_public_key(der: &[u8]) -> Option<(Zeroizing<Vec<u8>>, usize)> {
+    let mut numbers = DerIntegers::parse(der)?;
     let (modulus, exponent) = (numbers.next()?, numbers.next()?);
     let length = modulus_length(modulus)?;
-    let mut key = Zeroizing::new(Vec::with_capacity(length + EXPONENT));
+    let mut key = Zeroizing::new(Vec::with_capacity(length + EXPONENT_LEN));
     key.extend_from_slice(modulus);
-    pad(&mut key, exponent, EXPONENT)?;
+    append_padded(&mut key, exponent, EXPONENT_LEN)?;
     numbers.is_at_end().then_some((key, length))
 }
 
 /// Converts an RSAPrivateKey of two primes. Also returns the length of the modulus.
-pub(crate) fn private(der: &[u8]) -> Option<(Zeroizing<Vec<u8>>, usize)> {
-    let mut numbers = Numbers::parse(der)?;
+pub(crate) fn parse_private_key(der: &[u8]) -> Option<(Zeroizing<Vec<u8>>, usize)> {
+    let mut numbers = DerIntegers::parse(der)?;
     // Version 0 means two primes.
     if !numbers.next()?.is_empty() {
         return None;
@@ -28,21 +28,22 @@ pub(crate) fn private(der: &[u8]) -> Option<(Zeroizing<Vec<u8>>, usize)> {
     let length = modulus_length(modulus)?;
     let mut key = Zeroizing::new(Vec::with_capacity(gantry_core::rsa::private_length(length)));
     key.extend_from_slice(modulus);
-    pad(&mut key, numbers.next()?, EXPONENT)?;
-    pad(&mut key, numbers.next()?, length)?;
+    append_padded(&mut key, numbers.next()?, EXPONENT_LEN)?;
+    append_padded(&mut key, numbers.next()?, length)?;
     // Two primes, two exponents, the inverse of the second prime.
     for _ in 0..5 {
-        pad(&mut key, numbers.next()?, length / 2)?;
+        append_padded(&mut key, numbers.next()?, length / 2)?;
     }
     numbers.is_at_end().then_some((key, length))
 }
 
 fn modulus_length(modulus: &[u8]) -> Option<usize> {
-    (modulus.len() <= LARGEST && modulus.len().is_multiple_of(2) && !modulus.is_empty()).then_some(modulus.len())
+    (modulus.len() <= MAX_MODULUS_BYTES && modulus.len().is_multiple_of(2) && !modulus.is_empty())
+        .then_some(modulus.len())
 }
 
 /// Appends a number with leading zeros.
-fn pad(key: &mut Vec<u8>, number: &[u8], length: usize) -> Option<()> {
+fn append_padded(key: &mut Vec<u8>, number: &[u8], length: usize) -> Option<()> {
     let zeros = length.checked_sub(number.len())?;
     key.resize(key.len() + zeros, 0);
     key.extend_from_slice(number);
@@ -50,18 +51,18 @@ fn pad(key: &mut Vec<u8>, number: &[u8], length: usize) -> Option<()> {
 }
 
 /// The INTEGERs of a SEQUENCE.
-struct Numbers<'a>(&'a [u8]);
+struct DerIntegers<'a>(&'a [u8]);
 
-impl<'a> Numbers<'a> {
+impl<'a> DerIntegers<'a> {
     fn parse(der: &'a [u8]) -> Option<Self> {
-        let (content, rest) = element(der, 0x30)?;
+        let (content, rest) = split_element(der, 0x30)?;
         rest.is_empty().then_some(Self(content))
     }
 
     /// Returns the next number without leading zeros; 0 is empty. A number that is negative in X.690 is read as unsigned, as Linux does:
     /// a public key in the kernel's tests has such a modulus.
     fn next(&mut self) -> Option<&'a [u8]> {
-        let (number, rest) = element(self.0, 0x02)?;
+        let (number, rest) = split_element(self.0, 0x02)?;
         self.0 = rest;
         if number.is_empty() {
             return None;
@@ -76,7 +77,7 @@ impl<'a> Numbers<'a> {
 }
 
 /// Returns the content of an element with this tag, and the rest (X.690, 8.1). Lengths have at most two bytes.
-fn element(der: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
+fn split_element(der: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
     let (length, rest) = match *der {
         [first, 0x82, high, low, ref rest @ ..] if first == tag => (usize::from(high) << 8 | usize::from(low), rest),
         [first, 0x81, length, ref rest @ ..] if first == tag => (usize::from(length), rest),
@@ -102,11 +103,11 @@ mod tests {
     #[test]
     fn numbers_are_padded_to_the_lengths_of_core() {
         let der = sequence(&[number(&[0, 0x81, 2, 3, 5]), number(&[1, 0, 1])]);
-        let (key, length) = public(&der).unwrap();
+        let (key, length) = parse_public_key(&der).unwrap();
         assert_eq!((&key[..], length), (&[0x81, 2, 3, 5, 0, 1, 0, 1][..], 4));
         let halves = [7, 8, 9, 10, 11].map(|byte| number(&[byte]));
         let front = [number(&[0]), number(&[0, 0x81, 2, 3, 5]), number(&[3]), number(&[6])];
-        let (key, length) = private(&sequence(&[&front[..], &halves[..]].concat())).unwrap();
+        let (key, length) = parse_private_key(&sequence(&[&front[..], &halves[..]].concat())).unwrap();
         let numbers = [0x81, 2, 3, 5, 0, 0, 0, 3, 0, 0, 0, 6, 0, 7, 0, 8, 0, 9, 0, 10, 0, 11];
         assert_eq!((&key[..], length), (&numbers[..], 4));
         assert_eq!(key.len(), gantry_core::rsa::private_length(4));
@@ -114,8 +115,8 @@ mod tests {
 
     #[test]
     fn negative_numbers_are_read_as_unsigned() {
-        let with_sign = public(&sequence(&[number(&[0, 0x81, 2, 3, 5]), number(&[3])]));
-        assert_eq!(public(&sequence(&[number(&[0x81, 2, 3, 5]), number(&[3])])), with_sign);
+        let with_sign = parse_public_key(&sequence(&[number(&[0, 0x81, 2, 3, 5]), number(&[3])]));
+        assert_eq!(parse_public_key(&sequence(&[number(&[0x81, 2, 3, 5]), number(&[3])])), with_sign);
         assert!(with_sign.is_some());
     }
 
@@ -123,12 +124,12 @@ mod tests {
     fn truncated_keys_and_trailing_bytes_are_refused() {
         let der = sequence(&[number(&[0, 0x81, 2, 3, 5]), number(&[1, 0, 1])]);
         for length in 0..der.len() {
-            assert!(public(&der[..length]).is_none());
+            assert!(parse_public_key(&der[..length]).is_none());
         }
-        assert!(public(&[&der[..], &[0]].concat()).is_none());
-        assert!(public(&sequence(&[number(&[]), number(&[3])])).is_none());
-        assert!(public(&sequence(&[number(&[0, 0x81, 2]), number(&[3]), number(&[4])])).is_none());
+        assert!(parse_public_key(&[&der[..], &[0]].concat()).is_none());
+        assert!(parse_public_key(&sequence(&[number(&[]), number(&[3])])).is_none());
+        assert!(parse_public_key(&sequence(&[number(&[0, 0x81, 2]), number(&[3]), number(&[4])])).is_none());
         let many = sequence(&[number(&[1]), number(&[0, 0x81, 2])]);
-        assert!(private(&many).is_none(), "more than two primes");
+        assert!(parse_private_key(&many).is_none(), "more than two primes");
     }
 }

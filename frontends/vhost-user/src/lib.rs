@@ -56,7 +56,7 @@ mod task;
 mod worker;
 
 pub use arbitrary::answer_arbitrary_ring;
-pub use counters::{Counters, Sums};
+pub use counters::{CounterSnapshot, Counters};
 pub use partition::Limits;
 pub use server::Server;
 pub use socket::Socket;

@@ -8,18 +8,18 @@ use nix::sys::statfs::{HUGETLBFS_MAGIC, TMPFS_MAGIC, fstatfs};
 use vhost::vhost_user::message::VhostUserMemoryRegion;
 use vm_memory::{GuestAddress, GuestMemoryMmap, GuestRegionMmap, MmapRegion};
 
-use crate::fault::Watch;
+use crate::fault::SigbusGuard;
 
 /// Most regions of a guest. Front ends have a handful, and one more for each module of plugged-in memory.
-pub(crate) const MOST_REGIONS: usize = 64;
+pub(crate) const MAX_REGIONS: usize = 64;
 /// Most bytes of a guest's regions. A process has 2^47 addresses on x86-64, which all guests share.
-const MOST_BYTES: u64 = 8 << 40;
+const MAX_GUEST_BYTES: u64 = 8 << 40;
 
 /// A snapshot of the guest's memory map. A burst keeps the map with which it began until it has answered its requests.
 #[derive(Debug)]
 pub(crate) struct Memory {
     /// Dropped before the mappings.
-    watches: Vec<Watch>,
+    sigbus_guards: Vec<SigbusGuard>,
     map: GuestMemoryMmap,
     regions: Vec<Region>,
 }
@@ -27,8 +27,8 @@ pub(crate) struct Memory {
 #[derive(Clone, Debug)]
 struct Region {
     /// The region's address in the front end. Messages contain the addresses of rings as addresses in the front end.
-    user: u64,
-    guest: u64,
+    user_address: u64,
+    guest_address: u64,
     length: u64,
     mapping: Arc<GuestRegionMmap>,
 }
@@ -44,16 +44,16 @@ impl Memory {
     }
 
     /// Adds a region to the memory.
-    pub(crate) fn with(old: Option<&Self>, region: &VhostUserMemoryRegion, file: File) -> io::Result<Self> {
+    pub(crate) fn with_region(old: Option<&Self>, region: &VhostUserMemoryRegion, file: File) -> io::Result<Self> {
         let mut regions = old.map_or_else(Vec::new, |old| old.regions.clone());
         regions.push(Region::map(region, file)?);
         Self::from_regions(regions)
     }
 
     /// Removes a region from the memory. Returns `None` if the region was the last one.
-    pub(crate) fn without(&self, region: &VhostUserMemoryRegion) -> io::Result<Option<Self>> {
+    pub(crate) fn without_region(&self, region: &VhostUserMemoryRegion) -> io::Result<Option<Self>> {
         let mut regions = self.regions.clone();
-        regions.retain(|known| (known.guest, known.length) != (region.guest_phys_addr, region.memory_size));
+        regions.retain(|other| (other.guest_address, other.length) != (region.guest_phys_addr, region.memory_size));
         if regions.len() == self.regions.len() {
             return Err(io::ErrorKind::InvalidInput.into());
         }
@@ -62,15 +62,15 @@ impl Memory {
 
     fn from_regions(mut regions: Vec<Region>) -> io::Result<Self> {
         let bytes = regions.iter().try_fold(0, |bytes: u64, region| bytes.checked_add(region.length));
-        if regions.len() > MOST_REGIONS || bytes.is_none_or(|bytes| bytes > MOST_BYTES) {
+        if regions.len() > MAX_REGIONS || bytes.is_none_or(|bytes| bytes > MAX_GUEST_BYTES) {
             return Err(io::ErrorKind::InvalidInput.into());
         }
-        regions.sort_unstable_by_key(|region| region.guest);
+        regions.sort_unstable_by_key(|region| region.guest_address);
         let mapped = regions.iter().map(|region| region.mapping.clone()).collect();
         let map = GuestMemoryMmap::from_arc_regions(mapped).map_err(io::Error::other)?;
-        let watch = |region: &Region| Watch::new(region.mapping.as_ptr() as usize, region.length as usize);
-        let watches = regions.iter().map(watch).collect::<io::Result<_>>()?;
-        Ok(Self { watches, map, regions })
+        let guard = |region: &Region| SigbusGuard::new(region.mapping.as_ptr() as usize, region.length as usize);
+        let sigbus_guards = regions.iter().map(guard).collect::<io::Result<_>>()?;
+        Ok(Self { sigbus_guards, map, regions })
     }
 
     /// Returns the map, for reads and writes that copy the bytes.
@@ -80,19 +80,22 @@ impl Memory {
 
     /// Returns whether the front end has truncated memory that the guest uses.
     pub(crate) fn is_lost(&self) -> bool {
-        self.watches.iter().any(Watch::is_lost)
+        self.sigbus_guards.iter().any(SigbusGuard::is_lost)
     }
 
     /// Translates an address in the front end to an address in the guest.
     pub(crate) fn guest_address(&self, address: u64) -> Option<u64> {
-        let holds = |region: &&Region| address.wrapping_sub(region.user) < region.length;
-        self.regions.iter().find(holds).and_then(|region| region.guest.checked_add(address - region.user))
+        let contains = |region: &&Region| address.wrapping_sub(region.user_address) < region.length;
+        self.regions
+            .iter()
+            .find(contains)
+            .and_then(|region| region.guest_address.checked_add(address - region.user_address))
     }
 }
 
 impl Region {
     fn map(region: &VhostUserMemoryRegion, file: File) -> io::Result<Self> {
-        is_memory(&file)?;
+        require_kernel_memory(&file)?;
         let end = region.mmap_offset.checked_add(region.memory_size);
         let metadata = file.metadata()?;
         if end.is_none_or(|end| metadata.is_file() && metadata.len() < end) {
@@ -102,8 +105,8 @@ impl Region {
         let mapping = GuestRegionMmap::new(mapping, GuestAddress(region.guest_phys_addr))
             .ok_or(io::Error::from(io::ErrorKind::InvalidInput))?;
         Ok(Self {
-            user: region.user_addr,
-            guest: region.guest_phys_addr,
+            user_address: region.user_addr,
+            guest_address: region.guest_phys_addr,
             length: region.memory_size,
             mapping: Arc::new(mapping),
         })
@@ -113,7 +116,7 @@ impl Region {
 /// Checks that a file is in kernel memory: of memfd_create(2), of /dev/shm, or in huge pages. Access to a page of any other file may wait
 /// for a disk or a program. With FUSE that program may be the front end, while the waiting thread serves all guests. Front ends cannot hold
 /// back pages of these files: userfaultfd(2) affects only the mappings of the process that calls it.
-fn is_memory(file: &File) -> io::Result<()> {
+fn require_kernel_memory(file: &File) -> io::Result<()> {
     // With a file in FUSE, this call may wait, and delays only the connection that sent the file.
     match fstatfs(file)?.filesystem_type() {
         TMPFS_MAGIC | HUGETLBFS_MAGIC => Ok(()),
@@ -166,15 +169,15 @@ mod tests {
 
     #[test]
     fn regions_are_added_and_removed_one_by_one() {
-        let one = Memory::with(None, &region(0, SIZE), file()).unwrap();
-        let two = Memory::with(Some(&one), &region(SIZE, SIZE), file()).unwrap();
+        let one = Memory::with_region(None, &region(0, SIZE), file()).unwrap();
+        let two = Memory::with_region(Some(&one), &region(SIZE, SIZE), file()).unwrap();
         drop(one);
         two.map().write_slice(&[1; 8], GuestAddress(SIZE - 4)).unwrap();
-        assert!(two.without(&region(5, SIZE)).is_err());
-        let rest = two.without(&region(0, SIZE)).unwrap().unwrap();
+        assert!(two.without_region(&region(5, SIZE)).is_err());
+        let rest = two.without_region(&region(0, SIZE)).unwrap().unwrap();
         assert!(rest.map().write_slice(&[1; 8], GuestAddress(0)).is_err());
-        assert!(rest.without(&region(SIZE, SIZE)).unwrap().is_none());
-        assert!(Memory::with(Some(&two), &region(SIZE - 1, SIZE), file()).is_err(), "two regions overlap");
+        assert!(rest.without_region(&region(SIZE, SIZE)).unwrap().is_none());
+        assert!(Memory::with_region(Some(&two), &region(SIZE - 1, SIZE), file()).is_err(), "two regions overlap");
         assert!(Memory::new(&[region(0, SIZE + 1)], vec![file()]).is_err(), "the file is shorter");
     }
 
@@ -187,7 +190,7 @@ mod tests {
         for file in [on_disk, of_the_kernel] {
             let error = Memory::new(&[page], vec![file.try_clone().unwrap()]).unwrap_err();
             assert_eq!(error.kind(), io::ErrorKind::Unsupported, "{error}");
-            assert_eq!(Memory::with(None, &page, file).unwrap_err().kind(), io::ErrorKind::Unsupported);
+            assert_eq!(Memory::with_region(None, &page, file).unwrap_err().kind(), io::ErrorKind::Unsupported);
         }
         // Without huge pages the only error is that the file is too short.
         let error = Memory::new(&[page], vec![in_memory]).unwrap_err();
@@ -197,16 +200,16 @@ mod tests {
     #[test]
     fn the_memory_of_a_guest_is_limited() {
         let file = file();
-        file.set_len(MOST_BYTES).unwrap();
-        let half = |guest: u64| region(guest, MOST_BYTES / 2);
+        file.set_len(MAX_GUEST_BYTES).unwrap();
+        let half = |guest: u64| region(guest, MAX_GUEST_BYTES / 2);
         let two = |second: u64| {
             Memory::new(
-                &[half(0), region(MOST_BYTES / 2, second)],
+                &[half(0), region(MAX_GUEST_BYTES / 2, second)],
                 vec![file.try_clone().unwrap(), file.try_clone().unwrap()],
             )
         };
-        let whole = two(MOST_BYTES / 2).unwrap();
-        assert!(Memory::with(Some(&whole), &region(MOST_BYTES, 4096), file.try_clone().unwrap()).is_err());
-        assert!(two(MOST_BYTES / 2 + 4096).is_err());
+        let whole = two(MAX_GUEST_BYTES / 2).unwrap();
+        assert!(Memory::with_region(Some(&whole), &region(MAX_GUEST_BYTES, 4096), file.try_clone().unwrap()).is_err());
+        assert!(two(MAX_GUEST_BYTES / 2 + 4096).is_err());
     }
 }

@@ -27,7 +27,7 @@ impl Default for Limits {
 
 impl Limits {
     /// Returns the requests and bytes of one visit to a queue.
-    pub(crate) fn share(&self) -> (usize, usize) {
+    pub(crate) fn visit_quota(&self) -> (usize, usize) {
         let weight = self.weight.max(1) as usize;
         (weight.saturating_mul(32), weight.saturating_mul(2 << 20))
     }
@@ -35,22 +35,22 @@ impl Limits {
 
 /// Limits a guest to its rate: each request costs the time that its bytes take at this rate.
 #[derive(Debug)]
-pub(crate) struct Meter {
+pub(crate) struct RateLimiter {
     rate: Option<u64>,
     /// The time at which the rate has paid for all requests so far.
     charged_until: Instant,
 }
 
 /// The credit of an idle guest, as time at its rate.
-const BURST: Duration = Duration::from_millis(100);
+const MAX_CREDIT: Duration = Duration::from_millis(100);
 
-impl Meter {
+impl RateLimiter {
     pub(crate) fn new(rate: Option<u64>, now: Instant) -> Self {
         Self { rate: rate.map(|rate| rate.max(1)), charged_until: now }
     }
 
     /// Returns the time at which the guest may take requests; `None` is now.
-    pub(crate) fn next_request(&self, now: Instant) -> Option<Instant> {
+    pub(crate) fn blocked_until(&self, now: Instant) -> Option<Instant> {
         self.rate?;
         (self.charged_until > now).then_some(self.charged_until)
     }
@@ -62,7 +62,7 @@ impl Meter {
         let nanoseconds = bytes as u128 * 1_000_000_000 / u128::from(rate);
         // A debt is limited to one day.
         let cost = Duration::from_nanos(nanoseconds.min(86_400_000_000_000) as u64);
-        self.charged_until = self.charged_until.max(now.checked_sub(BURST).unwrap_or(now)) + cost;
+        self.charged_until = self.charged_until.max(now.checked_sub(MAX_CREDIT).unwrap_or(now)) + cost;
     }
 }
 
@@ -73,13 +73,13 @@ mod tests {
     #[test]
     fn a_guest_gets_exactly_its_rate() {
         let start = Instant::now();
-        let mut meter = Meter::new(Some(1_000_000), start);
+        let mut limiter = RateLimiter::new(Some(1_000_000), start);
         let (mut taken, mut now) = (0, start);
         while now < start + Duration::from_secs(10) {
-            if let Some(next) = meter.next_request(now) {
+            if let Some(next) = limiter.blocked_until(now) {
                 now = next;
             } else {
-                meter.charge(70_000, now);
+                limiter.charge(70_000, now);
                 taken += 70_000;
             }
         }
@@ -89,18 +89,18 @@ mod tests {
     #[test]
     fn a_guest_without_a_rate_never_waits() {
         let now = Instant::now();
-        let mut meter = Meter::new(None, now);
-        meter.charge(usize::MAX, now);
-        assert_eq!(meter.next_request(now), None);
+        let mut limiter = RateLimiter::new(None, now);
+        limiter.charge(usize::MAX, now);
+        assert_eq!(limiter.blocked_until(now), None);
     }
 
     #[test]
     fn idle_time_is_not_saved_up() {
         let now = Instant::now();
-        let mut meter = Meter::new(Some(1000), now);
+        let mut limiter = RateLimiter::new(Some(1000), now);
         let later = now + Duration::from_hours(1);
-        assert_eq!(meter.next_request(later), None);
-        meter.charge(1000, later);
-        assert!(meter.next_request(later).is_some_and(|next| next >= later + Duration::from_millis(900)));
+        assert_eq!(limiter.blocked_until(later), None);
+        limiter.charge(1000, later);
+        assert!(limiter.blocked_until(later).is_some_and(|next| next >= later + Duration::from_millis(900)));
     }
 }

@@ -12,16 +12,16 @@ use nix::sys::epoll::{Epoll, EpollCreateFlags};
 use crate::algorithms;
 use crate::backend::Backend;
 use crate::connection;
-use crate::counters::{Counters, Sums};
+use crate::counters::{CounterSnapshot, Counters};
 use crate::guest::{DATA_QUEUES, Guest};
 use crate::partition::Limits;
 use crate::session::Sessions;
 use crate::socket::Socket;
-use crate::task::MAX_SIZE;
+use crate::task::MAX_REQUEST_BYTES;
 use crate::worker::Shared;
 
 /// Pause after an error that the front end did not cause, such as too many open files.
-const PAUSE: Duration = Duration::from_millis(100);
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
 /// Serves guests with one framework, in threads of its own, until the process ends.
 pub struct Server {
@@ -43,7 +43,7 @@ impl Server {
             let shared = shared.clone();
             Builder::new().name("guests".to_owned()).spawn(move || shared.serve())?;
         }
-        let config = algorithms::config(&gantry, DATA_QUEUES as u32, MAX_SIZE);
+        let config = algorithms::device_config(&gantry, DATA_QUEUES as u32, MAX_REQUEST_BYTES);
         Ok(Self { gantry, shared, config, guests: Mutex::default() })
     }
 
@@ -54,33 +54,33 @@ impl Server {
     /// The socket cannot be created, or no threads are left.
     pub fn listen(&self, socket: &Socket, limits: Limits, counters: Counters) -> io::Result<()> {
         let listener = socket.bind()?;
-        let name = socket.guest();
+        let name = socket.guest_name();
         self.guests.lock().unwrap_or_else(PoisonError::into_inner).push((name.clone(), counters));
         let (gantry, shared, config) = (self.gantry.clone(), self.shared.clone(), self.config);
         let serve = move || {
             loop {
                 let connection = listener.accept().and_then(|(stream, _)| {
                     let sessions = Sessions::new(gantry.clone(), limits.sessions);
-                    let guest = Arc::new(Guest::new(shared.number(), limits, counters, sessions)?);
+                    let guest = Arc::new(Guest::new(shared.assign_guest_id(), limits, counters, sessions)?);
                     Ok((stream, guest))
                 });
                 let Ok((stream, guest)) = connection else {
-                    thread::sleep(PAUSE);
+                    thread::sleep(ACCEPT_RETRY_DELAY);
                     continue;
                 };
                 counters.record_connection();
-                shared.add(guest.clone());
+                shared.add_guest(guest.clone());
                 // After any end of the connection the front end may reconnect.
                 let _ = connection::serve(stream, &guest, Backend::new(guest.clone(), shared.clone(), config));
-                shared.remove(&guest);
+                shared.remove_guest(&guest);
             }
         };
         Builder::new().name(format!("guest {name}")).spawn(serve).map(drop)
     }
 
     /// Returns the counters of each guest, by name, in the order of their sockets.
-    pub fn guests(&self) -> Vec<(String, Sums)> {
+    pub fn guests(&self) -> Vec<(String, CounterSnapshot)> {
         let guests = self.guests.lock().unwrap_or_else(PoisonError::into_inner);
-        guests.iter().map(|(name, counters)| (name.clone(), counters.sums())).collect()
+        guests.iter().map(|(name, counters)| (name.clone(), counters.snapshot())).collect()
     }
 }

@@ -24,7 +24,7 @@ pub struct Socket {
 
 impl Socket {
     /// Returns the guest's name: the file name without its extension.
-    pub fn guest(&self) -> String {
+    pub fn guest_name(&self) -> String {
         self.path.file_stem().unwrap_or_default().to_string_lossy().into_owned()
     }
 
@@ -33,20 +33,20 @@ impl Socket {
     /// # Errors
     /// The file belongs to another program, another server answers at the socket, or the folder belongs to another user.
     pub(crate) fn bind(&self) -> io::Result<UnixListener> {
-        let listener = match self.bind_closed() {
+        let listener = match self.bind_restricted() {
             Err(error) if error.kind() == io::ErrorKind::AddrInUse && self.is_stale() => {
                 fs::remove_file(&self.path)?;
-                self.bind_closed()?
+                self.bind_restricted()?
             }
             other => other?,
         };
-        self.permit()?;
+        self.set_owner_and_mode()?;
         Ok(listener)
     }
 
     /// Sets mode and owner, so that other users can connect. A user with write permission for the folder could replace the socket by a
     /// link, which is not followed.
-    fn permit(&self) -> io::Result<()> {
+    fn set_owner_and_mode(&self) -> io::Result<()> {
         let flags = OFlag::O_PATH | OFlag::O_NOFOLLOW;
         let socket = File::options().read(true).custom_flags(flags.bits()).open(&self.path)?;
         if !socket.metadata()?.file_type().is_socket() {
@@ -64,10 +64,10 @@ impl Socket {
     }
 
     /// Binds the socket. Only this user can connect until the permissions are set.
-    fn bind_closed(&self) -> io::Result<UnixListener> {
-        let before = umask(Mode::from_bits_truncate(0o177));
+    fn bind_restricted(&self) -> io::Result<UnixListener> {
+        let previous_mask = umask(Mode::from_bits_truncate(0o177));
         let listener = UnixListener::bind(&self.path);
-        umask(before);
+        umask(previous_mask);
         listener
     }
 
@@ -92,7 +92,7 @@ mod tests {
     fn only_a_socket_without_a_server_is_replaced() {
         let socket = socket("vm1.sock");
         let first = socket.bind().unwrap();
-        assert_eq!(socket.guest(), "vm1");
+        assert_eq!(socket.guest_name(), "vm1");
         assert_eq!(fs::metadata(&socket.path).unwrap().permissions().mode() & 0o777, 0o620);
         assert_eq!(socket.bind().unwrap_err().kind(), io::ErrorKind::AddrInUse, "a server answers there");
         drop(first);
@@ -111,11 +111,11 @@ mod tests {
         let _closed = UnixListener::bind(&other).unwrap();
         fs::set_permissions(&other, Permissions::from_mode(0o600)).unwrap();
         std::os::unix::fs::symlink(&other, &socket.path).unwrap();
-        assert!(socket.permit().is_err());
+        assert!(socket.set_owner_and_mode().is_err());
         assert_eq!(fs::metadata(&other).unwrap().permissions().mode() & 0o777, 0o600);
         fs::remove_file(&socket.path).unwrap();
         fs::write(&socket.path, "").unwrap();
-        assert_eq!(socket.permit().unwrap_err().kind(), io::ErrorKind::PermissionDenied);
+        assert_eq!(socket.set_owner_and_mode().unwrap_err().kind(), io::ErrorKind::PermissionDenied);
         for path in [&socket.path, &other] {
             fs::remove_file(path).unwrap();
         }

@@ -20,20 +20,20 @@ use crate::guest::{Burst, Guest, NextVisit};
 pub(crate) struct Shared {
     pub(crate) epoll: Epoll,
     guests: RwLock<HashMap<u32, Arc<Guest>>>,
-    next_guest: AtomicU32,
-    leader: Mutex<Leader>,
-    ended: AtomicBool,
+    next_guest_id: AtomicU32,
+    scheduler: Mutex<RingScheduler>,
+    has_epoll_failed: AtomicBool,
 }
 
-/// The state of the leading thread: the rings to visit, by urgency.
-struct Leader {
+/// The rings to visit, by urgency. The leading thread holds it.
+struct RingScheduler {
     events: Vec<EpollEvent>,
     /// Rings that may have requests, by class.
-    ready: [VecDeque<u64>; CLASSES],
+    ready_rings: [VecDeque<u64>; CLASSES],
     /// Number of rings of other classes that were served while a class waited.
-    skipped: [u32; CLASSES],
+    skip_counts: [u32; CLASSES],
     /// Rings whose guests have used up their rate for now.
-    throttled: Vec<(Instant, u64)>,
+    throttled_rings: Vec<(Instant, u64)>,
 }
 
 const CLASSES: usize = Priority::ALL.len();
@@ -47,46 +47,46 @@ pub(crate) fn token(guest: &Guest, ring: usize) -> u64 {
 
 impl Shared {
     pub(crate) fn new(epoll: Epoll) -> Self {
-        let leader = Leader {
+        let scheduler = RingScheduler {
             events: vec![EpollEvent::empty(); 64],
-            ready: Default::default(),
-            skipped: [0; CLASSES],
-            throttled: Vec::new(),
+            ready_rings: Default::default(),
+            skip_counts: [0; CLASSES],
+            throttled_rings: Vec::new(),
         };
         Self {
             epoll,
             guests: RwLock::default(),
-            next_guest: AtomicU32::new(1),
-            leader: Mutex::new(leader),
-            ended: AtomicBool::new(false),
+            next_guest_id: AtomicU32::new(1),
+            scheduler: Mutex::new(scheduler),
+            has_epoll_failed: AtomicBool::new(false),
         }
     }
 
     /// Returns a number that no other connection has.
-    pub(crate) fn number(&self) -> u32 {
-        self.next_guest.fetch_add(1, Relaxed)
+    pub(crate) fn assign_guest_id(&self) -> u32 {
+        self.next_guest_id.fetch_add(1, Relaxed)
     }
 
-    pub(crate) fn add(&self, guest: Arc<Guest>) {
+    pub(crate) fn add_guest(&self, guest: Arc<Guest>) {
         self.guests.write().unwrap_or_else(PoisonError::into_inner).insert(guest.id, guest);
     }
 
-    pub(crate) fn remove(&self, guest: &Guest) {
+    pub(crate) fn remove_guest(&self, guest: &Guest) {
         self.guests.write().unwrap_or_else(PoisonError::into_inner).remove(&guest.id);
-        guest.end(&self.epoll);
+        guest.shut_down(&self.epoll);
     }
 
     /// Serves until the process ends.
     pub(crate) fn serve(&self) {
         let mut burst = Burst::default();
-        while !self.ended.load(Relaxed) {
-            let mut leader = self.leader.lock().unwrap_or_else(PoisonError::into_inner);
+        while !self.has_epoll_failed.load(Relaxed) {
+            let mut scheduler = self.scheduler.lock().unwrap_or_else(PoisonError::into_inner);
             // The thread stays the leader unless the burst is full: handing over wakes a thread, which costs more than a small
             // request.
             loop {
-                if leader.gather(self, &mut burst).is_err() {
+                if scheduler.collect_requests(self, &mut burst).is_err() {
                     // The event queue itself has failed: no guest can be served without it.
-                    self.ended.store(true, Relaxed);
+                    self.has_epoll_failed.store(true, Relaxed);
                     return;
                 }
                 if burst.is_full() {
@@ -94,7 +94,7 @@ impl Shared {
                 }
                 burst.run();
             }
-            drop(leader);
+            drop(scheduler);
             burst.run();
         }
     }
@@ -105,24 +105,24 @@ impl Shared {
     }
 }
 
-impl Leader {
+impl RingScheduler {
     /// Waits until there are requests, and takes them.
-    fn gather(&mut self, shared: &Shared, burst: &mut Burst) -> nix::Result<()> {
+    fn collect_requests(&mut self, shared: &Shared, burst: &mut Burst) -> nix::Result<()> {
         loop {
             let now = Instant::now();
-            let requeue_due = |leader: &mut Self| {
-                for (_, token) in leader.throttled.extract_if(.., |(at, _)| *at <= now).collect::<Vec<_>>() {
-                    leader.push(shared, token);
+            let requeue_unthrottled = |scheduler: &mut Self| {
+                for (_, token) in scheduler.throttled_rings.extract_if(.., |(at, _)| *at <= now).collect::<Vec<_>>() {
+                    scheduler.push_ready(shared, token);
                 }
             };
-            requeue_due(self);
-            self.visit(shared, burst, now);
+            requeue_unthrottled(self);
+            self.visit_ready_rings(shared, burst, now);
             if burst.is_full() {
                 return Ok(());
             }
             // Also takes requests of guests that kicked in the meantime.
-            let timeout = match self.throttled.iter().map(|(at, _)| *at).min() {
-                _ if !burst.is_empty() || self.ready.iter().any(|ready| !ready.is_empty()) => EpollTimeout::ZERO,
+            let timeout = match self.throttled_rings.iter().map(|(at, _)| *at).min() {
+                _ if !burst.is_empty() || self.ready_rings.iter().any(|rings| !rings.is_empty()) => EpollTimeout::ZERO,
                 Some(at) => {
                     // Rounded up, so that the thread does not wake too early.
                     let wait = at.saturating_duration_since(Instant::now()).as_millis() + 1;
@@ -135,12 +135,12 @@ impl Leader {
                 Err(nix::errno::Errno::EINTR) => 0,
                 Err(error) => return Err(error),
             };
-            for place in 0..count {
-                let token = self.events[place].data();
-                self.push(shared, token);
+            for index in 0..count {
+                let token = self.events[index].data();
+                self.push_ready(shared, token);
             }
             if count > 0 {
-                self.visit(shared, burst, Instant::now());
+                self.visit_ready_rings(shared, burst, Instant::now());
             }
             if !burst.is_empty() {
                 return Ok(());
@@ -149,45 +149,45 @@ impl Leader {
     }
 
     /// Visits each ready ring once, the most urgent ones first.
-    fn visit(&mut self, shared: &Shared, burst: &mut Burst, now: Instant) {
-        let mut again = Vec::new();
+    fn visit_ready_rings(&mut self, shared: &Shared, burst: &mut Burst, now: Instant) {
+        let mut rings_to_revisit = Vec::new();
         while !burst.is_full()
-            && let Some(token) = self.pop()
+            && let Some(token) = self.pop_next()
         {
             let Some(guest) = shared.guest(token) else { continue };
             let ring = (token & ((1 << RING_BITS) - 1)) as usize;
-            match guest.take(ring, burst, now) {
-                NextVisit::Now => again.push(token),
-                NextVisit::At(at) => self.throttled.push((at, token)),
+            match guest.take_requests(ring, burst, now) {
+                NextVisit::Now => rings_to_revisit.push(token),
+                NextVisit::At(at) => self.throttled_rings.push((at, token)),
                 NextVisit::OnKick | NextVisit::OnReturn => {}
             }
         }
-        for token in again {
-            self.push(shared, token);
+        for token in rings_to_revisit {
+            self.push_ready(shared, token);
         }
     }
 
-    fn push(&mut self, shared: &Shared, token: u64) {
+    fn push_ready(&mut self, shared: &Shared, token: u64) {
         let Some(guest) = shared.guest(token) else { return };
-        let ready = &mut self.ready[class(&guest)];
-        if !ready.contains(&token) && !self.throttled.iter().any(|(_, waiting)| *waiting == token) {
-            ready.push_back(token);
+        let class_rings = &mut self.ready_rings[class(&guest)];
+        if !class_rings.contains(&token) && !self.throttled_rings.iter().any(|(_, waiting)| *waiting == token) {
+            class_rings.push_back(token);
         }
     }
 
     /// Removes the next ring: of the most urgent class, unless a lower class has waited for its limit.
-    fn pop(&mut self) -> Option<u64> {
-        let waiting = |class: &usize| !self.ready[*class].is_empty();
-        let overdue = |class: &usize| self.skipped[*class] >= Priority::ALL[*class].patience();
+    fn pop_next(&mut self) -> Option<u64> {
+        let waiting = |class: &usize| !self.ready_rings[*class].is_empty();
+        let overdue = |class: &usize| self.skip_counts[*class] >= Priority::ALL[*class].max_passed();
         let class =
             (1..CLASSES).rev().find(|class| waiting(class) && overdue(class)).or_else(|| (0..CLASSES).find(waiting))?;
         for other in class + 1..CLASSES {
-            if !self.ready[other].is_empty() {
-                self.skipped[other] += 1;
+            if !self.ready_rings[other].is_empty() {
+                self.skip_counts[other] += 1;
             }
         }
-        self.skipped[class] = 0;
-        self.ready[class].pop_front()
+        self.skip_counts[class] = 0;
+        self.ready_rings[class].pop_front()
     }
 }
 
@@ -203,16 +203,16 @@ mod tests {
 
     /// Returns the number of rings of the most urgent class that are visited before a ring of `class`. The most urgent class always has
     /// rings.
-    fn before(class: Priority) -> usize {
+    fn rings_visited_before(class: Priority) -> usize {
         let shared = Shared::new(Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).unwrap());
-        let mut leader = shared.leader.lock().unwrap();
-        leader.ready[Priority::ALL.iter().position(|known| *known == class).unwrap()].push_back(1);
-        leader.ready[0].extend(100..200);
-        (0..100).take_while(|_| leader.pop() != Some(1)).count()
+        let mut scheduler = shared.scheduler.lock().unwrap();
+        scheduler.ready_rings[Priority::ALL.iter().position(|other| *other == class).unwrap()].push_back(1);
+        scheduler.ready_rings[0].extend(100..200);
+        (0..100).take_while(|_| scheduler.pop_next() != Some(1)).count()
     }
 
     #[test]
     fn rings_of_less_urgent_classes_wait_for_a_limited_number_of_others() {
-        assert_eq!([Priority::Normal, Priority::Bulk].map(before), [8, 32]);
+        assert_eq!([Priority::Normal, Priority::Bulk].map(rings_visited_before), [8, 32]);
     }
 }

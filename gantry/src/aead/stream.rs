@@ -8,12 +8,12 @@ use super::Tag;
 #[derive(Clone)]
 pub struct SealStream {
     stream: AeadStream,
-    tag_length: usize,
+    tag_len: usize,
 }
 
 impl SealStream {
     pub(super) fn new(session: &Session) -> Result<Self> {
-        Ok(Self { stream: session.aead_stream(Operation::Seal)?, tag_length: session.params().tag_len() })
+        Ok(Self { stream: session.aead_stream(Operation::Seal)?, tag_len: session.params().tag_len() })
     }
 
     /// Begins a message. Never reuse a nonce with the same key.
@@ -28,7 +28,7 @@ impl SealStream {
 
     /// Ends the message and returns its tag.
     pub fn finish(&mut self) -> Result<Tag> {
-        let mut tag = Tag::zeros(self.tag_length);
+        let mut tag = Tag::zeros(self.tag_len);
         self.stream.seal(tag.as_mut_bytes())?;
         Ok(tag)
     }

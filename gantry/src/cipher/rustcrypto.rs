@@ -43,23 +43,23 @@ use crate::shared::shared;
 
 /// A stream that is opened with its first data, because the constructors of the traits cannot fail.
 #[derive(Clone)]
-struct Stream {
+struct LazyStream {
     session: Session,
     operation: Operation,
     iv: [u8; 16],
-    iv_length: usize,
-    open: Option<CipherStream>,
+    iv_len: usize,
+    stream: Option<CipherStream>,
     /// Bytes that the stream may still take.
     remaining: u64,
 }
 
-impl Stream {
+impl LazyStream {
     fn new(framework: &Gantry, algorithm: Algorithm, operation: Operation, key: &[u8], iv: &[u8]) -> Result<Self> {
         let session = framework.session(SessionParams::new(algorithm, key))?;
         let mut copy = [0; 16];
         copy[..iv.len()].copy_from_slice(iv);
         let remaining = algorithm.info().max_data;
-        Ok(Self { session, operation, iv: copy, iv_length: iv.len(), open: None, remaining })
+        Ok(Self { session, operation, iv: copy, iv_len: iv.len(), stream: None, remaining })
     }
 
     fn can_take(&self, bytes: usize) -> bool {
@@ -68,9 +68,9 @@ impl Stream {
 
     fn update(&mut self, data: &mut [u8]) -> Result<()> {
         let bytes = data.len() as u64;
-        let stream = match &mut self.open {
+        let stream = match &mut self.stream {
             Some(stream) => stream,
-            empty => empty.insert(self.session.cipher_stream(self.operation, &self.iv[..self.iv_length])?),
+            empty => empty.insert(self.session.cipher_stream(self.operation, &self.iv[..self.iv_len])?),
         };
         stream.update(data)?;
         self.remaining = self.remaining.saturating_sub(bytes);
@@ -88,7 +88,7 @@ macro_rules! cipher {
     ($name:ident $algorithm:ident $operation:ident $key:ident $iv_size:ident $iv:expr, $doc:expr) => {
         #[doc = concat!("[`Cipher::", stringify!($algorithm), "`](crate::Cipher::", stringify!($algorithm), ")", $doc)]
         #[derive(Clone)]
-        pub struct $name(Stream);
+        pub struct $name(LazyStream);
 
         impl $name {
             /// Creates the cipher over the given framework.
@@ -96,7 +96,7 @@ macro_rules! cipher {
             /// # Errors
             /// No session can be made.
             pub fn with(framework: &Gantry, key: &Key<Self>, iv: &Iv<Self>) -> Result<Self> {
-                Stream::new(framework, Algorithm::$algorithm, Operation::$operation, key, &($iv)(iv)).map(Self)
+                LazyStream::new(framework, Algorithm::$algorithm, Operation::$operation, key, &($iv)(iv)).map(Self)
             }
         }
 

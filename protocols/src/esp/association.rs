@@ -24,9 +24,9 @@ pub struct Association {
     key: Zeroizing<Vec<u8>>,
     integrity_key: Zeroizing<Vec<u8>>,
     pub(super) mode: Mode,
-    pub(super) extended: bool,
+    pub(super) extended_numbers: bool,
     pub(super) window: u32,
-    pub(super) last: u64,
+    pub(super) last_number: u64,
 }
 
 /// The reason why an association cannot be created.
@@ -48,7 +48,7 @@ pub enum ParameterError {
     #[error("the suite takes {0}")]
     Keys(&'static str),
     /// The kernel does not show every fork: a child process could then send packets with the same numbers as its parent
-    /// ([`Process::certain`](gantry_core::Process::certain)).
+    /// ([`Process::current_if_unique`](gantry_core::Process::current_if_unique)).
     #[error("a forked child could reuse packet numbers undetected; Linux 4.14 or later is needed")]
     UndetectedFork,
     /// An error of a session.
@@ -60,7 +60,7 @@ impl Association {
     /// Creates an association in tunnel mode, with sequence numbers of 32 bits and a window of 64 packets.
     pub fn new(spi: u32, suite: Suite, key: &[u8], integrity_key: &[u8]) -> Self {
         let (key, integrity_key) = (Zeroizing::new(key.to_vec()), Zeroizing::new(integrity_key.to_vec()));
-        Self { spi, suite, key, integrity_key, mode: Mode::Tunnel, extended: false, window: 64, last: 0 }
+        Self { spi, suite, key, integrity_key, mode: Mode::Tunnel, extended_numbers: false, window: 64, last_number: 0 }
     }
 
     /// Sets the mode: the data that ESP carries, and the headers that stay outside.
@@ -73,7 +73,7 @@ impl Association {
     /// Uses sequence numbers of 64 bits, of which packets carry the lower half (RFC 4303, 2.2.1).
     #[must_use]
     pub fn extended_numbers(mut self) -> Self {
-        self.extended = true;
+        self.extended_numbers = true;
         self
     }
 
@@ -88,7 +88,7 @@ impl Association {
     /// end takes this number as the highest received, and refuses all packets up to this number.
     #[must_use]
     pub fn last_number(mut self, number: u64) -> Self {
-        self.last = number;
+        self.last_number = number;
         self
     }
 
@@ -97,10 +97,10 @@ impl Association {
     /// # Errors
     /// Fails for keys that the suite does not accept, a reserved SPI, or a system that cannot tell a child process from its parent.
     pub fn outbound(self, gantry: &Gantry) -> Result<Outbound, ParameterError> {
-        self.check()?;
-        let process = Process::certain().ok_or(ParameterError::UndetectedFork)?;
+        self.check_parameters()?;
+        let process = Process::current_if_unique().ok_or(ParameterError::UndetectedFork)?;
         let (key, salt) = split_salt(self.suite, &self.key);
-        let keys = self.suite.keys(gantry, Direction::Encrypt, key, &self.integrity_key, self.extended)?;
+        let keys = self.suite.keys(gantry, Direction::Encrypt, key, &self.integrity_key, self.extended_numbers)?;
         let keys = self.with_whole_packets(gantry, Direction::Encrypt, keys);
         Ok(Outbound::new(&self, keys, salt, process))
     }
@@ -110,36 +110,36 @@ impl Association {
     /// # Errors
     /// Fails for keys that the suite does not accept, a reserved SPI, or a window out of range.
     pub fn inbound(self, gantry: &Gantry) -> Result<Inbound, ParameterError> {
-        self.check()?;
+        self.check_parameters()?;
         if !(1..=Window::MAX_SIZE).contains(&self.window) {
             return Err(ParameterError::Window { got: self.window, max: Window::MAX_SIZE });
         }
         let (key, salt) = split_salt(self.suite, &self.key);
-        let keys = self.suite.keys(gantry, Direction::Decrypt, key, &self.integrity_key, self.extended)?;
+        let keys = self.suite.keys(gantry, Direction::Decrypt, key, &self.integrity_key, self.extended_numbers)?;
         let keys = self.with_whole_packets(gantry, Direction::Decrypt, keys);
         Ok(Inbound::new(&self, keys, salt))
     }
 
     /// Adds a session for whole packets to the keys, if a device offers the algorithm.
     fn with_whole_packets(&self, gantry: &Gantry, direction: Direction, keys: Keys) -> Keys {
-        match self.whole(gantry, direction) {
+        match self.whole_packet_session(gantry, direction) {
             Some(whole) => Keys::WholePacket { packet: whole, parts: Box::new(keys) },
             None => keys,
         }
     }
 
-    fn whole(&self, gantry: &Gantry, direction: Direction) -> Option<Session> {
-        let algorithm = self.suite.whole(self.key.len(), self.extended)?;
+    fn whole_packet_session(&self, gantry: &Gantry, direction: Direction) -> Option<Session> {
+        let algorithm = self.suite.whole_packet_algorithm(self.key.len(), self.extended_numbers)?;
         if !whole_packet::is_offered(gantry, algorithm) {
             return None;
         }
-        let esp = Esp { spi: self.spi, extended: self.extended };
+        let esp = Esp { spi: self.spi, extended: self.extended_numbers };
         let params = SessionParams::new(algorithm, &self.key).with_mac_key(&self.integrity_key).with_esp(esp);
-        gantry.session(params.with_tag_len(self.suite.layout().icv).with_direction(direction)).ok()
+        gantry.session(params.with_tag_len(self.suite.layout().icv_len).with_direction(direction)).ok()
     }
 
-    fn check(&self) -> Result<(), ParameterError> {
-        match self.suite.unmet_requirement(&self.key, &self.integrity_key, self.extended) {
+    fn check_parameters(&self) -> Result<(), ParameterError> {
+        match self.suite.unmet_requirement(&self.key, &self.integrity_key, self.extended_numbers) {
             Some(takes) => Err(ParameterError::Keys(takes)),
             None if self.spi < 256 => Err(ParameterError::Spi(self.spi)),
             None => Ok(()),
@@ -150,7 +150,10 @@ impl Association {
 impl fmt::Debug for Association {
     /// Omits the keys.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { spi, suite, mode, extended, window, last, .. } = self;
-        write!(f, "ESP {spi:#010x} {suite:?} {mode:?}, extended {extended}, window {window}, from {last}")
+        let Self { spi, suite, mode, extended_numbers, window, last_number, .. } = self;
+        write!(
+            f,
+            "ESP {spi:#010x} {suite:?} {mode:?}, extended {extended_numbers}, window {window}, from {last_number}"
+        )
     }
 }

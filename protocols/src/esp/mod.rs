@@ -31,4 +31,4 @@ pub use suite::{Integrity, Suite};
 
 /// Next headers: ESP itself, and "no next header" (IANA).
 const ESP: u8 = 50;
-const NONE: u8 = 59;
+const NO_NEXT_HEADER: u8 = 59;

@@ -1,11 +1,11 @@
 //! The algorithms that protect the packets of an association.
 
 use gantry_core::Algorithm as A;
-use gantry_core::esp::HEADER;
+use gantry_core::esp::HEADER_LEN;
 use gantry_core::{Algorithm, Direction, Gantry, SessionParams};
 use zeroize::Zeroizing;
 
-use crate::crypt::{Aad, Keys, RANDOM_IV, ShortBytes};
+use crate::crypt::{Aad, Keys, RANDOM_IV_LEN, ShortBytes};
 
 /// The algorithms for encryption and authentication. The key's length selects AES-128, 192 or 256.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -55,19 +55,19 @@ struct Hmac {
     mac: Algorithm,
     /// AES-CBC with keys of 128, 192 and 256 bits, combined with this MAC. The MAC covers no bytes after the ciphertext.
     cbc: [Algorithm; 3],
-    key: usize,
-    icv: usize,
+    key_len: usize,
+    icv_len: usize,
 }
 
 impl Integrity {
     const fn hmac(self) -> Hmac {
-        let (mac, cbc, key, icv) = match self {
+        let (mac, cbc, key_len, icv_len) = match self {
             Integrity::HmacSha1 => {
                 (A::HmacSha1, [A::Aes128CbcHmacSha1, A::Aes192CbcHmacSha1, A::Aes256CbcHmacSha1], 20, 12)
             }
             Integrity::HmacSha256 | Integrity::HmacSha256_96 => {
-                let icv = if matches!(self, Integrity::HmacSha256) { 16 } else { 12 };
-                (A::HmacSha256, [A::Aes128CbcHmacSha256, A::Aes192CbcHmacSha256, A::Aes256CbcHmacSha256], 32, icv)
+                let icv_len = if matches!(self, Integrity::HmacSha256) { 16 } else { 12 };
+                (A::HmacSha256, [A::Aes128CbcHmacSha256, A::Aes192CbcHmacSha256, A::Aes256CbcHmacSha256], 32, icv_len)
             }
             Integrity::HmacSha384 => {
                 (A::HmacSha384, [A::Aes128CbcHmacSha384, A::Aes192CbcHmacSha384, A::Aes256CbcHmacSha384], 48, 24)
@@ -76,7 +76,7 @@ impl Integrity {
                 (A::HmacSha512, [A::Aes128CbcHmacSha512, A::Aes192CbcHmacSha512, A::Aes256CbcHmacSha512], 64, 32)
             }
         };
-        Hmac { mac, cbc, key, icv }
+        Hmac { mac, cbc, key_len, icv_len }
     }
 }
 
@@ -84,13 +84,13 @@ impl Integrity {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Layout {
     /// Bytes of the salt, which follows the key.
-    pub(super) salt: usize,
+    pub(super) salt_len: usize,
     /// Bytes of the IV in a packet: 8 for the packet's number, or 16 unpredictable bytes (RFC 3602, 3).
-    pub(super) iv: usize,
+    pub(super) iv_len: usize,
     /// The length of the encrypted part is a multiple of this number of bytes.
     pub(super) align: usize,
     /// Length of the integrity check value in bytes.
-    pub(super) icv: usize,
+    pub(super) icv_len: usize,
     /// True if the cipher's IV ends in a block counter, after salt and IV.
     pub(super) has_block_counter: bool,
     /// False if the payload is additional authenticated data.
@@ -100,8 +100,8 @@ pub(super) struct Layout {
 impl Layout {
     /// Returns the cipher's IV for the IV in a packet.
     pub(super) fn cipher_iv(&self, salt: [u8; 4], iv: &[u8]) -> ShortBytes {
-        match (iv.as_array(), iv.as_array::<RANDOM_IV>()) {
-            (Some(&[a, b, c, d, e, f, g, h]), _) if self.salt == 3 => {
+        match (iv.as_array(), iv.as_array::<RANDOM_IV_LEN>()) {
+            (Some(&[a, b, c, d, e, f, g, h]), _) if self.salt_len == 3 => {
                 ShortBytes::from_field([salt[0], salt[1], salt[2], a, b, c, d, e, f, g, h])
             }
             (Some(number), _) if self.has_block_counter => ShortBytes::concat(salt, *number, [0, 0, 0, 1]),
@@ -117,22 +117,23 @@ impl Layout {
             (false, _) => Aad::WholePacket,
             // The packet lacks the upper half of the number, which the AAD has between the SPI and the lower half (RFC 4106, 5).
             (true, true) => Aad::Other(ShortBytes::concat(spi.to_be_bytes(), number.to_be_bytes(), [])),
-            (true, false) => Aad::Packet(0..HEADER),
+            (true, false) => Aad::Packet(0..HEADER_LEN),
         }
     }
 }
 
 impl Suite {
     pub(super) fn layout(self) -> Layout {
-        let aead = |icv| Layout { salt: 4, iv: 8, align: 4, icv, has_block_counter: false, encrypts: true };
+        let aead =
+            |icv_len| Layout { salt_len: 4, iv_len: 8, align: 4, icv_len, has_block_counter: false, encrypts: true };
         match self {
             Suite::AesGcm { icv } => aead(icv.into()),
-            Suite::AesCcm { icv } => Layout { salt: 3, ..aead(icv.into()) },
+            Suite::AesCcm { icv } => Layout { salt_len: 3, ..aead(icv.into()) },
             Suite::AesGmac => Layout { encrypts: false, ..aead(16) },
             Suite::ChaCha20Poly1305 => aead(16),
-            Suite::AesCbc(integrity) => Layout { salt: 0, iv: 16, align: 16, ..aead(integrity.hmac().icv) },
-            Suite::AesCtr(integrity) => Layout { has_block_counter: true, ..aead(integrity.hmac().icv) },
-            Suite::Null(integrity) => Layout { salt: 0, iv: 0, ..aead(integrity.hmac().icv) },
+            Suite::AesCbc(integrity) => Layout { salt_len: 0, iv_len: 16, align: 16, ..aead(integrity.hmac().icv_len) },
+            Suite::AesCtr(integrity) => Layout { has_block_counter: true, ..aead(integrity.hmac().icv_len) },
+            Suite::Null(integrity) => Layout { salt_len: 0, iv_len: 0, ..aead(integrity.hmac().icv_len) },
         }
     }
 
@@ -146,43 +147,43 @@ impl Suite {
         extended: bool,
     ) -> gantry_core::Result<Keys> {
         // The session of the nearest algorithm reports a wrong key length.
-        let size = |[small, middle, large]: [Algorithm; 3]| match key.len() {
+        let by_key_len = |[small, middle, large]: [Algorithm; 3]| match key.len() {
             ..=16 => small,
             17..=24 => middle,
             _ => large,
         };
-        let open = |algorithm, key: &[u8], mac_key: &[u8], tag: Option<usize>| {
+        let open = |algorithm, key: &[u8], mac_key: &[u8], tag_len: Option<usize>| {
             let params = SessionParams::new(algorithm, key).with_mac_key(mac_key).with_direction(direction);
-            gantry.session(tag.into_iter().fold(params, SessionParams::with_tag_len))
+            gantry.session(tag_len.into_iter().fold(params, SessionParams::with_tag_len))
         };
         let mac = |integrity: Integrity| {
-            let Hmac { mac, icv, .. } = integrity.hmac();
-            open(mac, integrity_key, &[], Some(icv))
+            let Hmac { mac, icv_len, .. } = integrity.hmac();
+            open(mac, integrity_key, &[], Some(icv_len))
         };
-        let aead = |algorithm| open(algorithm, key, integrity_key, Some(self.layout().icv)).map(Keys::Combined);
+        let aead = |algorithm| open(algorithm, key, integrity_key, Some(self.layout().icv_len)).map(Keys::Combined);
         Ok(match self {
-            Suite::AesGcm { .. } | Suite::AesGmac => aead(size([A::Aes128Gcm, A::Aes192Gcm, A::Aes256Gcm]))?,
-            Suite::AesCcm { .. } => aead(size([A::Aes128Ccm, A::Aes192Ccm, A::Aes256Ccm]))?,
+            Suite::AesGcm { .. } | Suite::AesGmac => aead(by_key_len([A::Aes128Gcm, A::Aes192Gcm, A::Aes256Gcm]))?,
+            Suite::AesCcm { .. } => aead(by_key_len([A::Aes128Ccm, A::Aes192Ccm, A::Aes256Ccm]))?,
             Suite::ChaCha20Poly1305 => aead(A::ChaCha20Poly1305)?,
             Suite::AesCbc(integrity) if !extended => {
-                let Hmac { cbc, icv, .. } = integrity.hmac();
-                Keys::Combined(open(size(cbc), key, integrity_key, Some(icv))?)
+                let Hmac { cbc, icv_len, .. } = integrity.hmac();
+                Keys::Combined(open(by_key_len(cbc), key, integrity_key, Some(icv_len))?)
             }
             Suite::AesCbc(integrity) => Keys::Separate {
-                cipher: Some(open(size([A::Aes128Cbc, A::Aes192Cbc, A::Aes256Cbc]), key, &[], None)?),
+                cipher: Some(open(by_key_len([A::Aes128Cbc, A::Aes192Cbc, A::Aes256Cbc]), key, &[], None)?),
                 mac: mac(integrity)?,
             },
             Suite::AesCtr(integrity) => Keys::Separate {
-                cipher: Some(open(size([A::Aes128Ctr, A::Aes192Ctr, A::Aes256Ctr]), key, &[], None)?),
+                cipher: Some(open(by_key_len([A::Aes128Ctr, A::Aes192Ctr, A::Aes256Ctr]), key, &[], None)?),
                 mac: mac(integrity)?,
             },
             Suite::Null(integrity) => Keys::Separate { cipher: None, mac: mac(integrity)? },
         })
     }
 
-    /// Returns the algorithm for whole packets, if there is one. `key` is the length of key and salt together, in bytes.
-    pub(super) fn whole(self, key: usize, extended: bool) -> Option<Algorithm> {
-        Some(match (self, key) {
+    /// Returns the algorithm for whole packets, if there is one. `key_len` is the length of key and salt together, in bytes.
+    pub(super) fn whole_packet_algorithm(self, key_len: usize, extended: bool) -> Option<Algorithm> {
+        Some(match (self, key_len) {
             (Suite::AesGcm { .. }, 20) => A::EspAes128Gcm,
             (Suite::AesGcm { .. }, 28) => A::EspAes192Gcm,
             (Suite::AesGcm { .. }, 36) => A::EspAes256Gcm,
@@ -200,16 +201,16 @@ impl Suite {
     /// Returns the requirement of the suite that the keys or sequence numbers do not meet, if there is one. Sessions do not check these
     /// requirements.
     pub(super) fn unmet_requirement(self, key: &[u8], integrity_key: &[u8], extended: bool) -> Option<&'static str> {
-        let Layout { salt, .. } = self.layout();
+        let Layout { salt_len, .. } = self.layout();
         match self {
             Suite::AesGcm { icv } | Suite::AesCcm { icv } if !matches!(icv, 8 | 12 | 16) => {
                 Some("an integrity check value of 8, 12 or 16 bytes")
             }
             Suite::AesGmac if extended => Some("sequence numbers of 32 bits"),
-            Suite::AesCcm { .. } if key.len() < salt => Some("a key with three bytes of salt behind it"),
-            _ if key.len() < salt => Some("a key with four bytes of salt behind it"),
+            Suite::AesCcm { .. } if key.len() < salt_len => Some("a key with three bytes of salt behind it"),
+            _ if key.len() < salt_len => Some("a key with four bytes of salt behind it"),
             Suite::AesCbc(integrity) | Suite::AesCtr(integrity) | Suite::Null(integrity)
-                if integrity_key.len() != integrity.hmac().key =>
+                if integrity_key.len() != integrity.hmac().key_len =>
             {
                 Some("an integrity key as long as the digest")
             }
@@ -221,7 +222,7 @@ impl Suite {
 
 /// Splits a key into key and salt.
 pub(super) fn split_salt(suite: Suite, key: &[u8]) -> (&[u8], Zeroizing<[u8; 4]>) {
-    let (key, salt) = key.split_at(key.len() - suite.layout().salt);
+    let (key, salt) = key.split_at(key.len() - suite.layout().salt_len);
     let mut padded = Zeroizing::new([0; 4]);
     padded[..salt.len()].copy_from_slice(salt);
     (key, padded)

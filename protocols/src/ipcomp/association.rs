@@ -33,7 +33,7 @@ pub enum ParameterError {
 
 impl Association {
     /// The CPI of DEFLATE without negotiation.
-    const WELL_KNOWN: u16 = 2;
+    const WELL_KNOWN_CPI: u16 = 2;
 
     /// Creates an association in tunnel mode, under the CPI that the receiver chose. Payloads below 90 bytes are not compressed.
     ///
@@ -61,7 +61,7 @@ impl Association {
     /// # Errors
     /// Fails for a reserved CPI, or a session of another algorithm.
     pub fn outbound(self) -> Result<Outbound, ParameterError> {
-        self.check().map(|()| Outbound::new(self))
+        self.check_parameters().map(|()| Outbound::new(self))
     }
 
     /// Returns the receiving end.
@@ -69,12 +69,14 @@ impl Association {
     /// # Errors
     /// Fails like [`outbound`](Self::outbound).
     pub fn inbound(self) -> Result<Inbound, ParameterError> {
-        self.check().map(|()| Inbound::new(self))
+        self.check_parameters().map(|()| Inbound::new(self))
     }
 
-    fn check(&self) -> Result<(), ParameterError> {
+    fn check_parameters(&self) -> Result<(), ParameterError> {
         match self.session.params().algorithm() {
-            Algorithm::Deflate if self.cpi < 256 && self.cpi != Self::WELL_KNOWN => Err(ParameterError::Cpi(self.cpi)),
+            Algorithm::Deflate if self.cpi < 256 && self.cpi != Self::WELL_KNOWN_CPI => {
+                Err(ParameterError::Cpi(self.cpi))
+            }
             Algorithm::Deflate => Ok(()),
             other => Err(ParameterError::Algorithm(other)),
         }

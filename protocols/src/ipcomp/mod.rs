@@ -37,4 +37,4 @@ pub use association::{Association, Inbound, Outbound, ParameterError, compress, 
 pub const PROTOCOL: u8 = 108;
 
 /// Bytes of the next header, the flags and the CPI.
-const HEADER: usize = 4;
+const HEADER_LEN: usize = 4;

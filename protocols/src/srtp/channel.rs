@@ -30,21 +30,21 @@ pub(super) struct Header {
 /// Offsets of the fields after a packet's content, and of its end.
 pub(super) struct Offsets {
     /// The E bit and the number of RTCP.
-    pub(super) word: usize,
+    pub(super) index: usize,
     pub(super) mki: usize,
     pub(super) tag: usize,
     /// The end of the part that devices get.
-    pub(super) device_range: usize,
+    pub(super) device_end: usize,
     pub(super) end: usize,
 }
 
 /// Bytes of RTCP's E bit and number, or of the rollover counter.
-pub(super) const WORD: usize = 4;
+pub(super) const INDEX_LEN: usize = 4;
 /// The E bit: the packet is encrypted.
 pub(super) const ENCRYPTED: u32 = 1 << 31;
 /// The most bytes that are encrypted under one number: AES-CM counts blocks in 16 bits (RFC 3711, 4.1.1). More would reuse the
 /// keystream of the next number.
-const MAX_PAYLOAD: usize = 16 << 16;
+const MAX_PAYLOAD_LEN: usize = 16 << 16;
 
 const TRUNCATED: PacketError = PacketError::Malformed("a truncated RTP or RTCP packet");
 
@@ -61,7 +61,7 @@ impl Channel {
 
     /// Reads the header of RTP (RFC 3550, 5.1 and 5.3.1) or of RTCP (6.4.1).
     pub(super) fn header(&self, packet: &[u8]) -> Result<Header, PacketError> {
-        let field = |place: usize| packet.get(place..place + 4).map(read_be).ok_or(TRUNCATED);
+        let field = |offset: usize| packet.get(offset..offset + 4).map(read_be).ok_or(TRUNCATED);
         let first = field(0)?;
         if first >> 30 != 2 {
             return Err(PacketError::Malformed("the version of RTP or RTCP is not 2"));
@@ -77,7 +77,7 @@ impl Channel {
         };
         match packet.len().checked_sub(length) {
             None => Err(TRUNCATED),
-            Some(payload) if payload > MAX_PAYLOAD => {
+            Some(payload) if payload > MAX_PAYLOAD_LEN => {
                 Err(PacketError::Malformed("longer than one packet number can encrypt"))
             }
             Some(_) => Ok(Header { length, ssrc, sequence: first as u16 }),
@@ -87,52 +87,62 @@ impl Channel {
     /// Returns the offsets after `length` bytes of content. HMAC covers all bytes before the MKI, and the HMAC tag is the end of the packet
     /// (RFC 3711, 3.1 and 3.4). GCM's tag follows the ciphertext (RFC 7714, 8 and 9).
     pub(super) fn offsets(&self, length: usize) -> Offsets {
-        let (mki, tag) = (self.mki.len(), self.keys.tag());
-        let word = if self.is_control() { WORD } else { 0 };
-        let end = length + word + mki + tag;
+        let (mki_len, tag_len) = (self.mki.len(), self.keys.tag_len());
+        let index_len = if self.is_control() { INDEX_LEN } else { 0 };
+        let end = length + index_len + mki_len + tag_len;
         match self.keys {
-            Keys::Combined(_) => {
-                Offsets { tag: length, device_range: length + tag, word: length + tag, mki: length + tag + word, end }
-            }
-            _ => Offsets { word: length, mki: length + word, tag: length + word + mki, device_range: end, end },
+            Keys::Combined(_) => Offsets {
+                tag: length,
+                device_end: length + tag_len,
+                index: length + tag_len,
+                mki: length + tag_len + index_len,
+                end,
+            },
+            _ => Offsets {
+                index: length,
+                mki: length + index_len,
+                tag: length + index_len + mki_len,
+                device_end: end,
+                end,
+            },
         }
     }
 
     /// Fills in the work on the first `length` bytes of a packet, except its tag. Some authenticated bytes do not lie next to the others,
     /// or are not in the packet. This function copies these bytes to the AAD, or writes them after the content, where other fields go
     /// later.
-    pub(super) fn plan(
+    pub(super) fn fill_work(
         &self,
         work: &mut Work,
         packet: &mut [u8],
         length: usize,
         header: &Header,
         number: u64,
-        encrypted: bool,
+        is_encrypted: bool,
     ) {
         let suffix = match self.protocol {
             Protocol::Rtp => (number >> 16) as u32,
-            Protocol::Rtcp => number as u32 | if encrypted { ENCRYPTED } else { 0 },
+            Protocol::Rtcp => number as u32 | if is_encrypted { ENCRYPTED } else { 0 },
         };
         let suffix = suffix.to_be_bytes();
-        let covered = 0..length + WORD;
-        let head = if encrypted { header.length } else { length };
+        let mac_range = 0..length + INDEX_LEN;
+        let head = if is_encrypted { header.length } else { length };
         work.iv = self.iv(header.ssrc, number);
         work.data = head..length;
         work.aad = Aad::Packet(0..head);
         let is_combined = matches!(self.keys, Keys::Combined(_));
-        if is_combined && self.is_control() && encrypted {
+        if is_combined && self.is_control() && is_encrypted {
             let [a, b, c, d, e, f, g, h] = *packet.first_chunk().expect("its header was read");
             let [i, j, k, l] = suffix;
             work.aad = Aad::Other(ShortBytes::concat([a, b, c, d], [e, f, g, h, i, j, k, l], []));
         } else if is_combined && self.is_control() {
-            packet[length..covered.end].copy_from_slice(&suffix);
-            work.aad = Aad::Packet(covered.clone());
-            work.data = covered.end..covered.end;
+            packet[length..mac_range.end].copy_from_slice(&suffix);
+            work.aad = Aad::Packet(mac_range.clone());
+            work.data = mac_range.end..mac_range.end;
         } else if !is_combined {
-            packet[length..covered.end].copy_from_slice(&suffix);
+            packet[length..mac_range.end].copy_from_slice(&suffix);
         }
-        work.covered = covered;
+        work.mac_range = mac_range;
     }
 
     /// XORs SSRC and number into the salt. In AES-CM two bytes of block counter follow (RFC 3711, 4.1.1; RFC 7714, 8.1 and 9.1).

@@ -64,7 +64,7 @@ pub enum ParameterError {
         end: u64,
     },
     /// The system cannot tell every child process from its parent, and both would use the same numbers
-    /// ([`Process::certain`](gantry_core::Process::certain)).
+    /// ([`Process::current_if_unique`](gantry_core::Process::current_if_unique)).
     #[error("a forked child could reuse packet numbers undetected; Linux 4.14 or later is needed")]
     UndetectedFork,
     /// An error of a session.
@@ -131,7 +131,7 @@ impl Context {
     /// A sender seals no number before the number of its first packet.
     #[must_use]
     pub fn rollover_counter(mut self, ssrc: u32, counter: u32) -> Self {
-        self.starts.push((ssrc, StreamStart::Counter(counter)));
+        self.starts.push((ssrc, StreamStart::RolloverCounter(counter)));
         self
     }
 
@@ -149,7 +149,7 @@ impl Context {
     /// Fails for a key or salt that the suite does not accept, or a window or last number out of range. Also fails if the system cannot
     /// tell a child process from its parent.
     pub fn outbound(self, gantry: &Gantry) -> Result<Outbound, ParameterError> {
-        let process = Process::certain().ok_or(ParameterError::UndetectedFork)?;
+        let process = Process::current_if_unique().ok_or(ParameterError::UndetectedFork)?;
         let [media, control] = self.channels(gantry, Direction::Encrypt)?;
         Ok(Outbound::new(self.suite, media, control, self.encrypts_control, process))
     }
@@ -165,23 +165,23 @@ impl Context {
 
     fn channels(&self, gantry: &Gantry, direction: Direction) -> Result<[Channel; 2], ParameterError> {
         let Self { suite, key, salt, mki, window, streams, .. } = self;
-        let row = suite.row();
-        if key.len() != row.key {
-            return Err(ParameterError::Key { got: key.len(), takes: row.key });
+        let parameters = suite.parameters();
+        if key.len() != parameters.key_len {
+            return Err(ParameterError::Key { got: key.len(), takes: parameters.key_len });
         }
-        if salt.len() != row.salt {
-            return Err(ParameterError::Salt { got: salt.len(), takes: row.salt });
+        if salt.len() != parameters.salt_len {
+            return Err(ParameterError::Salt { got: salt.len(), takes: parameters.salt_len });
         }
         if !(1..=MAX_WINDOW).contains(window) {
             return Err(ParameterError::Window { got: *window, max: MAX_WINDOW });
         }
         let channel = |protocol: Protocol, starts: &[(u32, StreamStart)]| {
-            let end = protocol.end();
+            let max = protocol.max_number();
             for (_, start) in starts {
                 if let StreamStart::After(got) = *start
-                    && got > end
+                    && got > max
                 {
-                    return Err(ParameterError::Number { got, end });
+                    return Err(ParameterError::Number { got, end: max });
                 }
             }
             let derived = SessionKeys::derive(gantry, *suite, protocol, key, salt)?;

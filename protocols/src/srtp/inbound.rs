@@ -7,7 +7,7 @@ use std::ptr;
 use smallvec::{SmallVec, smallvec};
 
 use super::Suite;
-use super::channel::{Channel, ENCRYPTED, WORD, read_be};
+use super::channel::{Channel, ENCRYPTED, INDEX_LEN, read_be};
 use crate::burst::{self, FramedPacket};
 use crate::crypt::{self, Work};
 use crate::packet::{Packet, PacketError};
@@ -32,7 +32,7 @@ type NewStreams = SmallVec<[(*const Channel, u32); 8]>;
 
 /// The most rounds that packets of a new stream wait for an earlier packet in the burst, which may turn out to be forged. Without a
 /// limit, a burst of forged packets would take one round each.
-const WAITS: usize = 4;
+const MAX_WAIT_ROUNDS: usize = 4;
 
 impl Inbound {
     pub(super) fn new(suite: Suite, media: Channel, control: Channel) -> Self {
@@ -42,12 +42,12 @@ impl Inbound {
     /// Returns the highest number received of an RTP stream: its rollover counter, followed by 16 bits of sequence number. Returns `None`
     /// before its first authentic packet.
     pub fn last_number(&self, ssrc: u32) -> Option<u64> {
-        self.media.streams.last(ssrc)
+        self.media.streams.highest_number(ssrc)
     }
 
     /// Returns the highest number of a received RTCP packet from a source.
     pub fn last_control_number(&self, ssrc: u32) -> Option<u32> {
-        self.control.streams.last(ssrc).map(|number| number as u32)
+        self.control.streams.highest_number(ssrc).map(|number| number as u32)
     }
 
     /// Decrypts an SRTP packet to RTP, in place.
@@ -55,7 +55,7 @@ impl Inbound {
     /// # Errors
     /// Returns why the packet was refused. The packet's contents are lost, unless it was refused before decryption.
     pub fn open(&self, packet: &mut Packet<'_>) -> Result<(), PacketError> {
-        burst::one(self, packet, open)
+        burst::run_one(self, packet, open)
     }
 
     /// Opens an SRTCP packet, encrypted or only authenticated, in place.
@@ -63,7 +63,7 @@ impl Inbound {
     /// # Errors
     /// Fails like [`open`](Self::open).
     pub fn open_control(&self, packet: &mut Packet<'_>) -> Result<(), PacketError> {
-        burst::one(self, packet, open_control)
+        burst::run_one(self, packet, open_control)
     }
 }
 
@@ -84,10 +84,10 @@ fn parse(
     if data[offsets.mki..offsets.mki + channel.mki.len()] != *channel.mki {
         return Err(PacketError::Malformed("the MKI is not that of the context"));
     }
-    let word = if channel.is_control() { read_be(&data[offsets.word..offsets.word + WORD]) } else { ENCRYPTED };
-    let encrypted = word & ENCRYPTED != 0;
-    let sent = if channel.is_control() { word & !ENCRYPTED } else { header.sequence.into() };
-    let (number, is_known) = channel.streams.find(header.ssrc, sent)?;
+    let index = if channel.is_control() { read_be(&data[offsets.index..offsets.index + INDEX_LEN]) } else { ENCRYPTED };
+    let is_encrypted = index & ENCRYPTED != 0;
+    let sent = if channel.is_control() { index & !ENCRYPTED } else { header.sequence.into() };
+    let (number, is_known) = channel.streams.find_number(header.ssrc, sent)?;
     if !is_known {
         let stream = (ptr::from_ref(channel), header.ssrc);
         if new_streams.contains(&stream) {
@@ -97,52 +97,52 @@ fn parse(
     }
     let start = packet.range().start;
     let bytes = &mut packet.buffer()[start..start + offsets.end];
-    let tag = channel.keys.tag();
-    work.tag[..tag].copy_from_slice(&bytes[offsets.tag..offsets.tag + tag]);
-    channel.plan(work, bytes, length, &header, number, encrypted);
+    let tag_len = channel.keys.tag_len();
+    work.tag[..tag_len].copy_from_slice(&bytes[offsets.tag..offsets.tag + tag_len]);
+    channel.fill_work(work, bytes, length, &header, number, is_encrypted);
     let state = ParsedPacket { content: start..start + length, ssrc: header.ssrc, number };
-    Ok(Some(FramedPacket { device_range: start..start + offsets.device_range, state }))
+    Ok(Some(FramedPacket { device_range: start..start + offsets.device_end, state }))
 }
 
 /// Opens SRTP packets, each under its context, as [`Inbound::open`] does. Each packet has its own [verdict](Packet::verdict). All
 /// contexts must belong to one framework.
 pub fn open(burst: &mut [(&Inbound, &mut Packet<'_>)]) {
-    open_all(burst, |end| &end.media);
+    open_channel(burst, |end| &end.media);
 }
 
 /// Opens SRTCP packets, each under its context, as [`Inbound::open_control`] does. Each packet has its own [verdict](Packet::verdict).
 /// All contexts must belong to one framework.
 pub fn open_control(burst: &mut [(&Inbound, &mut Packet<'_>)]) {
-    open_all(burst, |end| &end.control);
+    open_channel(burst, |end| &end.control);
 }
 
-fn open_all(burst: &mut [(&Inbound, &mut Packet<'_>)], channel: fn(&Inbound) -> &Channel) {
-    let mut waits: SmallVec<[bool; 32]> = smallvec![true; burst.len()];
-    for round in 0..=WAITS {
-        if waits.contains(&true) {
-            open_some(burst, channel, &mut waits, round < WAITS);
+fn open_channel(burst: &mut [(&Inbound, &mut Packet<'_>)], channel: fn(&Inbound) -> &Channel) {
+    let mut waiting: SmallVec<[bool; 32]> = smallvec![true; burst.len()];
+    for round in 0..=MAX_WAIT_ROUNDS {
+        if waiting.contains(&true) {
+            open_waiting(burst, channel, &mut waiting, round < MAX_WAIT_ROUNDS);
         }
     }
 }
 
 /// Opens the waiting packets. If packets `may_wait`, opens only the first packet of a new stream, and leaves its other packets waiting.
-fn open_some(
+fn open_waiting(
     burst: &mut [(&Inbound, &mut Packet<'_>)],
     channel: fn(&Inbound) -> &Channel,
-    waits: &mut [bool],
+    waiting: &mut [bool],
     may_wait: bool,
 ) {
-    let (mut new_streams, mut waits) = (NewStreams::new(), waits.iter_mut());
+    let (mut new_streams, mut waiting) = (NewStreams::new(), waiting.iter_mut());
     burst::run(
         burst,
         |end| &channel(end).keys,
         |end, packet, work| {
-            let Some(waits) = waits.next().filter(|waits| **waits) else { return Ok(None) };
+            let Some(is_waiting) = waiting.next().filter(|is_waiting| **is_waiting) else { return Ok(None) };
             if !may_wait {
                 new_streams.clear();
             }
             let result = parse(channel(end), packet, work, &mut new_streams);
-            *waits = matches!(result, Ok(None));
+            *is_waiting = matches!(result, Ok(None));
             result
         },
         crypt::open,

@@ -4,7 +4,7 @@ use gantry_core::{Algorithm, Direction, Gantry, SessionParams};
 use zeroize::Zeroizing;
 
 use super::Protocol;
-use super::suite::{Row, Suite};
+use super::suite::{Suite, SuiteParameters};
 use crate::crypt::Keys;
 
 /// The keys of one protocol of a context.
@@ -16,7 +16,7 @@ pub(super) struct SessionKeys {
 }
 
 /// Offset of the label in the IV. The label precedes 48 bits of index, which are 0 without a key derivation rate, and 16 bits of counter.
-const LABEL: usize = 7;
+const LABEL_OFFSET: usize = 7;
 
 impl SessionKeys {
     /// Derives the keys with AES-CM, on a device of the framework.
@@ -27,8 +27,9 @@ impl SessionKeys {
         key: &[u8],
         salt: &[u8],
     ) -> gantry_core::Result<Self> {
-        let row = suite.row();
-        let prf = gantry.session(SessionParams::new(row.derives, key).with_direction(Direction::Encrypt))?;
+        let parameters = suite.parameters();
+        let prf =
+            gantry.session(SessionParams::new(parameters.key_derivation, key).with_direction(Direction::Encrypt))?;
         let first_label = match protocol {
             Protocol::Rtp => 0,
             Protocol::Rtcp => 3,
@@ -37,14 +38,18 @@ impl SessionKeys {
             // 16 zero bits follow a salt of 96 bits (RFC 7714, 11).
             let mut iv = Zeroizing::new([0; 16]);
             iv[..salt.len()].copy_from_slice(salt);
-            iv[LABEL] ^= first_label + label;
+            iv[LABEL_OFFSET] ^= first_label + label;
             let mut derived = Zeroizing::new(vec![0; length]);
             if length > 0 {
                 prf.encrypt(&iv[..], &mut derived[..])?;
             }
             gantry_core::Result::Ok(derived)
         };
-        Ok(Self { key: derive(0, row.key)?, mac_key: derive(1, row.mac_key)?, salt: derive(2, row.salt)? })
+        Ok(Self {
+            key: derive(0, parameters.key_len)?,
+            mac_key: derive(1, parameters.mac_key_len)?,
+            salt: derive(2, parameters.salt_len)?,
+        })
     }
 
     /// Opens the sessions of one direction.
@@ -55,12 +60,12 @@ impl SessionKeys {
         protocol: Protocol,
         direction: Direction,
     ) -> gantry_core::Result<Keys> {
-        let row @ Row { cipher, mac_key, .. } = suite.row();
+        let parameters @ SuiteParameters { cipher, mac_key_len, .. } = suite.parameters();
         let params = SessionParams::new(cipher, &self.key).with_direction(direction);
-        if mac_key == 0 {
-            return gantry.session(params.with_tag_len(row.tag(protocol))).map(Keys::Combined);
+        if mac_key_len == 0 {
+            return gantry.session(params.with_tag_len(parameters.tag_len(protocol))).map(Keys::Combined);
         }
-        let mac = SessionParams::new(Algorithm::HmacSha1, &self.mac_key).with_tag_len(row.tag(protocol));
+        let mac = SessionParams::new(Algorithm::HmacSha1, &self.mac_key).with_tag_len(parameters.tag_len(protocol));
         Ok(Keys::Separate { cipher: Some(gantry.session(params)?), mac: gantry.session(mac)? })
     }
 }

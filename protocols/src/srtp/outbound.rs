@@ -6,7 +6,7 @@ use std::ops::Range;
 use gantry_core::Process;
 
 use super::Suite;
-use super::channel::{Channel, ENCRYPTED, WORD};
+use super::channel::{Channel, ENCRYPTED, INDEX_LEN};
 use crate::burst::{self, FramedPacket};
 use crate::crypt::{self, Work};
 use crate::packet::{Packet, PacketError};
@@ -23,9 +23,9 @@ pub struct Outbound {
 }
 
 /// A packet's final range, and the offset of its MKI.
-struct Framed {
+struct FramedRtp {
     whole: Range<usize>,
-    mki: usize,
+    mki_offset: usize,
 }
 
 impl Outbound {
@@ -46,12 +46,12 @@ impl Outbound {
 
     /// Returns the highest number of an RTP stream: its rollover counter, followed by 16 bits of sequence number.
     pub fn last_number(&self, ssrc: u32) -> Option<u64> {
-        self.media.streams.last(ssrc)
+        self.media.streams.highest_number(ssrc)
     }
 
     /// Returns the number of a source's last RTCP packet.
     pub fn last_control_number(&self, ssrc: u32) -> Option<u32> {
-        self.control.streams.last(ssrc).map(|number| number as u32)
+        self.control.streams.highest_number(ssrc).map(|number| number as u32)
     }
 
     /// Encrypts an RTP packet to SRTP, in place. Its number is used up even if no device then does the work.
@@ -60,7 +60,7 @@ impl Outbound {
     /// Returns why the packet was refused: [`PacketError::Replayed`] if its sequence number was sealed before or is too old. The packet is
     /// unchanged if it was refused before encryption; otherwise its contents are lost.
     pub fn seal(&self, packet: &mut Packet<'_>) -> Result<(), PacketError> {
-        burst::one(self, packet, seal)
+        burst::run_one(self, packet, seal)
     }
 
     /// Seals an RTCP packet, or several in a row, in place.
@@ -68,7 +68,7 @@ impl Outbound {
     /// # Errors
     /// Fails like [`seal`](Self::seal).
     pub fn seal_control(&self, packet: &mut Packet<'_>) -> Result<(), PacketError> {
-        burst::one(self, packet, seal_control)
+        burst::run_one(self, packet, seal_control)
     }
 }
 
@@ -77,22 +77,22 @@ fn frame(
     channel: &Channel,
     packet: &mut Packet<'_>,
     work: &mut Work,
-    encrypted: bool,
-) -> Result<FramedPacket<Framed>, PacketError> {
+    is_encrypted: bool,
+) -> Result<FramedPacket<FramedRtp>, PacketError> {
     let header = channel.header(packet.data())?;
     let Range { start, end } = packet.range();
     let length = end - start;
     let offsets = channel.offsets(length);
-    packet.has_room(0, offsets.end - length)?;
-    let number = channel.streams.take(header.ssrc, header.sequence)?;
+    packet.check_room(0, offsets.end - length)?;
+    let number = channel.streams.take_number(header.ssrc, header.sequence)?;
     let bytes = &mut packet.buffer()[start..start + offsets.end];
     if channel.is_control() {
-        let word = number as u32 | if encrypted { ENCRYPTED } else { 0 };
-        bytes[offsets.word..offsets.word + WORD].copy_from_slice(&word.to_be_bytes());
+        let index = number as u32 | if is_encrypted { ENCRYPTED } else { 0 };
+        bytes[offsets.index..offsets.index + INDEX_LEN].copy_from_slice(&index.to_be_bytes());
     }
-    channel.plan(work, bytes, length, &header, number, encrypted);
-    let state = Framed { whole: start..start + offsets.end, mki: start + offsets.mki };
-    Ok(FramedPacket { device_range: start..start + offsets.device_range, state })
+    channel.fill_work(work, bytes, length, &header, number, is_encrypted);
+    let state = FramedRtp { whole: start..start + offsets.end, mki_offset: start + offsets.mki };
+    Ok(FramedPacket { device_range: start..start + offsets.device_end, state })
 }
 
 /// Seals RTP packets, each under its context, as [`Outbound::seal`] does. Each packet has its own [verdict](Packet::verdict). All
@@ -113,16 +113,16 @@ fn seal_all(burst: &mut [(&Outbound, &mut Packet<'_>)], channel: fn(&Outbound) -
         burst,
         |end| &channel(end).0.keys,
         |end, packet, work| {
-            let (channel, encrypted) = channel(end);
+            let (channel, is_encrypted) = channel(end);
             if !end.process.is_current() {
                 return Err(PacketError::Forked);
             }
-            frame(channel, packet, work, encrypted).map(Some)
+            frame(channel, packet, work, is_encrypted).map(Some)
         },
         crypt::seal,
-        |end, packet, Framed { whole, mki }, done| {
+        |end, packet, FramedRtp { whole, mki_offset }, done| {
             let identifier = &channel(end).0.mki;
-            packet.buffer()[mki..mki + identifier.len()].copy_from_slice(identifier);
+            packet.buffer()[mki_offset..mki_offset + identifier.len()].copy_from_slice(identifier);
             done.map(|_| whole)
         },
     );

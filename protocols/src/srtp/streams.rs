@@ -11,14 +11,14 @@ use crate::window::Window;
 /// The streams of one protocol and direction, by SSRC. No stream is removed, because its numbers could then be reused.
 pub(super) struct Streams {
     protocol: Protocol,
-    window: u32,
-    max: usize,
+    window_size: u32,
+    max_streams: usize,
     by_ssrc: Mutex<HashMap<u32, Stream>>,
 }
 
 struct Stream {
     /// The rollover counter of the first packet, if it was set.
-    first: Option<u32>,
+    first_rollover_counter: Option<u32>,
     window: Window,
 }
 
@@ -28,12 +28,12 @@ pub(super) enum StreamStart {
     /// The last number used. This number and all earlier numbers are used up.
     After(u64),
     /// The rollover counter of the next packet.
-    Counter(u32),
+    RolloverCounter(u32),
 }
 
 impl Protocol {
     /// Returns the highest packet number: 48 bits for RTP, 31 for RTCP (RFC 3711, 9.2).
-    pub(super) fn end(self) -> u64 {
+    pub(super) fn max_number(self) -> u64 {
         match self {
             Protocol::Rtp => (1 << 48) - 1,
             Protocol::Rtcp => (1 << 31) - 1,
@@ -43,26 +43,32 @@ impl Protocol {
 
 impl Stream {
     fn new(window: u32) -> Self {
-        Self { first: None, window: Window::new(window) }
+        Self { first_rollover_counter: None, window: Window::new(window) }
     }
 
     /// Returns the full number of an RTP packet; `None` beyond the highest.
     fn nearest(&self, sequence: u16) -> Option<u64> {
-        nearest(self.window.top().unwrap_or_else(|| number(self.first.unwrap_or(0).into(), sequence)), sequence)
+        nearest(
+            self.window
+                .highest()
+                .unwrap_or_else(|| join_number(self.first_rollover_counter.unwrap_or(0).into(), sequence)),
+            sequence,
+        )
     }
 }
 
 impl Streams {
     /// Creates the streams. `starts` lists the streams that do not begin with 0.
-    pub(super) fn new(protocol: Protocol, window: u32, max: usize, starts: &[(u32, StreamStart)]) -> Self {
-        let streams = Self { protocol, window, max, by_ssrc: Mutex::default() };
+    pub(super) fn new(protocol: Protocol, window_size: u32, max_streams: usize, starts: &[(u32, StreamStart)]) -> Self {
+        let streams = Self { protocol, window_size, max_streams, by_ssrc: Mutex::default() };
         for (ssrc, start) in starts {
             let mut by_ssrc = streams.lock();
-            let stream = by_ssrc.entry(*ssrc).or_insert_with(|| Stream::new(window));
+            let stream = by_ssrc.entry(*ssrc).or_insert_with(|| Stream::new(window_size));
             match *start {
-                StreamStart::Counter(counter) => stream.first = Some(counter),
+                StreamStart::RolloverCounter(counter) => stream.first_rollover_counter = Some(counter),
                 StreamStart::After(number) => {
-                    stream.window = Window::with_received(window, stream.window.top().unwrap_or(0).max(number));
+                    stream.window =
+                        Window::with_received(window_size, stream.window.highest().unwrap_or(0).max(number));
                 }
             }
         }
@@ -70,8 +76,8 @@ impl Streams {
     }
 
     /// Returns the highest number of a stream.
-    pub(super) fn last(&self, ssrc: u32) -> Option<u64> {
-        self.lock().get(&ssrc)?.window.top()
+    pub(super) fn highest_number(&self, ssrc: u32) -> Option<u64> {
+        self.lock().get(&ssrc)?.window.highest()
     }
 
     /// Returns the count of streams.
@@ -80,43 +86,47 @@ impl Streams {
     }
 
     /// Takes the number of a packet to seal. No two calls return the same number.
-    pub(super) fn take(&self, ssrc: u32, sequence: u16) -> Result<u64, PacketError> {
+    pub(super) fn take_number(&self, ssrc: u32, sequence: u16) -> Result<u64, PacketError> {
         let mut streams = self.lock();
-        let stream = self.stream(&mut streams, ssrc)?;
+        let stream = self.get_or_create(&mut streams, ssrc)?;
         let number = match self.protocol {
             Protocol::Rtp => stream.nearest(sequence),
-            Protocol::Rtcp => match stream.window.top() {
+            Protocol::Rtcp => match stream.window.highest() {
                 None => Some(0),
-                Some(top) => (top < self.protocol.end()).then_some(top + 1),
+                Some(top) => (top < self.protocol.max_number()).then_some(top + 1),
             },
         };
         let number = number.ok_or(PacketError::Exhausted)?;
-        if stream.first.is_some() && stream.window.top().is_none() && number > 0 {
+        if stream.first_rollover_counter.is_some() && stream.window.highest().is_none() && number > 0 {
             // The counter comes from an earlier sender, which may have used any earlier number.
-            stream.window = Window::with_received(self.window, number - 1);
+            stream.window = Window::with_received(self.window_size, number - 1);
         }
         if stream.window.mark_received(number) { Ok(number) } else { Err(PacketError::Replayed) }
     }
 
     /// Returns the number of a received packet if it is new, and whether its stream has had packets before. `sent` is the part of the
     /// number that the packet contains: the lower 16 bits in RTP, all bits in RTCP.
-    pub(super) fn find(&self, ssrc: u32, sent: u32) -> Result<(u64, bool), PacketError> {
+    pub(super) fn find_number(&self, ssrc: u32, sent: u32) -> Result<(u64, bool), PacketError> {
         let streams = self.lock();
         let Some(stream) = streams.get(&ssrc) else {
-            let has_place = streams.len() < self.max;
-            return if has_place { Ok((sent.into(), false)) } else { Err(PacketError::Streams { max: self.max }) };
+            let has_room = streams.len() < self.max_streams;
+            return if has_room {
+                Ok((sent.into(), false))
+            } else {
+                Err(PacketError::Streams { max: self.max_streams })
+            };
         };
         let number = match self.protocol {
             Protocol::Rtp => stream.nearest(sent as u16),
             Protocol::Rtcp => Some(sent.into()),
         };
         let number = number.filter(|number| stream.window.admits(*number)).ok_or(PacketError::Replayed)?;
-        Ok((number, stream.window.top().is_some()))
+        Ok((number, stream.window.highest().is_some()))
     }
 
     /// Marks the number of an authentic packet as received. Adds the packet's stream if it is new.
     pub(super) fn mark_received(&self, ssrc: u32, number: u64) -> Result<(), PacketError> {
-        if self.stream(&mut self.lock(), ssrc)?.window.mark_received(number) {
+        if self.get_or_create(&mut self.lock(), ssrc)?.window.mark_received(number) {
             Ok(())
         } else {
             Err(PacketError::Replayed)
@@ -124,12 +134,16 @@ impl Streams {
     }
 
     /// Returns a stream, creating it if it is new.
-    fn stream<'s>(&self, streams: &'s mut HashMap<u32, Stream>, ssrc: u32) -> Result<&'s mut Stream, PacketError> {
+    fn get_or_create<'s>(
+        &self,
+        streams: &'s mut HashMap<u32, Stream>,
+        ssrc: u32,
+    ) -> Result<&'s mut Stream, PacketError> {
         let count = streams.len();
         match streams.entry(ssrc) {
             Entry::Occupied(stream) => Ok(stream.into_mut()),
-            Entry::Vacant(_) if count >= self.max => Err(PacketError::Streams { max: self.max }),
-            Entry::Vacant(place) => Ok(place.insert(Stream::new(self.window))),
+            Entry::Vacant(_) if count >= self.max_streams => Err(PacketError::Streams { max: self.max_streams }),
+            Entry::Vacant(place) => Ok(place.insert(Stream::new(self.window_size))),
         }
     }
 
@@ -140,7 +154,7 @@ impl Streams {
 }
 
 /// Joins a rollover counter and a sequence number.
-fn number(counter: u64, sequence: u16) -> u64 {
+fn join_number(counter: u64, sequence: u16) -> u64 {
     counter << 16 | u64::from(sequence)
 }
 
@@ -156,7 +170,7 @@ fn nearest(top: u64, sequence: u16) -> Option<u64> {
     } else {
         counter
     };
-    (counter <= u32::MAX.into()).then_some(number(counter, sequence))
+    (counter <= u32::MAX.into()).then_some(join_number(counter, sequence))
 }
 
 #[cfg(test)]
@@ -165,7 +179,7 @@ mod tests {
 
     #[test]
     fn a_packet_has_the_rollover_counter_of_the_nearest_number() {
-        let of = number;
+        let of = join_number;
         assert_eq!(nearest(of(7, 0xFFFF), 0), Some(of(8, 0)));
         assert_eq!(nearest(of(8, 0), 0xFFFF), Some(of(7, 0xFFFF)));
         assert_eq!(nearest(of(7, 100), 101), Some(of(7, 101)));

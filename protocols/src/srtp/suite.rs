@@ -25,26 +25,26 @@ pub enum Suite {
 
 /// The algorithms and lengths of a [`Suite`]. Lengths are in bytes.
 #[derive(Clone, Copy)]
-pub(super) struct Row {
+pub(super) struct SuiteParameters {
     /// The length of the master key and of the session key.
-    pub(super) key: usize,
+    pub(super) key_len: usize,
     /// The length of the master salt and of the session salt.
-    pub(super) salt: usize,
+    pub(super) salt_len: usize,
     /// The length of the MAC key; 0 for an AEAD.
-    pub(super) mac_key: usize,
+    pub(super) mac_key_len: usize,
     /// The length of the tag of RTP.
-    tag: usize,
+    tag_len: usize,
     /// The length of the tag of RTCP.
-    control_tag: usize,
+    control_tag_len: usize,
     /// Encrypts packets.
     pub(super) cipher: Algorithm,
     /// Derives keys.
-    pub(super) derives: Algorithm,
+    pub(super) key_derivation: Algorithm,
 }
 
 impl Suite {
-    pub(super) const fn row(self) -> Row {
-        let (key, tag, cipher, derives) = match self {
+    pub(super) const fn parameters(self) -> SuiteParameters {
+        let (key_len, tag_len, cipher, key_derivation) = match self {
             Suite::AesCm128HmacSha1_80 => (16, 10, A::Aes128Ctr, A::Aes128Ctr),
             Suite::AesCm128HmacSha1_32 => (16, 4, A::Aes128Ctr, A::Aes128Ctr),
             Suite::AesCm256HmacSha1_80 => (32, 10, A::Aes256Ctr, A::Aes256Ctr),
@@ -53,16 +53,16 @@ impl Suite {
             Suite::AeadAes256Gcm => (32, 16, A::Aes256Gcm, A::Aes256Ctr),
         };
         // With HMAC, a tag of RTCP always has 80 bits (RFC 3711, 5.2; RFC 4568, 6.2), because forged control packets end calls.
-        let (salt, mac_key, control_tag) = if tag == 16 { (12, 0, 16) } else { (14, 20, 10) };
-        Row { key, salt, mac_key, tag, control_tag, cipher, derives }
+        let (salt_len, mac_key_len, control_tag_len) = if tag_len == 16 { (12, 0, 16) } else { (14, 20, 10) };
+        SuiteParameters { key_len, salt_len, mac_key_len, tag_len, control_tag_len, cipher, key_derivation }
     }
 }
 
-impl Row {
-    pub(super) fn tag(&self, protocol: Protocol) -> usize {
+impl SuiteParameters {
+    pub(super) fn tag_len(&self, protocol: Protocol) -> usize {
         match protocol {
-            Protocol::Rtp => self.tag,
-            Protocol::Rtcp => self.control_tag,
+            Protocol::Rtp => self.tag_len,
+            Protocol::Rtcp => self.control_tag_len,
         }
     }
 }

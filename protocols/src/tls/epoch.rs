@@ -40,7 +40,7 @@ pub enum ParameterError {
     #[error("the connection has failed")]
     Broken,
     /// The system cannot tell every child process from its parent, and both would use the same numbers
-    /// ([`Process::certain`](gantry_core::Process::certain)).
+    /// ([`Process::current_if_unique`](gantry_core::Process::current_if_unique)).
     #[error("a forked child could reuse packet numbers undetected; Linux 4.14 or later is needed")]
     UndetectedFork,
     /// An error of a session.
@@ -86,7 +86,7 @@ impl Epoch {
         if !(1..=max_padding).contains(&self.pad_to) {
             return Err(ParameterError::Padding(self.pad_to));
         }
-        let process = Process::certain().ok_or(ParameterError::UndetectedFork)?;
+        let process = Process::current_if_unique().ok_or(ParameterError::UndetectedFork)?;
         let protection = self.protection(gantry, Direction::Encrypt)?;
         Ok(Outbound::new(&self, protection, process))
     }

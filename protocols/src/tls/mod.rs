@@ -47,5 +47,5 @@ mod suite;
 
 pub use epoch::{Epoch, Inbound, Outbound, ParameterError, open, seal};
 pub use record::{Header, content_type};
-pub use search::{MacSearch, without_padding};
+pub use search::{MacSearch, unpadded_len};
 pub use suite::{Aead, Hmac, MacOrder, Suite};

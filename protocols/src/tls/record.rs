@@ -3,12 +3,12 @@
 use crate::packet::PacketError;
 
 /// Bytes of a record's header: type, version, length.
-pub(super) const HEADER: usize = 5;
+pub(super) const HEADER_LEN: usize = 5;
 /// Maximum bytes of content (RFC 8446, 5.1; RFC 5246, 6.2.1).
 pub(super) const MAX_CONTENT: usize = 1 << 14;
 /// Maximum bytes that protection adds in TLS 1.3 (RFC 8446, 5.2), and in TLS 1.2 (RFC 5246, 6.2.3).
-pub(super) const EXPANSION_13: usize = 256;
-pub(super) const EXPANSION_12: usize = 2048;
+pub(super) const MAX_EXPANSION_13: usize = 256;
+pub(super) const MAX_EXPANSION_12: usize = 2048;
 /// The version in the header of every protected record, in TLS 1.3 too.
 pub(super) const VERSION: [u8; 2] = [3, 3];
 
@@ -53,33 +53,33 @@ impl Header {
         }
         let &[content_type, _, _, high, low, ..] = bytes else { return Ok(None) };
         let length = usize::from(u16::from_be_bytes([high, low]));
-        if length > MAX_CONTENT + EXPANSION_12 {
+        if length > MAX_CONTENT + MAX_EXPANSION_12 {
             return Err(PacketError::Malformed("longer than a record may be"));
         }
-        Ok(Some(Self { content_type, length: HEADER + length }))
+        Ok(Some(Self { content_type, length: HEADER_LEN + length }))
     }
 
     pub(super) fn write(self, record: &mut [u8]) {
         record[0] = self.content_type;
         record[1..3].copy_from_slice(&VERSION);
-        record[3..HEADER].copy_from_slice(&((self.length - HEADER) as u16).to_be_bytes());
+        record[3..HEADER_LEN].copy_from_slice(&((self.length - HEADER_LEN) as u16).to_be_bytes());
     }
 }
 
 /// Refuses a record unless it may hold `length` bytes of content of this type (RFC 8446, 5.1 and 5.4; RFC 5246, 6.2.1).
-pub(super) fn check(content_type: u8, length: usize, is_13: bool) -> Result<(), PacketError> {
-    let refused = |error| Err(PacketError::Malformed(error));
+pub(super) fn check_content(content_type: u8, length: usize, is_13: bool) -> Result<(), PacketError> {
+    let refuse = |error| Err(PacketError::Malformed(error));
     match content_type {
-        content_type::CHANGE_CIPHER_SPEC if is_13 => refused("a change of cipher in TLS 1.3"),
+        content_type::CHANGE_CIPHER_SPEC if is_13 => refuse("a change of cipher in TLS 1.3"),
         content_type::CHANGE_CIPHER_SPEC..=content_type::HEARTBEAT if length > MAX_CONTENT => {
-            refused("more content than a record may have")
+            refuse("more content than a record may have")
         }
         content_type::APPLICATION_DATA => Ok(()),
         content_type::CHANGE_CIPHER_SPEC..=content_type::HEARTBEAT if length == 0 => {
-            refused("an empty record that is not application data")
+            refuse("an empty record that is not application data")
         }
         content_type::CHANGE_CIPHER_SPEC..=content_type::HEARTBEAT => Ok(()),
-        _ => refused("an unknown content type"),
+        _ => refuse("an unknown content type"),
     }
 }
 

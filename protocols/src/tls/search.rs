@@ -11,59 +11,60 @@ use subtle::{Choice, ConditionallySelectable, ConstantTimeEq, ConstantTimeGreate
 
 /// The search for the MAC of a decrypted record.
 ///
-/// The caller computes the MAC of the message that ends at each of the [places](Self::places), in the same time for every record of
-/// this length. The caller [compares](Self::compare) all of them before it requests the [message](Self::message).
+/// The caller computes the MAC of the message that ends at each of the [candidate offsets](Self::candidate_offsets), in the same time for
+/// every record of this length. The caller [compares](Self::compare) all of them before it requests the [length](Self::message_len) of
+/// the message.
 #[derive(Debug)]
 pub struct MacSearch {
     /// Length of the record in bytes.
     length: usize,
     /// Length of the MAC in bytes.
-    tag: usize,
+    tag_len: usize,
     /// The offsets where the message may end and the MAC begin.
-    places: Range<usize>,
+    candidate_offsets: Range<usize>,
     /// Bytes of padding according to the last byte, and whether the padding is valid. Both are secret.
-    padding: u32,
+    padding_len: u32,
     is_padded: Choice,
     /// True if the MAC was found, and the length of the message before the MAC. The flag is no longer secret once all places have been
     /// tried. The length is no longer secret once the MAC was found.
     found: Choice,
-    message: u32,
+    message_len: u32,
 }
 
 impl MacSearch {
-    /// Starts the search in a record of a cipher with blocks of `block` bytes (1: without padding), and a MAC of `tag` bytes. Returns
-    /// `None` if the record is too short for any MAC.
-    pub fn new(record: &[u8], block: usize, tag: usize) -> Option<Self> {
-        let (length, has_padding) = (record.len(), block > 1);
-        let last = length.checked_sub(tag + usize::from(has_padding))?;
-        let first = if has_padding { length.saturating_sub(tag + 256) } else { last };
-        let (padding, is_padded) = if has_padding { padding(record) } else { (0, Choice::from(1)) };
-        let (found, message) = (Choice::from(0), 0);
-        Some(Self { length, tag, places: first..last + 1, padding, is_padded, found, message })
+    /// Starts the search in a record of a cipher with blocks of `block_size` bytes (1: without padding), and a MAC of `tag_len` bytes.
+    /// Returns `None` if the record is too short for any MAC.
+    pub fn new(record: &[u8], block_size: usize, tag_len: usize) -> Option<Self> {
+        let (length, has_padding) = (record.len(), block_size > 1);
+        let last = length.checked_sub(tag_len + usize::from(has_padding))?;
+        let first = if has_padding { length.saturating_sub(tag_len + 256) } else { last };
+        let (padding_len, is_padded) = if has_padding { padding(record) } else { (0, Choice::from(1)) };
+        let (found, message_len) = (Choice::from(0), 0);
+        Some(Self { length, tag_len, candidate_offsets: first..last + 1, padding_len, is_padded, found, message_len })
     }
 
     /// Returns the offsets where the MAC may begin.
-    pub fn places(&self) -> Range<usize> {
-        self.places.clone()
+    pub fn candidate_offsets(&self) -> Range<usize> {
+        self.candidate_offsets.clone()
     }
 
     /// Returns the message's length if the padding's length byte is right, and any number otherwise. The result is secret.
-    pub fn claimed(&self) -> u32 {
-        (self.length as u32).wrapping_sub(self.tag as u32).wrapping_sub(self.padding)
+    pub fn claimed_message_len(&self) -> u32 {
+        (self.length as u32).wrapping_sub(self.tag_len as u32).wrapping_sub(self.padding_len)
     }
 
-    /// Compares the `computed` MAC of the message that ends at `place`. `record` is the record that [`new`](Self::new) got.
-    pub fn compare(&mut self, record: &[u8], place: usize, computed: &[u8]) {
-        let is_equal = gantry_core::tags_equal(&record[place..place + self.tag], &computed[..self.tag]);
-        let padding = (self.length - self.tag - place) as u32;
-        let is_here = Choice::from(u8::from(is_equal)) & padding.ct_eq(&self.padding);
+    /// Compares the `computed` MAC of the message that ends at `offset`. `record` is the record that [`new`](Self::new) got.
+    pub fn compare(&mut self, record: &[u8], offset: usize, computed: &[u8]) {
+        let is_equal = gantry_core::tags_equal(&record[offset..offset + self.tag_len], &computed[..self.tag_len]);
+        let padding = (self.length - self.tag_len - offset) as u32;
+        let is_here = Choice::from(u8::from(is_equal)) & padding.ct_eq(&self.padding_len);
         self.found |= is_here;
-        self.message.conditional_assign(&(place as u32), is_here);
+        self.message_len.conditional_assign(&(offset as u32), is_here);
     }
 
     /// Returns the length of the message; `None` if the MAC or the padding is wrong.
-    pub fn message(&self) -> Option<u32> {
-        bool::from(self.found & self.is_padded).then_some(self.message)
+    pub fn message_len(&self) -> Option<u32> {
+        bool::from(self.found & self.is_padded).then_some(self.message_len)
     }
 }
 
@@ -80,7 +81,7 @@ fn padding(record: &[u8]) -> (u32, Choice) {
 }
 
 /// Returns the length of a record without MAC, excluding its padding if that is valid.
-pub fn without_padding(record: &[u8]) -> usize {
+pub fn unpadded_len(record: &[u8]) -> usize {
     let (padding, is_padded) = padding(record);
     // Valid padding is not longer than the record, so no check, which would branch on a secret, is needed.
     record.len().wrapping_sub(u32::conditional_select(&0, &padding, is_padded) as usize)
@@ -93,10 +94,10 @@ mod tests {
     /// Opens a record with `MAC` after its message. Returns the message's length.
     fn open(record: &[u8], block: usize) -> Option<u32> {
         let mut search = MacSearch::new(record, block, 3)?;
-        for place in search.places() {
-            search.compare(record, place, b"MAC");
+        for offset in search.candidate_offsets() {
+            search.compare(record, offset, b"MAC");
         }
-        search.message()
+        search.message_len()
     }
 
     fn record(message: usize, padding: &[u8]) -> Vec<u8> {
@@ -124,6 +125,6 @@ mod tests {
         assert_eq!(open(&[&record(20, &[])[..], &[9; 9], &[1, 1]].concat(), 16), None, "the MAC is elsewhere");
         assert_eq!(open(b"MA", 1), None);
         assert_eq!(open(b"MAC", 16), None);
-        assert_eq!((without_padding(&[9, 1, 1]), without_padding(&[9, 0, 1]), without_padding(&[3])), (1, 3, 1));
+        assert_eq!((unpadded_len(&[9, 1, 1]), unpadded_len(&[9, 0, 1]), unpadded_len(&[3])), (1, 3, 1));
     }
 }

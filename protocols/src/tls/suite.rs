@@ -3,8 +3,8 @@
 use gantry_core::Algorithm as A;
 use gantry_core::{Algorithm, Direction, Gantry, SessionParams};
 
-use super::record::{EXPANSION_12, EXPANSION_13};
-use crate::crypt::{Keys, RANDOM_IV};
+use super::record::{MAX_EXPANSION_12, MAX_EXPANSION_13};
+use crate::crypt::{Keys, RANDOM_IV_LEN};
 
 /// The version of TLS, and the algorithms for encryption and authentication. The key's length, 16 or 32 bytes, selects AES-128 or 256.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -60,17 +60,17 @@ pub(super) struct Layout {
     /// True for TLS 1.3, where the content type is encrypted, after the content.
     pub(super) is_13: bool,
     /// Length of the connection's IV in bytes.
-    pub(super) iv: usize,
+    pub(super) iv_len: usize,
     /// Bytes of a record's own nonce or IV, before the data.
-    pub(super) explicit: usize,
+    pub(super) explicit_iv_len: usize,
     /// The length of the encrypted part is a multiple of this number of bytes.
-    pub(super) block: usize,
+    pub(super) block_size: usize,
     /// True if the tag is encrypted with the data.
     pub(super) encrypts_tag: bool,
     /// Length of the tag in bytes.
-    pub(super) tag: usize,
+    pub(super) tag_len: usize,
     /// The most bytes that protection adds.
-    pub(super) expansion: usize,
+    pub(super) max_expansion: usize,
     /// The most records that may be sealed under one key.
     pub(super) max_records: u64,
 }
@@ -82,15 +82,15 @@ const MAX_RECORDS_CCM: u64 = 1 << 23;
 
 impl Suite {
     pub(super) fn layout(self) -> Layout {
-        let tag = |aead| if aead == Aead::AesCcm8 { 8 } else { 16 };
+        let aead_tag_len = |aead| if aead == Aead::AesCcm8 { 8 } else { 16 };
         let tls12 = Layout {
             is_13: false,
-            iv: 0,
-            explicit: 0,
-            block: 1,
+            iv_len: 0,
+            explicit_iv_len: 0,
+            block_size: 1,
             encrypts_tag: false,
-            tag: 16,
-            expansion: EXPANSION_12,
+            tag_len: 16,
+            max_expansion: MAX_EXPANSION_12,
             // TLS 1.2 has no key update. The last number stays unused, because `next` could not go beyond it.
             max_records: u64::MAX,
         };
@@ -101,13 +101,26 @@ impl Suite {
                     Aead::AesCcm | Aead::AesCcm8 => MAX_RECORDS_CCM,
                     Aead::ChaCha20Poly1305 => u64::MAX,
                 };
-                Layout { is_13: true, iv: 12, tag: tag(aead), expansion: EXPANSION_13, max_records, ..tls12 }
+                Layout {
+                    is_13: true,
+                    iv_len: 12,
+                    tag_len: aead_tag_len(aead),
+                    max_expansion: MAX_EXPANSION_13,
+                    max_records,
+                    ..tls12
+                }
             }
-            Suite::Tls12(Aead::ChaCha20Poly1305) => Layout { iv: 12, ..tls12 },
-            Suite::Tls12(aead) => Layout { iv: 4, explicit: 8, tag: tag(aead), ..tls12 },
+            Suite::Tls12(Aead::ChaCha20Poly1305) => Layout { iv_len: 12, ..tls12 },
+            Suite::Tls12(aead) => Layout { iv_len: 4, explicit_iv_len: 8, tag_len: aead_tag_len(aead), ..tls12 },
             Suite::Tls12Cbc(hmac, order) => {
                 let encrypts_tag = order == MacOrder::MacThenEncrypt;
-                Layout { explicit: RANDOM_IV, block: 16, encrypts_tag, tag: hmac.length(), ..tls12 }
+                Layout {
+                    explicit_iv_len: RANDOM_IV_LEN,
+                    block_size: 16,
+                    encrypts_tag,
+                    tag_len: hmac.key_len(),
+                    ..tls12
+                }
             }
         }
     }
@@ -120,46 +133,46 @@ impl Suite {
         key: &[u8],
         mac_key: &[u8],
     ) -> gantry_core::Result<Keys> {
-        let size = |[small, large]: [Algorithm; 2]| if key.len() == 16 { small } else { large };
-        let open = |algorithm, key: &[u8], mac_key: &[u8], tag: Option<usize>| {
+        let by_key_len = |[small, large]: [Algorithm; 2]| if key.len() == 16 { small } else { large };
+        let open = |algorithm, key: &[u8], mac_key: &[u8], tag_len: Option<usize>| {
             let params = SessionParams::new(algorithm, key).with_mac_key(mac_key).with_direction(direction);
-            gantry.session(tag.into_iter().fold(params, SessionParams::with_tag_len))
+            gantry.session(tag_len.into_iter().fold(params, SessionParams::with_tag_len))
         };
-        let tag = Some(self.layout().tag);
+        let tag_len = Some(self.layout().tag_len);
         Ok(match self {
             Suite::Tls13(aead) | Suite::Tls12(aead) => {
                 let algorithm = match aead {
-                    Aead::AesGcm => size([A::Aes128Gcm, A::Aes256Gcm]),
-                    Aead::AesCcm | Aead::AesCcm8 => size([A::Aes128Ccm, A::Aes256Ccm]),
+                    Aead::AesGcm => by_key_len([A::Aes128Gcm, A::Aes256Gcm]),
+                    Aead::AesCcm | Aead::AesCcm8 => by_key_len([A::Aes128Ccm, A::Aes256Ccm]),
                     Aead::ChaCha20Poly1305 => A::ChaCha20Poly1305,
                 };
-                Keys::Combined(open(algorithm, key, &[], tag)?)
+                Keys::Combined(open(algorithm, key, &[], tag_len)?)
             }
             // The MAC of RFC 7366 covers the same parts as the MAC of the ESP algorithms: bytes before the IV, the IV and the ciphertext.
             Suite::Tls12Cbc(hmac, MacOrder::EncryptThenMac) => {
-                Keys::Combined(open(size(hmac.algorithms().1), key, mac_key, tag)?)
+                Keys::Combined(open(by_key_len(hmac.algorithms().1), key, mac_key, tag_len)?)
             }
             Suite::Tls12Cbc(hmac, MacOrder::MacThenEncrypt) => Keys::MacThenEncrypt {
-                cipher: open(size([A::Aes128Cbc, A::Aes256Cbc]), key, &[], None)?,
-                mac: open(hmac.algorithms().0, mac_key, &[], tag)?,
+                cipher: open(by_key_len([A::Aes128Cbc, A::Aes256Cbc]), key, &[], None)?,
+                mac: open(hmac.algorithms().0, mac_key, &[], tag_len)?,
             },
         })
     }
 
     /// Returns the requirement of the suite that the keys do not meet, if there is one.
     pub(super) fn unmet_requirement(self, key: &[u8], iv: &[u8], mac_key: &[u8]) -> Option<&'static str> {
-        let Layout { iv: length, .. } = self.layout();
+        let Layout { iv_len, .. } = self.layout();
         match self {
             Suite::Tls13(Aead::ChaCha20Poly1305) | Suite::Tls12(Aead::ChaCha20Poly1305) if key.len() != 32 => {
                 Some("a key of 32 bytes")
             }
             _ if !matches!(key.len(), 16 | 32) => Some("a key of 16 or 32 bytes"),
-            _ if iv.len() != length => Some(match length {
+            _ if iv.len() != iv_len => Some(match iv_len {
                 0 => "no IV, because each record has its own",
                 4 => "an IV of 4 bytes",
                 _ => "an IV of 12 bytes",
             }),
-            Suite::Tls12Cbc(hmac, _) if mac_key.len() != hmac.length() => Some("a MAC key as long as the digest"),
+            Suite::Tls12Cbc(hmac, _) if mac_key.len() != hmac.key_len() => Some("a MAC key as long as the digest"),
             Suite::Tls13(_) | Suite::Tls12(_) if !mac_key.is_empty() => Some("no MAC key"),
             _ => None,
         }
@@ -168,7 +181,7 @@ impl Suite {
 
 impl Hmac {
     /// Returns the length of the key in bytes. The MAC has the same length.
-    fn length(self) -> usize {
+    fn key_len(self) -> usize {
         match self {
             Hmac::Sha1 => 20,
             Hmac::Sha256 => 32,

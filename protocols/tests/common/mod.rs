@@ -8,7 +8,7 @@ use gantry_core::driver::{Device, Driver, Found};
 use gantry_core::route::Failover;
 use gantry_core::{Algorithm, Gantry, Kind};
 use gantry_driver_lanes::{LanesDriver, Level, LevelName};
-use gantry_driver_model::{Faults, ModelDriver, Profile, Time};
+use gantry_driver_model::{FaultInjector, ModelClock, ModelDriver, Profile};
 use gantry_driver_software::SoftwareDriver;
 use gantry_protocols::esp::{Integrity, Suite};
 
@@ -28,21 +28,21 @@ pub(crate) fn devices() -> Vec<Gantry> {
 
 /// Returns a card with the given faults that offers no whole packets, and a framework with the card, followed by software if
 /// `with_software`. The framework verifies one in `verify` requests.
-pub(crate) fn faulty(faults: &Faults, with_software: bool, verify: u32) -> (ModelDriver, Gantry) {
+pub(crate) fn faulty(faults: &FaultInjector, with_software: bool, verify: u32) -> (ModelDriver, Gantry) {
     let mut profile = Profile::named("faulty").unwrap().clone();
     profile.rates.to_mut().retain(|rate| rate.algorithm.kind() != Kind::Packet);
     card(profile, faults, with_software, verify)
 }
 
 /// Returns a faulty card that offers whole packets of ESP too, and a framework with the card, followed by software.
-pub(crate) fn faulty_engine(faults: &Faults, verify: u32) -> (ModelDriver, Gantry) {
+pub(crate) fn faulty_engine(faults: &FaultInjector, verify: u32) -> (ModelDriver, Gantry) {
     card(Profile::named("faulty").unwrap().clone(), faults, true, verify)
 }
 
 /// Returns a framework with software and an engine for whole packets of ESP. Its policy prefers the engine.
 pub(crate) fn engine() -> Gantry {
     let profile = Profile::named("freescale-sec").unwrap().clone();
-    let engine = ModelDriver::new(profile, reference(), Time::real()).unwrap();
+    let engine = ModelDriver::new(profile, reference(), ModelClock::real()).unwrap();
     let order = ["model:freescale-sec", "software"].map(str::to_owned).to_vec();
     Gantry::builder().driver(&engine).driver(&SoftwareDriver).policy(Failover { order }).build()
 }
@@ -55,8 +55,8 @@ fn reference() -> Arc<dyn Device> {
     found.unwrap()
 }
 
-fn card(profile: Profile, faults: &Faults, with_software: bool, verify: u32) -> (ModelDriver, Gantry) {
-    let card = ModelDriver::with_faults(profile, reference(), Time::real(), faults.clone()).unwrap();
+fn card(profile: Profile, faults: &FaultInjector, with_software: bool, verify: u32) -> (ModelDriver, Gantry) {
+    let card = ModelDriver::with_faults(profile, reference(), ModelClock::real(), faults.clone()).unwrap();
     let order = ["model:faulty", "software"].map(str::to_owned).to_vec();
     let builder = Gantry::builder().driver(&card);
     let builder = if with_software { builder.driver(&SoftwareDriver) } else { builder };

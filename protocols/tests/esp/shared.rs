@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use gantry_driver_model::{Faults, Injected};
+use gantry_driver_model::{FaultInjector, InjectedFault};
 use gantry_protocols::PacketError;
 use gantry_protocols::esp::{Association, Mode};
 
@@ -40,11 +40,15 @@ fn threads_share_an_association() {
 /// With every fault of a card, each packet is sealed once, under its own number.
 #[test]
 fn a_device_that_fails_in_the_middle_of_a_burst_loses_no_packet_and_uses_no_number_twice() {
-    for (fault, times) in
-        [(Injected::Error, 1), (Injected::Error, 40), (Injected::Wrong, 3), (Injected::Late, 5), (Injected::Full, 3)]
-    {
-        let faults = Faults::default();
-        let (card, gantry) = faulty(&faults, true, u32::from(fault == Injected::Wrong));
+    for (fault, times) in [
+        (InjectedFault::Error, 1),
+        (InjectedFault::Error, 40),
+        (InjectedFault::Wrong, 3),
+        (InjectedFault::Late, 5),
+        (InjectedFault::Full, 3),
+    ] {
+        let faults = FaultInjector::default();
+        let (card, gantry) = faulty(&faults, true, u32::from(fault == InjectedFault::Wrong));
         let outbound = association(GCM, 9).mode(Mode::Payload).outbound(&gantry).unwrap();
         let inbound = association(GCM, 9).mode(Mode::Payload).inbound(&self::gantry()).unwrap();
         let mut before = 0;

@@ -1,9 +1,9 @@
 //! Devices that process whole packets: the packets equal the packets of software, and a fault has the same effect as on a device that
 //! processes the parts.
 
-use gantry_core::stats::{Numbers, Snapshot};
+use gantry_core::stats::{Snapshot, SnapshotRow};
 use gantry_core::{Algorithm, Gantry, Operation};
-use gantry_driver_model::{Faults, Injected};
+use gantry_driver_model::{FaultInjector, InjectedFault};
 use gantry_protocols::esp::{self, Integrity, Mode, Suite};
 use gantry_protocols::{Packet, PacketError};
 
@@ -18,7 +18,7 @@ fn requests_of(gantry: &Gantry, algorithm: Algorithm, operation: Operation) -> u
     let stats: Snapshot = gantry.stats();
     let of_engine =
         stats.rows.iter().filter(|row| row.device.as_ref().is_some_and(|(name, _)| name.starts_with("model:")));
-    of_engine.filter(|row| (row.algorithm, row.operation) == (algorithm, operation)).map(Numbers::requests).sum()
+    of_engine.filter(|row| (row.algorithm, row.operation) == (algorithm, operation)).map(SnapshotRow::requests).sum()
 }
 
 #[test]
@@ -94,9 +94,11 @@ fn refuses_changed_packets_and_hides_their_plaintext() {
 /// As with parts, each packet is sealed once, under its own number.
 #[test]
 fn an_engine_that_fails_in_the_middle_of_a_burst_loses_no_packet() {
-    for (fault, times) in [(Injected::Error, 1), (Injected::Error, 40), (Injected::Wrong, 3), (Injected::Full, 3)] {
-        let faults = Faults::default();
-        let (card, gantry) = faulty_engine(&faults, u32::from(fault == Injected::Wrong));
+    for (fault, times) in
+        [(InjectedFault::Error, 1), (InjectedFault::Error, 40), (InjectedFault::Wrong, 3), (InjectedFault::Full, 3)]
+    {
+        let faults = FaultInjector::default();
+        let (card, gantry) = faulty_engine(&faults, u32::from(fault == InjectedFault::Wrong));
         let outbound = association(GCM, 9).mode(Mode::Payload).outbound(&gantry).unwrap();
         let inbound = association(GCM, 9).mode(Mode::Payload).inbound(&gantry).unwrap();
         let mut before = 0;

@@ -3,7 +3,7 @@
 use std::thread;
 
 use gantry_core::{Algorithm, Session};
-use gantry_driver_model::{Faults, Injected};
+use gantry_driver_model::{FaultInjector, InjectedFault};
 use gantry_protocols::ipcomp::{self, Association, Inbound, Mode, Outbound, PROTOCOL};
 use gantry_protocols::{Packet, PacketError};
 
@@ -91,11 +91,15 @@ fn a_burst_gives_the_results_of_its_single_packets() {
 /// With every fault of a card, each packet is sent unchanged or decompresses to its payload.
 #[test]
 fn a_device_that_fails_in_the_middle_of_a_burst_loses_no_packet() {
-    for (fault, times) in
-        [(Injected::Error, 1), (Injected::Error, 40), (Injected::Wrong, 3), (Injected::Late, 5), (Injected::Full, 3)]
-    {
-        let faults = Faults::default();
-        let (card, gantry) = faulty(&faults, true, u32::from(fault == Injected::Wrong));
+    for (fault, times) in [
+        (InjectedFault::Error, 1),
+        (InjectedFault::Error, 40),
+        (InjectedFault::Wrong, 3),
+        (InjectedFault::Late, 5),
+        (InjectedFault::Full, 3),
+    ] {
+        let faults = FaultInjector::default();
+        let (card, gantry) = faulty(&faults, true, u32::from(fault == InjectedFault::Wrong));
         gantry.device("model:faulty").unwrap().admit(Algorithm::Deflate).unwrap();
         let session = session(&gantry, 6);
         for round in 0..6 {
@@ -118,7 +122,7 @@ fn a_device_that_fails_in_the_middle_of_a_burst_loses_no_packet() {
 
 #[test]
 fn without_a_device_compressing_keeps_the_packet_and_decompressing_loses_it() {
-    let faults = Faults::default();
+    let faults = FaultInjector::default();
     let (_, alone) = faulty(&faults, false, 0);
     alone.device("model:faulty").unwrap().admit(Algorithm::Deflate).unwrap();
     let (outbound, inbound) = ends(&session(&alone, 6), Mode::Payload);

@@ -5,7 +5,7 @@ use gantry_protocols::PacketError;
 use super::common::gantry;
 use super::{Protocol, Rtcp, Rtp, SSRC, SUITES, context, open_as, opened, rtcp, rtp, sealed, try_seal};
 
-const LAST: u64 = 1000;
+const LAST_NUMBER: u64 = 1000;
 
 #[test]
 fn a_new_sender_reuses_no_number() {
@@ -14,16 +14,17 @@ fn a_new_sender_reuses_no_number() {
         // In the first rollover period, and in a later one.
         for base in [0, 0x5_0000] {
             let first = context(suite, 20).last_number(SSRC, base).outbound(&gantry).unwrap();
-            (1..=LAST).for_each(|at| drop(sealed(&first, &rtp(SSRC, at as u16, b"the first sender"))));
+            (1..=LAST_NUMBER).for_each(|at| drop(sealed(&first, &rtp(SSRC, at as u16, b"the first sender"))));
             let last = first.last_number(SSRC).unwrap();
-            assert_eq!(last, base + LAST);
+            assert_eq!(last, base + LAST_NUMBER);
             let next = context(suite, 20).window(1 << 15).last_number(SSRC, last).outbound(&gantry).unwrap();
-            for at in (1..=LAST).rev() {
+            for at in (1..=LAST_NUMBER).rev() {
                 let again = try_seal(&next, Rtp, &rtp(SSRC, at as u16, b"another sender.."));
                 assert_eq!(again, Err(PacketError::Replayed), "{suite:?} {at}");
             }
             // A packet that was overtaken is sealed, too.
-            let new = |ahead: u64| try_seal(&next, Rtp, &rtp(SSRC, (LAST + ahead) as u16, b"a new packet")).is_ok();
+            let new =
+                |ahead: u64| try_seal(&next, Rtp, &rtp(SSRC, (LAST_NUMBER + ahead) as u16, b"a new packet")).is_ok();
             assert!(new(2) && new(1) && !new(2));
             assert_eq!(next.last_number(SSRC), Some(last + 2));
         }
@@ -41,14 +42,17 @@ fn a_new_receiver_accepts_no_packet_again() {
         };
         for protocol in [Rtp, Rtcp] {
             let wires: Vec<_> =
-                (0..LAST + 2).map(|at| try_seal(&outbound, protocol, &data(protocol, at)).unwrap()).collect();
-            let inbound = context(suite, 21).window(128).last_number(SSRC, LAST).last_control_number(SSRC, LAST as u32);
+                (0..LAST_NUMBER + 2).map(|at| try_seal(&outbound, protocol, &data(protocol, at)).unwrap()).collect();
+            let inbound = context(suite, 21)
+                .window(128)
+                .last_number(SSRC, LAST_NUMBER)
+                .last_control_number(SSRC, LAST_NUMBER as u32);
             let inbound = inbound.inbound(&gantry).unwrap();
-            let old = &wires[..=LAST as usize];
+            let old = &wires[..=LAST_NUMBER as usize];
             let again =
                 old.iter().filter(|wire| open_as(&inbound, protocol, wire) != Err(PacketError::Replayed)).count();
             assert_eq!(again, 0, "{suite:?} {protocol:?}");
-            assert!(open_as(&inbound, protocol, &wires[LAST as usize + 1]).is_ok());
+            assert!(open_as(&inbound, protocol, &wires[LAST_NUMBER as usize + 1]).is_ok());
         }
     }
 }
@@ -61,10 +65,13 @@ fn the_highest_of_several_numbers_counts() {
         let made = context(SUITES[0].0, 22).last_number(SSRC, one).last_number(SSRC, other);
         made.last_control_number(SSRC, one as u32).last_control_number(SSRC, other as u32).outbound(&gantry).unwrap()
     };
-    for numbers in [[900, LAST], [LAST, 900]] {
+    for numbers in [[900, LAST_NUMBER], [LAST_NUMBER, 900]] {
         let outbound = made(numbers);
-        assert_eq!((outbound.last_number(SSRC), outbound.last_control_number(SSRC)), (Some(LAST), Some(LAST as u32)));
-        for at in [900, 950, LAST] {
+        assert_eq!(
+            (outbound.last_number(SSRC), outbound.last_control_number(SSRC)),
+            (Some(LAST_NUMBER), Some(LAST_NUMBER as u32))
+        );
+        for at in [900, 950, LAST_NUMBER] {
             assert_eq!(try_seal(&outbound, Rtp, &rtp(SSRC, at as u16, b"again")), Err(PacketError::Replayed), "{at}");
         }
     }

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Mutex;
 use std::thread;
 
-use gantry_driver_model::{Faults, Injected};
+use gantry_driver_model::{FaultInjector, InjectedFault};
 use gantry_protocols::Packet;
 use gantry_protocols::srtp::{self, Suite};
 
@@ -48,8 +48,10 @@ fn threads_share_a_context() {
 /// With every fault of a card, each packet is sealed once, under its own number.
 #[test]
 fn a_device_that_fails_in_the_middle_of_a_burst_loses_no_packet() {
-    for (fault, times) in [(Injected::Error, 1), (Injected::Error, 40), (Injected::Late, 5), (Injected::Full, 3)] {
-        let faults = Faults::default();
+    for (fault, times) in
+        [(InjectedFault::Error, 1), (InjectedFault::Error, 40), (InjectedFault::Late, 5), (InjectedFault::Full, 3)]
+    {
+        let faults = FaultInjector::default();
         let (card, faulty) = faulty(&faults, true, 0);
         let outbound = context(Suite::AeadAes128Gcm, 13).outbound(&faulty).unwrap();
         let inbound = context(Suite::AeadAes128Gcm, 13).inbound(&gantry()).unwrap();

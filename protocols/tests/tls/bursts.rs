@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Mutex;
 use std::thread;
 
-use gantry_driver_model::{Faults, Injected};
+use gantry_driver_model::{FaultInjector, InjectedFault};
 use gantry_protocols::tls::content_type::APPLICATION_DATA;
 use gantry_protocols::tls::{self, ParameterError};
 use gantry_protocols::{Packet, PacketError};
@@ -166,8 +166,10 @@ fn ivs_of_cbc_never_repeat() {
 /// With every fault of a card, each record is sealed once, under its own number.
 #[test]
 fn a_device_that_fails_in_the_middle_of_a_burst_loses_no_record() {
-    for (fault, times) in [(Injected::Error, 1), (Injected::Error, 40), (Injected::Late, 5), (Injected::Full, 3)] {
-        let faults = Faults::default();
+    for (fault, times) in
+        [(InjectedFault::Error, 1), (InjectedFault::Error, 40), (InjectedFault::Late, 5), (InjectedFault::Full, 3)]
+    {
+        let faults = FaultInjector::default();
         let (card, gantry) = faulty(&faults, true, 0);
         let outbound = epoch(GCM13, 9).outbound(&gantry).unwrap();
         let inbound = epoch(GCM13, 9).inbound(&self::gantry()).unwrap();
@@ -192,11 +194,11 @@ fn a_device_that_fails_in_the_middle_of_a_burst_loses_no_record() {
 /// The number is used up, and the peer waits for it, so later records must not be sent.
 #[test]
 fn a_record_that_no_device_sealed_ends_the_connection() {
-    let faults = Faults::default();
+    let faults = FaultInjector::default();
     let (_card, gantry) = faulty(&faults, false, 0);
     let mut outbound = epoch(GCM13, 9).outbound(&gantry).unwrap();
     sealed(&outbound, b"well", APPLICATION_DATA);
-    faults.inject(Injected::Error, 1);
+    faults.inject(InjectedFault::Error, 1);
     let mut buffers: Vec<_> = (0..3_u8).map(|at| with_room(&outbound, &[at; 20])).collect();
     let mut packets: Vec<_> = buffers.iter_mut().map(|buffer| within(&outbound, buffer, APPLICATION_DATA)).collect();
     let verdicts: Vec<_> = packets.iter_mut().map(|packet| outbound.seal(packet)).collect();

@@ -13,15 +13,15 @@ use gantry_protocols::tls::{Aead, Epoch, Hmac, Inbound, MacOrder, Outbound, Para
 use gantry_protocols::{Packet, PacketError};
 
 /// A suite with the lengths of its key, IV and MAC key.
-type Sized = (Suite, usize, usize, usize);
+type SuiteWithKeyLengths = (Suite, usize, usize, usize);
 
-const GCM13: Sized = (Suite::Tls13(Aead::AesGcm), 16, 12, 0);
-const GCM12: Sized = (Suite::Tls12(Aead::AesGcm), 16, 4, 0);
-const ENCRYPT_THEN_MAC: Sized = (Suite::Tls12Cbc(Hmac::Sha256, MacOrder::EncryptThenMac), 16, 0, 32);
-const MAC_THEN_ENCRYPT: Sized = (Suite::Tls12Cbc(Hmac::Sha1, MacOrder::MacThenEncrypt), 16, 0, 20);
-const MOST: usize = 1 << 14;
+const GCM13: SuiteWithKeyLengths = (Suite::Tls13(Aead::AesGcm), 16, 12, 0);
+const GCM12: SuiteWithKeyLengths = (Suite::Tls12(Aead::AesGcm), 16, 4, 0);
+const ENCRYPT_THEN_MAC: SuiteWithKeyLengths = (Suite::Tls12Cbc(Hmac::Sha256, MacOrder::EncryptThenMac), 16, 0, 32);
+const MAC_THEN_ENCRYPT: SuiteWithKeyLengths = (Suite::Tls12Cbc(Hmac::Sha1, MacOrder::MacThenEncrypt), 16, 0, 20);
+const MAX_CONTENT: usize = 1 << 14;
 
-fn suites() -> Vec<Sized> {
+fn suites() -> Vec<SuiteWithKeyLengths> {
     let mut suites =
         vec![(Suite::Tls13(Aead::ChaCha20Poly1305), 32, 12, 0), (Suite::Tls12(Aead::ChaCha20Poly1305), 32, 12, 0)];
     for key in [16, 32] {
@@ -38,11 +38,11 @@ fn suites() -> Vec<Sized> {
     suites
 }
 
-fn is_13(suite: Sized) -> bool {
+fn is_13(suite: SuiteWithKeyLengths) -> bool {
     matches!(suite.0, Suite::Tls13(_))
 }
 
-fn is_mac_then_encrypt(suite: Sized) -> bool {
+fn is_mac_then_encrypt(suite: SuiteWithKeyLengths) -> bool {
     matches!(suite.0, Suite::Tls12Cbc(_, MacOrder::MacThenEncrypt))
 }
 
@@ -50,7 +50,7 @@ fn bytes(count: usize, seed: u8) -> Vec<u8> {
     (0..count).map(|at| seed.wrapping_mul(31).wrapping_add(at as u8)).collect()
 }
 
-fn epoch((suite, key, iv, mac_key): Sized, seed: u8) -> Epoch {
+fn epoch((suite, key, iv, mac_key): SuiteWithKeyLengths, seed: u8) -> Epoch {
     Epoch::new(suite, &bytes(key, seed), &bytes(iv, seed ^ 0x33)).mac_key(&bytes(mac_key, seed ^ 0x55))
 }
 
@@ -126,11 +126,11 @@ fn refuses_malformed_records_of_an_authentic_peer() {
         assert!(malformed(&open(&[1, content_type])), "{content_type}");
     }
     let filled = |content: usize, zeros: usize| [&vec![1; content][..], &[23], &vec![0; zeros]].concat();
-    assert_eq!(open(&filled(MOST, 0)).unwrap().0.len(), MOST);
-    assert_eq!(open(&filled(1, MOST - 1)).unwrap().0.len(), 1);
-    assert!(malformed(&open(&filled(MOST + 1, 0))) && malformed(&open(&filled(MOST, 1))));
-    assert!(malformed(&open(&filled(1, MOST + 239))), "256 more bytes than content");
-    assert!(malformed(&open(&filled(1, MOST + 300))), "more than that");
+    assert_eq!(open(&filled(MAX_CONTENT, 0)).unwrap().0.len(), MAX_CONTENT);
+    assert_eq!(open(&filled(1, MAX_CONTENT - 1)).unwrap().0.len(), 1);
+    assert!(malformed(&open(&filled(MAX_CONTENT + 1, 0))) && malformed(&open(&filled(MAX_CONTENT, 1))));
+    assert!(malformed(&open(&filled(1, MAX_CONTENT + 239))), "256 more bytes than content");
+    assert!(malformed(&open(&filled(1, MAX_CONTENT + 300))), "more than that");
     // TLS 1.2 allows more expansion, but the same content.
     let (cbc, over) = (
         |content: usize| {
@@ -139,9 +139,9 @@ fn refuses_malformed_records_of_an_authentic_peer() {
                 wire::cbc_record(&gantry, MacOrder::MacThenEncrypt, &vec![1; content], |_| (), &padding);
             opened(&inbound, &wire)
         },
-        MOST + 12,
+        MAX_CONTENT + 12,
     );
-    assert!(cbc(MOST - 4).is_ok() && malformed(&cbc(over)));
+    assert!(cbc(MAX_CONTENT - 4).is_ok() && malformed(&cbc(over)));
 }
 
 #[test]

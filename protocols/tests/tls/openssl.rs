@@ -265,17 +265,17 @@ impl Ends {
 }
 
 /// A connection that is shut down when its thread ends, also by a panic.
-struct Closing(TcpStream);
+struct ShutdownOnDrop(TcpStream);
 
-impl Drop for Closing {
+impl Drop for ShutdownOnDrop {
     fn drop(&mut self) {
         let _ = self.0.shutdown(Shutdown::Both);
     }
 }
 
 /// Relays one direction of a connection until its end. Returns the count of key updates.
-fn pass_on(relay: &Relay<'_>, is_server: bool, from: TcpStream, to: TcpStream) -> usize {
-    let (mut from, mut to) = (Closing(from), Closing(to));
+fn relay_records(relay: &Relay<'_>, is_server: bool, from: TcpStream, to: TcpStream) -> usize {
+    let (mut from, mut to) = (ShutdownOnDrop(from), ShutdownOnDrop(to));
     let (mut bytes, mut piece) = (Vec::new(), [0; 4096]);
     let mut ends: Option<Ends> = None;
     // In TLS 1.2, records after ChangeCipherSpec are protected.
@@ -312,7 +312,7 @@ fn exchange(input: &mut ChildStdin, output: &mut impl BufRead, line: &str) {
     }
 }
 
-fn in_the_middle(case: &Case, gantry: &Gantry, folder: &Path, place: usize) {
+fn run_between_client_and_server(case: &Case, gantry: &Gantry, folder: &Path, place: usize) {
     let keys = ["client", "server"].map(|side| folder.join(format!("{side}{place}")));
     let server = "s_server -accept 127.0.0.1:0 -cert cert.pem -key key.pem -rev -naccept 1";
     let server = words(&format!("{server} -keylogfile server{place}"));
@@ -330,8 +330,8 @@ fn in_the_middle(case: &Case, gantry: &Gantry, folder: &Path, place: usize) {
     let relay = Relay { case, gantry, keys, server_random: OnceLock::new(), passed: Default::default() };
     thread::scope(|scope| {
         let (from, to) = (to_client.try_clone().unwrap(), to_server.try_clone().unwrap());
-        let client_to_server = scope.spawn(|| pass_on(&relay, false, from, to));
-        let server_to_client = scope.spawn(|| pass_on(&relay, true, to_server, to_client));
+        let client_to_server = scope.spawn(|| relay_records(&relay, false, from, to));
+        let server_to_client = scope.spawn(|| relay_records(&relay, true, to_server, to_client));
         let mut input = client.0.stdin.take().unwrap();
         let mut output = BufReader::new(client.0.stdout.take().unwrap());
         // Every padding length of a block, and a long record.
@@ -373,7 +373,7 @@ fn openssl_interoperates() {
     thread::scope(|scope| {
         for (place, case) in CASES.iter().enumerate() {
             let (gantry, folder) = (&gantry, &folder);
-            scope.spawn(move || in_the_middle(case, gantry, folder, place));
+            scope.spawn(move || run_between_client_and_server(case, gantry, folder, place));
         }
     });
     fs::remove_dir_all(&folder).unwrap();

@@ -7,8 +7,8 @@ use gantry_protocols::tls::{Aead, Epoch, Header, Hmac, Inbound, MacOrder, Parame
 
 use super::common::{devices, gantry, hex};
 use super::{
-    GCM12, GCM13, MAC_THEN_ENCRYPT, MOST, bytes, ends, epoch, is_13, is_mac_then_encrypt, malformed, opened, sealed,
-    suites, try_seal,
+    GCM12, GCM13, MAC_THEN_ENCRYPT, MAX_CONTENT, bytes, ends, epoch, is_13, is_mac_then_encrypt, malformed, opened,
+    sealed, suites, try_seal,
 };
 
 /// A record on the wire, the type of its content, and the content if the test knows it.
@@ -93,7 +93,7 @@ fn every_suite_round_trips_on_every_device() {
             let (head, tail) = outbound.room();
             let lengths =
                 if is_mac_then_encrypt(suite) { vec![0, 1, 15, 16, 300] } else { (0..70).chain([1400]).collect() };
-            for length in lengths.into_iter().chain([MOST]) {
+            for length in lengths.into_iter().chain([MAX_CONTENT]) {
                 let content = bytes(length, length as u8);
                 for content_type in [APPLICATION_DATA, HANDSHAKE, ALERT, HEARTBEAT, CHANGE_CIPHER_SPEC] {
                     let fits = (length > 0 || content_type == APPLICATION_DATA)
@@ -122,7 +122,7 @@ fn every_suite_round_trips_on_every_device() {
                 }
             }
             assert_eq!((outbound.number(), other.number()), (inbound.number(), inbound.number()));
-            assert!(malformed(&try_seal(&outbound, &vec![0; MOST + 1], APPLICATION_DATA)));
+            assert!(malformed(&try_seal(&outbound, &vec![0; MAX_CONTENT + 1], APPLICATION_DATA)));
         }
     }
 }
@@ -266,18 +266,18 @@ fn opens_every_valid_padding_of_cbc_and_no_other() {
 #[test]
 fn pads_records_on_request_and_removes_the_padding() {
     let gantry = gantry();
-    for pad_to in [1, 2, 16, 100, 255, 256, 4096, MOST] {
+    for pad_to in [1, 2, 16, 100, 255, 256, 4096, MAX_CONTENT] {
         let (outbound, inbound) = ends(&gantry, || epoch(GCM13, 7).pad_to(pad_to));
-        for length in (0..40).chain([99, 100, 101, 4095, 4096, MOST - 1, MOST]) {
+        for length in (0..40).chain([99, 100, 101, 4095, 4096, MAX_CONTENT - 1, MAX_CONTENT]) {
             // Trailing zeros of the content are kept.
             let content = vec![0; length];
             let wire = sealed(&outbound, &content, APPLICATION_DATA);
-            let inner = (length + 1).next_multiple_of(pad_to).min(MOST + 1);
+            let inner = (length + 1).next_multiple_of(pad_to).min(MAX_CONTENT + 1);
             assert_eq!(wire.len(), 5 + inner + 16, "{length} padded to {pad_to}");
             assert_eq!(opened(&inbound, &wire), Ok((content, APPLICATION_DATA)));
         }
     }
-    for (suite, pad_to) in [(GCM13, 0), (GCM13, MOST + 1), (GCM12, 2), (MAC_THEN_ENCRYPT, 16)] {
+    for (suite, pad_to) in [(GCM13, 0), (GCM13, MAX_CONTENT + 1), (GCM12, 2), (MAC_THEN_ENCRYPT, 16)] {
         let result = epoch(suite, 7).pad_to(pad_to).outbound(&gantry);
         assert!(matches!(result, Err(ParameterError::Padding(got)) if got == pad_to));
     }

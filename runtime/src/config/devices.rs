@@ -1,49 +1,59 @@
 //! The devices of this build, and their defaults.
 
 /// The device that serves if no other does. In a build without it, a device of the caller takes its place.
-pub(crate) const LAST_RESORT: &str = "software";
+pub(crate) const FALLBACK_DEVICE: &str = "software";
 
 /// The driver with settings of its own.
 pub(crate) const DPDK: &str = "dpdk";
 
 /// A driver, and the name of its device. If the driver may find several devices, the name stands for all of them, such as `afalg:cpu`.
-struct Row {
+struct DriverRow {
     name: &'static str,
     is_built: bool,
-    is_on: bool,
+    is_on_by_default: bool,
     /// True if requests of its devices make system calls that are not about memory, threads or clocks.
-    makes_calls: bool,
+    makes_system_calls: bool,
 }
 
 /// All drivers, whether this build has them, and whether they are used by default.
-const DRIVERS: [Row; 6] = [
-    Row { name: LAST_RESORT, is_built: cfg!(feature = "software"), is_on: true, makes_calls: false },
-    Row { name: "lanes", is_built: cfg!(feature = "lanes"), is_on: true, makes_calls: false },
+const DRIVERS: [DriverRow; 6] = [
+    DriverRow {
+        name: FALLBACK_DEVICE,
+        is_built: cfg!(feature = "software"),
+        is_on_by_default: true,
+        makes_system_calls: false,
+    },
+    DriverRow { name: "lanes", is_built: cfg!(feature = "lanes"), is_on_by_default: true, makes_system_calls: false },
     // Does not encrypt, so it must be turned on explicitly.
-    Row { name: "null", is_built: cfg!(feature = "null"), is_on: false, makes_calls: false },
+    DriverRow { name: "null", is_built: cfg!(feature = "null"), is_on_by_default: false, makes_system_calls: false },
     // Deprecated by Linux and seldom faster, so it must be turned on explicitly.
-    Row { name: "afalg", is_built: cfg!(feature = "afalg"), is_on: false, makes_calls: true },
+    DriverRow { name: "afalg", is_built: cfg!(feature = "afalg"), is_on_by_default: false, makes_system_calls: true },
     // Another interface to the same kernel code, which few machines have: `devcrypto:cpu` and `devcrypto:engine`.
-    Row { name: "devcrypto", is_built: cfg!(feature = "devcrypto"), is_on: false, makes_calls: true },
+    DriverRow {
+        name: "devcrypto",
+        is_built: cfg!(feature = "devcrypto"),
+        is_on_by_default: false,
+        makes_system_calls: true,
+    },
     // Starts DPDK in this process, irreversibly. The name stands for the devices in the list `devices.dpdk`.
-    Row { name: DPDK, is_built: cfg!(feature = "dpdk"), is_on: false, makes_calls: true },
+    DriverRow { name: DPDK, is_built: cfg!(feature = "dpdk"), is_on_by_default: false, makes_system_calls: true },
 ];
 
 /// Returns the devices that the drivers of this build find on every machine, and whether they are used by default.
 pub fn devices() -> impl Iterator<Item = (&'static str, bool)> {
-    DRIVERS.iter().filter(|row| row.is_built).map(|row| (row.name, row.is_on))
+    DRIVERS.iter().filter(|row| row.is_built).map(|row| (row.name, row.is_on_by_default))
 }
 
 /// Returns `true` for a device whose driver this build lacks. One file configures all programs of a machine, so its lines about such a
-/// device are ignored. Returns `false` for [`LAST_RESORT`], because another device takes its place.
+/// device are ignored. Returns `false` for [`FALLBACK_DEVICE`], because another device takes its place.
 pub(crate) fn is_of_another_build(device: &str) -> bool {
     let driver = device.split(':').next().unwrap_or(device);
-    driver != LAST_RESORT && DRIVERS.iter().any(|row| row.name == driver && !row.is_built)
+    driver != FALLBACK_DEVICE && DRIVERS.iter().any(|row| row.name == driver && !row.is_built)
 }
 
 /// Returns `true` if requests of a device may make system calls that are not about memory, threads or clocks. Requests of models may make
 /// such calls.
-pub(crate) fn makes_calls(device: &str) -> bool {
+pub(crate) fn makes_system_calls(device: &str) -> bool {
     let driver = device.split(':').next().unwrap_or(device);
-    DRIVERS.iter().find(|row| row.name == driver).is_none_or(|row| row.makes_calls)
+    DRIVERS.iter().find(|row| row.name == driver).is_none_or(|row| row.makes_system_calls)
 }

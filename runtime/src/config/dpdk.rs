@@ -24,10 +24,10 @@ impl Settings {
         let number = |min: u32| value.parse().ok().filter(|number| *number >= min);
         match member {
             "memory" => {
-                self.options.memory = number(16).ok_or("dpdk.memory is a number of MiB, from 16 on")?;
+                self.options.memory_mib = number(16).ok_or("dpdk.memory is a number of MiB, from 16 on")?;
             }
             "queues" => {
-                self.options.queues = Some(number(1).ok_or("dpdk.queues is a number from 1 on")?);
+                self.options.queue_pairs = Some(number(1).ok_or("dpdk.queues is a number from 1 on")?);
             }
             "eal" => {
                 let words: Vec<&str> = value.split_whitespace().collect();

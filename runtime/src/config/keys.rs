@@ -2,7 +2,7 @@
 
 use std::num::NonZero;
 
-use super::devices::{DPDK, LAST_RESORT};
+use super::devices::{DPDK, FALLBACK_DEVICE};
 use super::stats::StatsChoice;
 use super::{Config, Origin, Setting};
 use crate::policy::PolicyChoice;
@@ -21,8 +21,8 @@ pub struct Key {
     pub doc: &'static str,
     /// A line of the sample file.
     pub example: &'static str,
-    read: fn(&mut Config, Entry<'_>) -> Result<(), String>,
-    show: fn(&Config) -> Vec<Shown>,
+    read: fn(&mut Config, RawValue<'_>) -> Result<(), String>,
+    show: fn(&Config) -> Vec<ShownSetting>,
 }
 
 /// All keys.
@@ -41,9 +41,9 @@ pub static KEYS: &[Key] = &[
             let row = |(name, setting): (&String, &Setting<bool>)| {
                 #[cfg(feature = "dpdk")]
                 if name == DPDK {
-                    return Shown::new(format!("devices.{name}"), config.dpdk.devices(), &setting.origin);
+                    return ShownSetting::new(format!("devices.{name}"), config.dpdk.devices(), &setting.origin);
                 }
-                Shown::new(format!("devices.{name}"), on_off(setting.value).to_owned(), &setting.origin)
+                ShownSetting::new(format!("devices.{name}"), on_or_off(setting.value).to_owned(), &setting.origin)
             };
             config.devices.iter().map(row).collect()
         },
@@ -59,13 +59,13 @@ pub static KEYS: &[Key] = &[
               failover, the named devices serve the requests that they can serve. With size-threshold, the size of a \
               request selects the device.",
         example: "policy = \"failover:lanes,software\"",
-        read: |config, entry| {
+        read: |config, raw| {
             let value =
-                entry.value.parse().map_err(|()| entry.invalid_value(PolicyChoice::ACCEPTED, PolicyChoice::NAMES))?;
-            config.policy = entry.setting(value)?;
+                raw.value.parse().map_err(|()| raw.invalid_value(PolicyChoice::ACCEPTED, PolicyChoice::NAMES))?;
+            config.policy = raw.setting(value)?;
             Ok(())
         },
-        show: |config| vec![Shown::new("policy".into(), config.policy.value.to_string(), &config.policy.origin)],
+        show: |config| vec![ShownSetting::new("policy".into(), config.policy.value.to_string(), &config.policy.origin)],
     },
     Key {
         name: "require",
@@ -75,18 +75,18 @@ pub static KEYS: &[Key] = &[
               with an AWS-LC that was built as one, and afalg with a kernel in FIPS mode. Lanes never do. Without such \
               a device, Gantry does not open. Hashes of gantry sum and of libraries without sessions are not affected.",
         example: "require = \"validated\"",
-        read: |config, entry| {
-            let value = match entry.value {
+        read: |config, raw| {
+            let value = match raw.value {
                 "none" => false,
                 "validated" => true,
-                _ => return Err(entry.invalid_value("none or validated", &["none", "validated"])),
+                _ => return Err(raw.invalid_value("none or validated", &["none", "validated"])),
             };
-            config.require_validated = entry.setting(value)?;
+            config.require_validated = raw.setting(value)?;
             Ok(())
         },
         show: |config| {
             let value = if config.require_validated.value { "validated" } else { "none" };
-            vec![Shown::new("require".into(), value.to_owned(), &config.require_validated.origin)]
+            vec![ShownSetting::new("require".into(), value.to_owned(), &config.require_validated.origin)]
         },
     },
     Key {
@@ -96,14 +96,14 @@ pub static KEYS: &[Key] = &[
         doc: "The highest instruction set that the lanes device may use. auto is the best one of the CPU; base is \
               available on every CPU of the architecture.",
         example: "cpu = \"avx2\"",
-        read: |config, entry| {
+        read: |config, raw| {
             const LEVELS: &[&str] = &["auto", "avx512", "vaes", "avx2", "base"];
-            let level = LEVELS.iter().find(|level| **level == entry.value);
-            config.cpu = entry
-                .setting(*level.ok_or_else(|| entry.invalid_value("auto, avx512, vaes, avx2 or base", LEVELS))?)?;
+            let level = LEVELS.iter().find(|level| **level == raw.value);
+            config.cpu =
+                raw.setting(*level.ok_or_else(|| raw.invalid_value("auto, avx512, vaes, avx2 or base", LEVELS))?)?;
             Ok(())
         },
-        show: |config| vec![Shown::new("cpu".into(), config.cpu.value.to_owned(), &config.cpu.origin)],
+        show: |config| vec![ShownSetting::new("cpu".into(), config.cpu.value.to_owned(), &config.cpu.origin)],
     },
     Key {
         name: "threads",
@@ -111,20 +111,20 @@ pub static KEYS: &[Key] = &[
         default: "auto",
         doc: "Maximum number of threads of gantry sum. auto is one per CPU, at most 16.",
         example: "threads = 4",
-        read: |config, entry| {
-            let threads = match entry.value {
+        read: |config, raw| {
+            let threads = match raw.value {
                 "auto" => None,
                 number => {
                     let number: Option<NonZero<usize>> = number.parse().ok();
-                    Some(number.ok_or_else(|| entry.invalid_value("auto or a number from 1 on", &["auto"]))?)
+                    Some(number.ok_or_else(|| raw.invalid_value("auto or a number from 1 on", &["auto"]))?)
                 }
             };
-            config.threads = entry.setting(threads)?;
+            config.threads = raw.setting(threads)?;
             Ok(())
         },
         show: |config| {
             let value = config.threads.value.map_or_else(|| "auto".to_owned(), |threads| threads.to_string());
-            vec![Shown::new("threads".into(), value, &config.threads.origin)]
+            vec![ShownSetting::new("threads".into(), value, &config.threads.origin)]
         },
     },
     Key {
@@ -134,20 +134,20 @@ pub static KEYS: &[Key] = &[
         doc: "Repeats one in N requests of each thread in software and compares the results. If they differ, the \
               caller gets the result of software, and the device is quarantined. Streams are not verified.",
         example: "verify = \"1/1000\"",
-        read: |config, entry| {
-            let every = match entry.value {
+        read: |config, raw| {
+            let every = match raw.value {
                 "off" => None,
                 value => {
                     let every: Option<NonZero<u32>> = value.strip_prefix("1/").and_then(|every| every.parse().ok());
-                    Some(every.ok_or_else(|| entry.invalid_value("off or 1/N", &["off"]))?)
+                    Some(every.ok_or_else(|| raw.invalid_value("off or 1/N", &["off"]))?)
                 }
             };
-            config.verify = entry.setting(every)?;
+            config.verify = raw.setting(every)?;
             Ok(())
         },
         show: |config| {
             let value = config.verify.value.map_or_else(|| "off".to_owned(), |every| format!("1/{every}"));
-            vec![Shown::new("verify".into(), value, &config.verify.origin)]
+            vec![ShownSetting::new("verify".into(), value, &config.verify.origin)]
         },
     },
     Key {
@@ -162,16 +162,16 @@ pub static KEYS: &[Key] = &[
               and not writable by others. It must be set by a variable, an argument, or a file that only root and \
               you can change.",
         example: "stats = \"off\"",
-        read: |config, entry| {
+        read: |config, raw| {
             let stats =
-                entry.value.parse().map_err(|()| entry.invalid_value(StatsChoice::ACCEPTED, &["auto", "on", "off"]))?;
+                raw.value.parse().map_err(|()| raw.invalid_value(StatsChoice::ACCEPTED, &["auto", "on", "off"]))?;
             if matches!(stats, StatsChoice::Folder(_)) {
-                entry.check_trusted()?;
+                raw.check_origin()?;
             }
-            config.stats = entry.setting(stats)?;
+            config.stats = raw.setting(stats)?;
             Ok(())
         },
-        show: |config| vec![Shown::new("stats".into(), config.stats.value.to_string(), &config.stats.origin)],
+        show: |config| vec![ShownSetting::new("stats".into(), config.stats.value.to_string(), &config.stats.origin)],
     },
     #[cfg(feature = "dpdk")]
     Key {
@@ -184,17 +184,17 @@ pub static KEYS: &[Key] = &[
               each device is dpdk.queues; by default one more than CPUs. These keys, and devices.dpdk, load code: a \
               file with them must be one that only root and you can change.",
         example: "dpdk.memory = 128",
-        read: |config, entry| {
-            let member = entry.member.ok_or("dpdk takes a name: dpdk.memory = 128")?;
-            entry.check_trusted()?;
-            config.dpdk.set(member, entry.value)?;
-            let written = Setting { value: entry.value.to_owned(), origin: entry.origin.clone() };
+        read: |config, raw| {
+            let member = raw.member.ok_or("dpdk takes a name: dpdk.memory = 128")?;
+            raw.check_origin()?;
+            config.dpdk.set(member, raw.value)?;
+            let written = Setting { value: raw.value.to_owned(), origin: raw.origin.clone() };
             config.dpdk.as_written.insert(member.to_owned(), written);
             Ok(())
         },
         show: |config| {
             let row = |(name, setting): (&String, &Setting<String>)| {
-                Shown::new(format!("dpdk.{name}"), setting.value.clone(), &setting.origin)
+                ShownSetting::new(format!("dpdk.{name}"), setting.value.clone(), &setting.origin)
             };
             config.dpdk.as_written.iter().map(row).collect()
         },
@@ -209,17 +209,19 @@ pub static KEYS: &[Key] = &[
               order=kept|any, completion=interrupt|polled, submit=NS, complete=NS, jitter=PERCENT, seed=N, \
               power=IDLE-LOADED, and for each algorithm ALGORITHM=SETUP_NS+MBIT.",
         example: "models.mine = \"like=kirkwood,ring=8,aes-128-cbc=5000+800\"",
-        read: |config, entry| {
+        read: |config, raw| {
             const NAMED: &str = "models takes a name: models.NAME = \"like=kirkwood,ring=8\"";
-            let name = entry.member.ok_or(NAMED)?;
-            let model = super::models::Model::new(name, entry.value)?;
-            config.models.insert(name.to_owned(), Setting { value: model, origin: entry.origin.clone() });
+            let name = raw.member.ok_or(NAMED)?;
+            let model = super::models::Model::new(name, raw.value)?;
+            config.models.insert(name.to_owned(), Setting { value: model, origin: raw.origin.clone() });
             Ok(())
         },
         show: |config| {
             let models = config.models.iter();
             models
-                .map(|(name, model)| Shown::new(format!("models.{name}"), model.value.text.clone(), &model.origin))
+                .map(|(name, model)| {
+                    ShownSetting::new(format!("models.{name}"), model.value.text.clone(), &model.origin)
+                })
                 .collect()
         },
     },
@@ -233,12 +235,14 @@ pub static KEYS: &[Key] = &[
               is the chance per submission that the device is full. The faults begin after=N requests. After gone=N \
               requests the device disappears.",
         example: "faults = \"errors=1/100,wrong=1/1000,after=500\"",
-        read: |config, entry| {
-            let plan = super::models::Plan::new(entry.value)?;
-            config.faults = entry.setting(plan)?;
+        read: |config, raw| {
+            let plan = super::models::Plan::new(raw.value)?;
+            config.faults = raw.setting(plan)?;
             Ok(())
         },
-        show: |config| vec![Shown::new("faults".into(), config.faults.value.text.clone(), &config.faults.origin)],
+        show: |config| {
+            vec![ShownSetting::new("faults".into(), config.faults.value.text.clone(), &config.faults.origin)]
+        },
     },
 ];
 
@@ -266,7 +270,7 @@ pub fn sample() -> String {
 
 /// A key with its value, for display.
 #[derive(Debug)]
-pub struct Shown {
+pub struct ShownSetting {
     /// The key, with the member of a table.
     pub key: String,
     /// The value in the syntax of the configuration.
@@ -275,14 +279,14 @@ pub struct Shown {
     pub origin: Origin,
 }
 
-impl Shown {
+impl ShownSetting {
     fn new(key: String, value: String, origin: &Origin) -> Self {
         Self { key, value, origin: origin.clone() }
     }
 }
 
 /// Returns every key with its value.
-pub(crate) fn show(config: &Config) -> Vec<Shown> {
+pub(crate) fn show(config: &Config) -> Vec<ShownSetting> {
     KEYS.iter().flat_map(|key| (key.show)(config)).collect()
 }
 
@@ -303,12 +307,12 @@ pub(crate) fn read(
         let names: Vec<&str> = KEYS.iter().map(|key| key.name).collect();
         return Err(format!("unknown key '{path}'{}", suggest(name, &names)));
     };
-    (key.read)(config, Entry { path, member, value, origin, distrust })
+    (key.read)(config, RawValue { path, member, value, origin, distrust })
 }
 
 /// A value to be read into the configuration.
 #[derive(Clone, Copy)]
-struct Entry<'a> {
+struct RawValue<'a> {
     path: &'a str,
     member: Option<&'a str>,
     value: &'a str,
@@ -317,9 +321,9 @@ struct Entry<'a> {
     distrust: Option<&'a str>,
 }
 
-impl Entry<'_> {
+impl RawValue<'_> {
     /// Checks the origin of keys that load code or write files.
-    fn check_trusted(&self) -> Result<(), String> {
+    fn check_origin(&self) -> Result<(), String> {
         self.distrust.map_or(Ok(()), |why| {
             Err(format!(
                 "{} must be in a file that only root and the user of this process can change: {why}",
@@ -345,47 +349,47 @@ impl Entry<'_> {
 }
 
 /// Reads `devices.NAME = "on"`, or `devices = "NAME=on,NAME=off"`.
-fn read_device(config: &mut Config, entry: Entry<'_>) -> Result<(), String> {
-    let Some(name) = entry.member else {
-        for part in entry.value.split(',') {
+fn read_device(config: &mut Config, raw: RawValue<'_>) -> Result<(), String> {
+    let Some(name) = raw.member else {
+        for part in raw.value.split(',') {
             let (name, value) = part.split_once('=').ok_or("devices takes NAME=on or NAME=off, with commas between")?;
             let path = format!("devices.{name}");
-            read_device(config, Entry { path: &path, member: Some(name), value, ..entry })?;
+            read_device(config, RawValue { path: &path, member: Some(name), value, ..raw })?;
         }
         return Ok(());
     };
     if name == DPDK {
         // A list, which builds without the driver ignore.
         #[cfg(feature = "dpdk")]
-        read_dpdk_devices(config, entry)?;
+        read_dpdk_devices(config, raw)?;
         return Ok(());
     }
-    let value = match entry.value {
+    let value = match raw.value {
         "on" => true,
-        "off" if name == LAST_RESORT => {
+        "off" if name == FALLBACK_DEVICE => {
             return Err(format!("{name} cannot be turned off: requests end up there when all other devices fail"));
         }
         "off" => false,
-        _ => return Err(entry.invalid_value("on or off", &["on", "off"])),
+        _ => return Err(raw.invalid_value("on or off", &["on", "off"])),
     };
-    config.devices.insert(name.to_owned(), Setting { value, origin: entry.origin.clone() });
+    config.devices.insert(name.to_owned(), Setting { value, origin: raw.origin.clone() });
     Ok(())
 }
 
 /// Reads `devices.dpdk`, a list.
 #[cfg(feature = "dpdk")]
-fn read_dpdk_devices(config: &mut Config, entry: Entry<'_>) -> Result<(), String> {
-    config.dpdk.set_devices(entry.value)?;
+fn read_dpdk_devices(config: &mut Config, raw: RawValue<'_>) -> Result<(), String> {
+    config.dpdk.set_devices(raw.value)?;
     let is_on = !config.dpdk.options.devices.is_empty();
     if is_on {
-        entry.check_trusted()?;
+        raw.check_origin()?;
     }
-    config.devices.insert(DPDK.to_owned(), Setting { value: is_on, origin: entry.origin.clone() });
+    config.devices.insert(DPDK.to_owned(), Setting { value: is_on, origin: raw.origin.clone() });
     Ok(())
 }
 
-fn on_off(on: bool) -> &'static str {
-    if on { "on" } else { "off" }
+fn on_or_off(is_on: bool) -> &'static str {
+    if is_on { "on" } else { "off" }
 }
 
 /// Formats `text` as comment lines of at most 80 columns.

@@ -21,7 +21,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use self::devices::devices;
-use self::keys::{KEYS, Shown};
+use self::keys::{KEYS, ShownSetting};
 use self::stats::StatsChoice;
 use crate::policy::PolicyChoice;
 use crate::suggest::nearest;
@@ -125,7 +125,7 @@ pub(crate) fn names_of_models(config: &Config) -> Vec<String> {
 const MAX_FILE_BYTES: usize = 256 << 10;
 
 /// Errors that mean that an optional file is absent.
-const ABSENT: [io::ErrorKind; 3] =
+const ABSENT_FILE_ERRORS: [io::ErrorKind; 3] =
     [io::ErrorKind::NotFound, io::ErrorKind::NotADirectory, io::ErrorKind::PermissionDenied];
 
 impl Config {
@@ -168,7 +168,7 @@ impl Config {
     }
 
     /// Returns every key with its value, in the order of [`KEYS`].
-    pub fn show(&self) -> Vec<Shown> {
+    pub fn show(&self) -> Vec<ShownSetting> {
         keys::show(self)
     }
 
@@ -188,7 +188,7 @@ impl Config {
     }
 
     /// Returns the reason why a device is not used; `None` if the device may be used.
-    pub(crate) fn excluded(&self, device: &str) -> Option<String> {
+    pub(crate) fn exclusion_reason(&self, device: &str) -> Option<String> {
         match self.devices.get(device) {
             Some(Setting { value: true, .. }) => None,
             Some(Setting { origin, .. }) if *origin != Origin::Default => Some(format!("turned off by {origin}")),
@@ -202,10 +202,10 @@ impl Config {
     }
 
     /// Returns the reason why a device of the machine is not used; `None` if the device may be used.
-    pub(crate) fn excluded_device(&self, info: &DeviceInfo) -> Option<String> {
+    pub(crate) fn exclusion_reason_of(&self, info: &DeviceInfo) -> Option<String> {
         let refuses = self.require_validated.value && !info.validated;
         let reason = || format!("not a FIPS 140 validated module, which {} requires", self.require_validated.origin);
-        self.excluded(&info.name).or_else(|| refuses.then(reason))
+        self.exclusion_reason(&info.name).or_else(|| refuses.then(reason))
     }
 
     /// Returns true if only devices that say that they are FIPS 140 validated modules may be used.
@@ -215,8 +215,8 @@ impl Config {
 
     /// Returns true if requests may make system calls that are not about memory, threads or clocks: for devices outside the program, or to
     /// write statistics into a folder.
-    pub fn makes_calls(&self) -> bool {
-        let is_on = |(name, setting): (&String, &Setting<bool>)| setting.value && devices::makes_calls(name);
+    pub fn makes_system_calls(&self) -> bool {
+        let is_on = |(name, setting): (&String, &Setting<bool>)| setting.value && devices::makes_system_calls(name);
         matches!(self.stats.value, StatsChoice::Folder(_)) || self.devices.iter().any(is_on)
     }
 
@@ -238,7 +238,7 @@ impl Config {
         let (text, distrust) = match read {
             Ok(read) => read,
             // Treat a home that is not a directory, or not accessible, as a home without the file.
-            Err(error) if !file.required && ABSENT.contains(&error.kind()) => return Ok(()),
+            Err(error) if !file.required && ABSENT_FILE_ERRORS.contains(&error.kind()) => return Ok(()),
             Err(error) => return Err(Error::File { path: file.path.clone(), error }),
         };
         self.read_text(&text, &file.path, distrust.as_deref())
@@ -262,10 +262,10 @@ impl Config {
     }
 
     fn read_variable(&mut self, name: &OsStr, value: &OsStr) -> Result<(), Error> {
-        let Some(name) = name.to_str().filter(|name| name.starts_with(PREFIX)) else {
+        let Some(name) = name.to_str().filter(|name| name.starts_with(VARIABLE_PREFIX)) else {
             return Ok(());
         };
-        if name == FILE_VARIABLE || OTHERS.contains(&name) {
+        if name == FILE_VARIABLE || FRONT_END_VARIABLES.contains(&name) {
             return Ok(());
         }
         let origin = Origin::Variable(name.to_owned());
@@ -309,20 +309,26 @@ pub fn files() -> Vec<File> {
 }
 
 /// The prefix of all variables.
-const PREFIX: &str = "GANTRY_";
+const VARIABLE_PREFIX: &str = "GANTRY_";
 const FILE_VARIABLE: &str = "GANTRY_CONFIG";
 
 /// Variables that front ends read themselves.
-const OTHERS: [&str; 4] = ["GANTRY_DISABLE", "GANTRY_OPENSSL_MEASURE", "GANTRY_OPENSSL_MEASURED", stats::VARIABLE];
+const FRONT_END_VARIABLES: [&str; 4] =
+    ["GANTRY_DISABLE", "GANTRY_OPENSSL_MEASURE", "GANTRY_OPENSSL_MEASURED", stats::VARIABLE];
 
 /// Returns the variable that `name` probably misspells. The common prefix does not count.
 fn suggest_variable(name: &str) -> Option<String> {
-    let without_prefix = |name: &str| name.strip_prefix(PREFIX).unwrap_or(name).to_owned();
+    let without_prefix = |name: &str| name.strip_prefix(VARIABLE_PREFIX).unwrap_or(name).to_owned();
     let variables: Vec<String> = KEYS.iter().map(keys::Key::variable).collect();
-    let names: Vec<String> =
-        variables.iter().map(String::as_str).chain([FILE_VARIABLE]).chain(OTHERS).map(without_prefix).collect();
+    let names: Vec<String> = variables
+        .iter()
+        .map(String::as_str)
+        .chain([FILE_VARIABLE])
+        .chain(FRONT_END_VARIABLES)
+        .map(without_prefix)
+        .collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    nearest(&without_prefix(name), &names).map(|near| format!("{PREFIX}{near}"))
+    nearest(&without_prefix(name), &names).map(|near| format!("{VARIABLE_PREFIX}{near}"))
 }
 
 /// Returns the number of the line, from 1, that has the byte of `text` at the offset `at`.

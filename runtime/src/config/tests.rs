@@ -7,7 +7,7 @@ use gantry_core::driver::Class;
 
 use super::*;
 
-fn of(texts: &[&str], variables: &[(&str, &str)]) -> Result<Config, String> {
+fn config_of(texts: &[&str], variables: &[(&str, &str)]) -> Result<Config, String> {
     let folder = std::env::temp_dir().join(format!("gantry-config-{:?}", std::thread::current().id()));
     fs::create_dir_all(&folder).unwrap();
     let file = |(index, text): (usize, &&str)| {
@@ -31,7 +31,7 @@ fn value(config: &Config, key: &str) -> (String, String) {
 fn later_layers_win_key_by_key() {
     let system = "policy = \"round-robin\"\ncpu = \"base\"\n[devices]\nnull = \"on\"\n";
     let user = "\n\npolicy = \"pin:lanes\"\n";
-    let mut config = of(&[system, user], &[("GANTRY_CPU", "avx2")]).unwrap();
+    let mut config = config_of(&[system, user], &[("GANTRY_CPU", "avx2")]).unwrap();
     assert_eq!(value(&config, "devices.null").0, "on");
     let (policy, origin) = value(&config, "policy");
     assert!(policy == "pin:lanes" && origin.ends_with("1.toml:3"), "{origin}");
@@ -72,17 +72,17 @@ fn errors_have_the_line_and_a_correction() {
             "0.toml:1: software cannot be turned off: requests end up there when all other devices fail",
         ),
     ] {
-        assert_eq!(of(&[text], &[]).unwrap_err(), message);
+        assert_eq!(config_of(&[text], &[]).unwrap_err(), message);
     }
-    let syntax = of(&["cpu = \"base\"\npolicy = \n"], &[]).unwrap_err();
+    let syntax = config_of(&["cpu = \"base\"\npolicy = \n"], &[]).unwrap_err();
     assert!(syntax.starts_with("0.toml:2: "), "{syntax}");
-    let twice = of(&["cpu = \"base\"\ncpu = \"avx2\"\n"], &[]).unwrap_err();
+    let twice = config_of(&["cpu = \"base\"\ncpu = \"avx2\"\n"], &[]).unwrap_err();
     assert!(twice.starts_with("0.toml:2: "), "{twice}");
 }
 
 #[test]
 fn variables_are_checked_like_files() {
-    let wrong = |name, value| of(&[], &[(name, value)]).unwrap_err();
+    let wrong = |name, value| config_of(&[], &[(name, value)]).unwrap_err();
     for (name, suggestion) in [
         ("GANTRY_POLCY", "GANTRY_POLICY"),
         ("GANTRY_policy", "GANTRY_POLICY"),
@@ -96,7 +96,7 @@ fn variables_are_checked_like_files() {
         wrong("GANTRY_DEVICES", "null"),
         "GANTRY_DEVICES: devices takes NAME=on or NAME=off, with commas between"
     );
-    let config = of(&[], &[("GANTRY_DEVICES", "null=on,cuda:0=off"), ("GANTRY", "x"), ("OTHER", "y")]).unwrap();
+    let config = config_of(&[], &[("GANTRY_DEVICES", "null=on,cuda:0=off"), ("GANTRY", "x"), ("OTHER", "y")]).unwrap();
     assert_eq!(value(&config, "devices.null").0, "on");
     assert_eq!(value(&config, "devices.cuda:0").0, "off");
 }
@@ -116,7 +116,7 @@ fn ignores_variables_of_other_programs() {
         "GANTRY_SERVICE",
         "GANTRY_",
     ] {
-        let config = of(&[], &[(name, "tcp://10.0.0.1:80")]).unwrap();
+        let config = config_of(&[], &[(name, "tcp://10.0.0.1:80")]).unwrap();
         assert!(config.show().iter().all(|shown| shown.origin == Origin::Default), "{name}");
     }
 }
@@ -136,31 +136,31 @@ fn the_sample_file_sets_every_key() {
         "
 ",
     );
-    let config = of(&[&uncommented], &[]).unwrap();
+    let config = config_of(&[&uncommented], &[]).unwrap();
     assert_eq!(config.show().iter().filter(|shown| shown.origin != Origin::Default).count(), KEYS.len());
 }
 
 #[test]
 fn reading_a_text_takes_bounded_memory() {
-    let keys = gantry_lab::memory::many(2000, |key| format!("k{key}=1\n"));
+    let keys = gantry_lab::memory::concat_parts(2000, |key| format!("k{key}=1\n"));
     let shared = format!("[{}]\n{keys}", "t".repeat(100_000));
     for (bomb, text) in [
         ("a table's name that keys share", shared),
         ("an array of short values", format!("a=[{}]", "0,".repeat(50_000))),
-        ("short tables", gantry_lab::memory::many(20_000, |table| format!("[{table}]\n")) + "x=1"),
+        ("short tables", gantry_lab::memory::concat_parts(20_000, |table| format!("[{table}]\n")) + "x=1"),
         ("a deep key", format!("{}a=1", "a.".repeat(50_000))),
     ] {
-        let (read, taken) = gantry_lab::memory::taken(|| Config::from_toml(&text, "x").map(|_| ()));
+        let (read, taken) = gantry_lab::memory::measure(|| Config::from_toml(&text, "x").map(|_| ()));
         assert!(read.is_err(), "{bomb}");
-        assert!(taken.bytes <= 128 * text.len(), "{bomb}: {} bytes for {}", taken.bytes, text.len());
+        assert!(taken.peak_bytes <= 128 * text.len(), "{bomb}: {} bytes for {}", taken.peak_bytes, text.len());
     }
 }
 
 #[test]
 fn refuses_a_file_that_is_too_long() {
     let long = "#".repeat(256 << 10);
-    assert!(of(&[&long], &[]).is_ok());
-    let message = of(&[&format!("{long}#")], &[]).unwrap_err();
+    assert!(config_of(&[&long], &[]).is_ok());
+    let message = config_of(&[&format!("{long}#")], &[]).unwrap_err();
     assert_eq!(message, "0.toml: larger than 256 KiB");
 }
 
@@ -168,7 +168,8 @@ fn refuses_a_file_that_is_too_long() {
 fn a_required_validation_excludes_all_other_devices() {
     let mut config = Config::default();
     config.set("require", "validated", "REQUIRE").unwrap();
-    let reason = |validated| config.excluded_device(&DeviceInfo { validated, ..DeviceInfo::new("lanes", Class::Simd) });
+    let reason =
+        |validated| config.exclusion_reason_of(&DeviceInfo { validated, ..DeviceInfo::new("lanes", Class::Simd) });
     assert_eq!(reason(true), None);
     assert_eq!(reason(false).as_deref(), Some("not a FIPS 140 validated module, which REQUIRE requires"));
     match crate::open(config) {

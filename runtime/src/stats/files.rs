@@ -13,16 +13,16 @@ use crate::folder::Folder;
 
 /// A file that a process has published.
 #[derive(Clone, Debug)]
-pub struct Published {
+pub struct PublishedFile {
     /// The PID.
     pub pid: u32,
     /// `true` if the process still runs; another process with the same PID does not count.
-    pub alive: bool,
+    pub is_alive: bool,
     /// The path.
     pub path: PathBuf,
 }
 
-impl Published {
+impl PublishedFile {
     /// Reads the report.
     ///
     /// # Errors
@@ -36,7 +36,7 @@ impl Published {
 ///
 /// # Errors
 /// The folder cannot be read, or is not safe: it belongs to another user, or others may write to it.
-pub fn published(folder: &Path) -> io::Result<Vec<Published>> {
+pub fn published_files(folder: &Path) -> io::Result<Vec<PublishedFile>> {
     match Folder::open(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         opened => drop(opened?),
@@ -44,8 +44,8 @@ pub fn published(folder: &Path) -> io::Result<Vec<Published>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
-        if let Some(name) = entry.file_name().to_str().and_then(|name| name.parse::<Name>().ok()) {
-            found.push((name.clone(), Published { pid: name.pid, alive: name.is_alive(), path: entry.path() }));
+        if let Some(name) = entry.file_name().to_str().and_then(|name| name.parse::<FileName>().ok()) {
+            found.push((name.clone(), PublishedFile { pid: name.pid, is_alive: name.is_alive(), path: entry.path() }));
         }
     }
     found.sort_unstable_by(|a, b| a.0.cmp(&b.0));
@@ -56,13 +56,13 @@ pub fn published(folder: &Path) -> io::Result<Vec<Published>> {
 /// The start time distinguishes a process from a later one with the same PID. The last part distinguishes the frameworks of a process,
 /// including frameworks before and after an `exec`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Name {
+pub(super) struct FileName {
     pid: u32,
     process_start: u64,
     published_at: u64,
 }
 
-impl Name {
+impl FileName {
     /// Makes a new name for the calling process.
     pub(super) fn new(pid: u32) -> Self {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
@@ -74,13 +74,13 @@ impl Name {
     }
 }
 
-impl fmt::Display for Name {
+impl fmt::Display for FileName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}.{}.json", self.pid, self.process_start, self.published_at)
     }
 }
 
-impl FromStr for Name {
+impl FromStr for FileName {
     type Err = ();
 
     fn from_str(text: &str) -> Result<Self, ()> {
@@ -110,22 +110,22 @@ mod tests {
 
     #[test]
     fn reads_names_as_written() {
-        let name = Name::new(std::process::id());
+        let name = FileName::new(std::process::id());
         assert_eq!(name.to_string().parse(), Ok(name.clone()));
         assert!(name.is_alive());
         for wrong in
             ["", "1.json", "1.2.3", "1.2.3.4.json", "a.2.3.json", "1.2.3.new", "99999999999.1.1.json", "-1.2.3.json"]
         {
-            assert!(wrong.parse::<Name>().is_err(), "{wrong}");
+            assert!(wrong.parse::<FileName>().is_err(), "{wrong}");
         }
     }
 
     #[test]
     fn a_later_process_with_the_same_pid_is_distinguished() {
-        let name = Name::new(std::process::id());
-        assert!(!Name { process_start: name.process_start + 1, ..name.clone() }.is_alive());
+        let name = FileName::new(std::process::id());
+        assert!(!FileName { process_start: name.process_start + 1, ..name.clone() }.is_alive());
         let mut child = std::process::Command::new("true").spawn().unwrap();
-        let of_child = Name::new(child.id());
+        let of_child = FileName::new(child.id());
         child.wait().unwrap();
         assert!(!of_child.is_alive());
     }

@@ -1,7 +1,7 @@
 //! Statistics that processes publish, and their readers.
 //!
-//! A process that uses Gantry has a page of counters (`page.rs`), which other processes can read while it runs: [`live`] finds the pages of
-//! all running processes. The page costs some system calls when the framework is opened, and none later.
+//! A process that uses Gantry has a page of counters (`page.rs`), which other processes can read while it runs: [`live_pages`] finds the
+//! pages of all running processes. The page costs some system calls when the framework is opened, and none later.
 //!
 //! If the key `stats` is a folder, a process also writes its [`Report`] there, as a JSON file of its own. A thread with a request writes
 //! the file at most once a second. The file is also written when the framework is dropped, and when the thread that opened the framework
@@ -12,13 +12,13 @@
 //! process continues without publishing.
 
 mod files;
-mod live;
+mod live_page;
 mod page;
 mod read;
 mod receive;
 mod report;
 mod send;
-mod watch;
+mod watcher;
 
 use std::cell::RefCell;
 use std::io::{self, Write};
@@ -30,37 +30,41 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use gantry_core::stats::{Memory, Snapshot};
 use gantry_core::{Gantry, WeakGantry};
 
-pub use files::{Published, published};
-pub use live::{Live, live, sees_all};
+pub use files::{PublishedFile, published_files};
+pub use live_page::{LivePage, can_see_all_pages, live_pages};
 pub use receive::{PageReceiver, ReceivedPages};
 pub use report::{Guest, Process, Report, Row, Site, Times};
 pub use send::{is_watched, report_problem};
-pub use watch::{Watch, Watched};
+pub use watcher::{WatchedProcess, Watcher};
 
 pub use crate::config::stats::VARIABLE;
 use crate::folder::Folder;
 use crate::{Config, StatsChoice, rights};
-use files::Name;
+use files::FileName;
 
 /// Returns the report in the bytes of a page, for tests. The bytes may be anything.
-pub fn report_of(page: &[u8]) -> Report {
+pub fn report_from_page(page: &[u8]) -> Report {
     let words: Vec<u64> = page.as_chunks().0.iter().map(|bytes| u64::from_ne_bytes(*bytes)).collect();
     let read::Contents { rows, guests, .. } = read::contents(&words).unwrap_or_default();
     Report { processes: Vec::new(), rows, guests }
 }
 
 /// Minimum interval between publications of a process.
-pub(crate) const INTERVAL: Duration = Duration::from_secs(1);
+pub(crate) const PUBLICATION_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Returns the shared memory for the counters of this process, if they are to be published.
-pub fn memory(choice: &StatsChoice) -> Option<&'static dyn Memory> {
-    page::current(choice).map(|page| page as &dyn Memory)
+pub fn counter_memory(choice: &StatsChoice) -> Option<&'static dyn Memory> {
+    page::page_of_this_process(choice).map(|page| page as &dyn Memory)
 }
 
 /// Returns a server's counters for a guest in shared memory, with these names. `None` if nothing is published or the page is full. The
 /// memory is never freed, so use it only for guests that are known at the start.
-pub fn guest<const N: usize>(choice: &StatsChoice, name: &str, numbers: &[&str; N]) -> Option<&'static [AtomicU64; N]> {
-    page::current(choice)?.guest(name, numbers)?.try_into().ok()
+pub fn guest_counters<const N: usize>(
+    choice: &StatsChoice,
+    name: &str,
+    numbers: &[&str; N],
+) -> Option<&'static [AtomicU64; N]> {
+    page::page_of_this_process(choice)?.add_guest(name, numbers)?.try_into().ok()
 }
 
 /// Returns the function that publishes a framework's snapshots, if the configuration has a folder.
@@ -96,10 +100,10 @@ pub(crate) fn publish_at_exit(gantry: &Gantry) {
 struct Publisher {
     folder: PathBuf,
     /// Set with the first counters.
-    file: Mutex<Option<PublishedFile>>,
+    file: Mutex<Option<OwnFile>>,
 }
 
-struct PublishedFile {
+struct OwnFile {
     /// The process of the file; a child of `fork` has its own file.
     process: gantry_core::Process,
     name: String,
@@ -115,12 +119,12 @@ impl Publisher {
         let _ = self.try_publish(snapshot, &mut file);
     }
 
-    fn try_publish(&self, snapshot: &Snapshot, file: &mut Option<PublishedFile>) -> io::Result<()> {
+    fn try_publish(&self, snapshot: &Snapshot, file: &mut Option<OwnFile>) -> io::Result<()> {
         if file.as_ref().is_none_or(|file| !file.process.is_current()) {
             if snapshot.rows.is_empty() {
                 return Ok(());
             }
-            *file = Some(Self::new_file());
+            *file = Some(Self::new_own_file());
         }
         let Some(file) = file else { return Ok(()) };
         file.info.written = unix_seconds();
@@ -128,12 +132,12 @@ impl Publisher {
         Folder::open(&self.folder)?.replace(&file.name, |file| file.write_all(text.as_bytes()))
     }
 
-    fn new_file() -> PublishedFile {
+    fn new_own_file() -> OwnFile {
         let program = std::env::current_exe().ok();
         let program = program.as_deref().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
         let (process, pid, started) = (gantry_core::Process::current(), std::process::id(), unix_seconds());
         let info = Process { pid, program: program.unwrap_or_default(), started, written: started };
-        PublishedFile { process, name: Name::new(pid).to_string(), info }
+        OwnFile { process, name: FileName::new(pid).to_string(), info }
     }
 }
 

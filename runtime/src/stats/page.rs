@@ -2,15 +2,15 @@
 //!
 //! The page is a memfd (memfd_create(2)): it has no name in a folder, needs no disk space, and disappears with the last process that has
 //! it. It is sealed (fcntl(2), `F_ADD_SEALS`). No process can shorten it, which would remove memory that this process uses. If the kernel
-//! has `F_SEAL_FUTURE_WRITE` (Linux 5.1), no other process can write to it. Readers find the page through `/proc` (`live.rs`), subject to
-//! the kernel's rules for `/proc/PID/fd`: root finds the pages of all users, a user its own.
+//! has `F_SEAL_FUTURE_WRITE` (Linux 5.1), no other process can write to it. Readers find the page through `/proc` (`live_page.rs`), subject
+//! to the kernel's rules for `/proc/PID/fd`: root finds the pages of all users, a user its own.
 //!
 //! Children of `fork` continue in the page of their parent, each in rows of its own. Only creating the page makes system calls.
 //!
 //! # Layout
 //! 64-bit words in native byte order: a [header](Header), then blocks. The first word of a block is its length in words. The second has its
-//! kind, the bytes of its text, and the count of its numbers. Text and numbers follow; the numbers begin at a multiple of [`LINE`]. A block
-//! exists once its first word is not 0; its first two words and its text then do not change.
+//! kind, the bytes of its text, and the count of its numbers. Text and numbers follow; the numbers begin at a multiple of [`LINE_WORDS`]. A
+//! block exists once its first word is not 0; its first two words and its text then do not change.
 
 #![allow(unsafe_code, reason = "memory that other processes see")]
 
@@ -30,16 +30,16 @@ use crate::sandbox::is_filtered;
 use super::{StatsChoice, send, unix_seconds};
 
 /// The name of a page in `/proc`.
-pub(super) const NAME: &str = "gantry-statistics";
+pub(super) const PAGE_NAME: &str = "gantry-statistics";
 
 /// `GANTRY` and the version of the layout.
 pub(super) const MAGIC: u64 = u64::from_le_bytes(*b"GANTRY\0\x01");
 
 /// Words of two cache lines, which some CPUs fetch together. Data written by two threads must not share them.
-pub(super) const LINE: usize = 16;
+pub(super) const LINE_WORDS: usize = 16;
 
 /// Words of a page: 16 MiB, or 4 MiB on 32-bit systems. Memory is allocated when it is written.
-pub(super) const WORDS: usize = if cfg!(target_pointer_width = "64") { 2 << 20 } else { 512 << 10 };
+pub(super) const PAGE_WORDS: usize = if cfg!(target_pointer_width = "64") { 2 << 20 } else { 512 << 10 };
 
 /// Indexes of the words at the start of a page.
 #[derive(Clone, Copy)]
@@ -82,25 +82,25 @@ pub(super) struct Page {
 
 /// Returns the page of this process, which the first call creates. There is no page in a program with elevated rights. Under a system call
 /// filter (seccomp), which may end the process for creating it, there is a page only with [`StatsChoice::On`].
-pub(super) fn current(choice: &StatsChoice) -> Option<&'static Page> {
+pub(super) fn page_of_this_process(choice: &StatsChoice) -> Option<&'static Page> {
     static PAGE: OnceLock<Option<Page>> = OnceLock::new();
     // A command that watches this process overrides `off`.
-    let off = *choice == StatsChoice::Off && !send::is_watched();
-    if off || rights::has_elevated_rights() {
+    let is_off = *choice == StatsChoice::Off && !send::is_watched();
+    if is_off || rights::has_elevated_rights() {
         return None;
     }
-    let filtered = || *choice != StatsChoice::On && is_filtered();
-    let new = || {
-        let page = Page::new(WORDS).ok()?;
+    let is_refused = || *choice != StatsChoice::On && is_filtered();
+    let create = || {
+        let page = Page::new(PAGE_WORDS).ok()?;
         send::send_page(&page.file);
         Some(page)
     };
-    PAGE.get_or_init(|| if filtered() { None } else { new() }).as_ref()
+    PAGE.get_or_init(|| if is_refused() { None } else { create() }).as_ref()
 }
 
 impl Page {
     fn new(words: usize) -> nix::Result<Self> {
-        let file = memfd_create(NAME, MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING)?;
+        let file = memfd_create(PAGE_NAME, MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING)?;
         let bytes = words * size_of::<u64>();
         nix::unistd::ftruncate(&file, bytes.try_into().map_err(|_| nix::Error::EOVERFLOW)?)?;
         let length = NonZeroUsize::new(bytes).ok_or(nix::Error::EINVAL)?;
@@ -120,16 +120,16 @@ impl Page {
     }
 
     fn write_header(&self) {
-        self.set(Header::Used, LINE as u64);
+        self.set(Header::Used, LINE_WORDS as u64);
         self.set(Header::Created, unix_seconds());
         let names = COLUMNS.map(|column| column.to_string()).join("\t");
-        self.block(Kind::Columns, &names, 0);
+        self.add_block(Kind::Columns, &names, 0);
         self.words[Header::Magic as usize].store(MAGIC, Ordering::Release);
     }
 
     /// Adds counters for a guest of this process, all 0. Returns `None` if there is no room.
-    pub(super) fn guest(&self, name: &str, numbers: &[&str]) -> Option<&'static [AtomicU64]> {
-        self.block(Kind::Guest, &[&[name], numbers].concat().join("\t"), numbers.len())
+    pub(super) fn add_guest(&self, name: &str, numbers: &[&str]) -> Option<&'static [AtomicU64]> {
+        self.add_block(Kind::Guest, &[&[name], numbers].concat().join("\t"), numbers.len())
     }
 
     fn set(&self, word: Header, value: u64) {
@@ -137,9 +137,9 @@ impl Page {
     }
 
     /// Adds a block with `count` zeros. Returns `None` if there is no room.
-    fn block(&self, kind: Kind, text: &str, count: usize) -> Option<&'static [AtomicU64]> {
-        let head = (2 + text.len().div_ceil(size_of::<u64>())).next_multiple_of(LINE);
-        let length = head + count.next_multiple_of(LINE);
+    fn add_block(&self, kind: Kind, text: &str, count: usize) -> Option<&'static [AtomicU64]> {
+        let head = (2 + text.len().div_ceil(size_of::<u64>())).next_multiple_of(LINE_WORDS);
+        let length = head + count.next_multiple_of(LINE_WORDS);
         let used = &self.words[Header::Used as usize];
         let fits = |at: u64| (at as usize + length <= self.words.len()).then_some(at + length as u64);
         let Ok(at) = used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits) else {
@@ -160,14 +160,14 @@ impl Page {
 }
 
 impl Memory for Page {
-    fn take(&self, about: Labels<'_>, count: usize) -> Option<&'static [AtomicU64]> {
-        let (kind, stage) = match about.numbers {
+    fn take(&self, labels: Labels<'_>, count: usize) -> Option<&'static [AtomicU64]> {
+        let (kind, stage) = match labels.meaning {
             Meaning::Counts => (Kind::Counts, ""),
             Meaning::Times(stage) => (Kind::Times, stage.code()),
             Meaning::Tally => (Kind::Tally, ""),
             _ => return None,
         };
-        let Labels { device, class, algorithm, operation, .. } = about;
-        self.block(kind, &[device, class, algorithm, operation, stage].join("\t"), count)
+        let Labels { device, class, algorithm, operation, .. } = labels;
+        self.add_block(kind, &[device, class, algorithm, operation, stage].join("\t"), count)
     }
 }

@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 
 use gantry_core::stats::Histogram;
 
-use super::page::{Header, Kind, LINE, MAGIC};
+use super::page::{Header, Kind, LINE_WORDS, MAGIC};
 use super::report::{Guest, MAX_NAMES, MAX_ROWS, Row};
 
 /// Maximum number of blocks that are read.
 const MAX_BLOCKS: usize = 1 << 16;
 /// Maximum bytes of a name, and of a guest's name.
-const MAX_NAME: usize = 64;
-const MAX_GUEST_NAME: usize = 255;
+const MAX_NAME_BYTES: usize = 64;
+const MAX_GUEST_NAME_BYTES: usize = 255;
 
 /// The content of a page.
 #[derive(Debug, Default)]
@@ -23,23 +23,23 @@ pub(super) struct Contents {
 }
 
 /// Returns the number of words in use, from the header; `None` if the words are not the header of a page.
-pub(super) fn used_words(header: &[u64; LINE]) -> Option<usize> {
+pub(super) fn used_words(header: &[u64; LINE_WORDS]) -> Option<usize> {
     (header[Header::Magic as usize] == MAGIC).then(|| usize::try_from(header[Header::Used as usize]).ok()).flatten()
 }
 
 /// Parses the words of a page as far as possible.
 pub(super) fn contents(words: &[u64]) -> Option<Contents> {
-    let header = words.first_chunk::<LINE>()?;
+    let header = words.first_chunk::<LINE_WORDS>()?;
     let end = used_words(header)?.min(words.len());
     let mut rows = BTreeMap::new();
     let (mut columns, mut guests) = (Vec::new(), Vec::new());
-    for block in blocks(words.get(LINE..end)?).take(MAX_BLOCKS) {
+    for block in blocks(words.get(LINE_WORDS..end)?).take(MAX_BLOCKS) {
         match Kind::ALL.iter().find(|kind| **kind as u64 == block.kind) {
             Some(Kind::Columns) => columns = names(&block.text).map(str::to_owned).collect(),
             Some(Kind::Guest) if guests.len() < MAX_ROWS => guests.push(guest(&block)),
             // Too many guests, or a block of a later version.
             Some(Kind::Guest) | None => {}
-            Some(kind) => add(&mut rows, *kind, &block, &columns),
+            Some(kind) => add_to_row(&mut rows, *kind, &block, &columns),
         }
     }
     Some(Contents { created: header[Header::Created as usize], rows: rows.into_values().collect(), guests })
@@ -57,9 +57,9 @@ fn blocks(mut words: &[u64]) -> impl Iterator<Item = Block<'_>> {
         let [length, about, ..] = *words else { return None };
         let block = words.get(..usize::try_from(length).ok()?)?;
         let (kind, text, count) = (about >> 56, (about >> 32 & 0xff_ffff) as usize, (about & 0xffff_ffff) as usize);
-        let head = text.div_ceil(size_of::<u64>()).checked_add(2)?.next_multiple_of(LINE);
+        let head = text.div_ceil(size_of::<u64>()).checked_add(2)?.next_multiple_of(LINE_WORDS);
         let numbers = block.get(head..head.checked_add(count)?)?;
-        let text = text.min(MAX_GUEST_NAME + MAX_NAMES * MAX_NAME);
+        let text = text.min(MAX_GUEST_NAME_BYTES + MAX_NAMES * MAX_NAME_BYTES);
         let bytes: Vec<u8> = block[2..head].iter().flat_map(|word| word.to_ne_bytes()).take(text).collect();
         words = &words[block.len()..];
         Some(Block { kind, text: printable(&bytes), numbers })
@@ -74,22 +74,22 @@ pub(super) fn printable(bytes: &[u8]) -> String {
 
 /// Splits a text into names, shortened to the maximum length.
 fn names(text: &str) -> impl Iterator<Item = &str> {
-    text.split('\t').take(MAX_NAMES).map(|name| truncate(name, MAX_NAME))
+    text.split('\t').take(MAX_NAMES).map(|name| truncate(name, MAX_NAME_BYTES))
 }
 
-fn truncate(name: &str, most: usize) -> &str {
-    &name[..name.floor_char_boundary(most)]
+fn truncate(name: &str, max_bytes: usize) -> &str {
+    &name[..name.floor_char_boundary(max_bytes)]
 }
 
 /// Returns the guest of a block.
 fn guest(block: &Block<'_>) -> Guest {
     let (name, rest) = block.text.split_once('\t').unwrap_or((&block.text, ""));
     let numbers = names(rest).map(str::to_owned).zip(block.numbers.iter().copied());
-    Guest { name: truncate(name, MAX_GUEST_NAME).to_owned(), numbers: numbers.collect() }
+    Guest { name: truncate(name, MAX_GUEST_NAME_BYTES).to_owned(), numbers: numbers.collect() }
 }
 
 /// Adds the numbers of a block to its row.
-fn add(rows: &mut BTreeMap<[String; 3], Row>, kind: Kind, block: &Block<'_>, columns: &[String]) {
+fn add_to_row(rows: &mut BTreeMap<[String; 3], Row>, kind: Kind, block: &Block<'_>, columns: &[String]) {
     let mut fields = names(&block.text).map(str::to_owned);
     let [device, class, algorithm, operation, stage] = std::array::from_fn(|_| fields.next().unwrap_or_default());
     let site = [device.clone(), algorithm.clone(), operation.clone()];
@@ -119,10 +119,10 @@ mod tests {
 
     /// Returns a page with these blocks: kind, text, numbers.
     fn page(blocks: &[(u64, &str, &[u64])]) -> Vec<u64> {
-        let mut words = vec![0; LINE];
+        let mut words = vec![0; LINE_WORDS];
         for (kind, text, numbers) in blocks {
-            let head = (2 + text.len().div_ceil(8)).next_multiple_of(LINE);
-            let mut block = vec![0; head + numbers.len().next_multiple_of(LINE)];
+            let head = (2 + text.len().div_ceil(8)).next_multiple_of(LINE_WORDS);
+            let mut block = vec![0; head + numbers.len().next_multiple_of(LINE_WORDS)];
             (block[0], block[1]) = (block.len() as u64, kind << 56 | (text.len() as u64) << 32 | numbers.len() as u64);
             for (word, bytes) in block[2..].iter_mut().zip(text.as_bytes().chunks(8)) {
                 let mut padded = [0; 8];
@@ -174,21 +174,21 @@ mod tests {
         for length in 0..good.len() {
             assert!(sums(&good[..length]).len() <= 1, "cut after {length} words");
         }
-        let with = |place: usize, value: u64| {
+        let with = |index: usize, value: u64| {
             let mut words = good.clone();
-            words[place] = value;
+            words[index] = value;
             sums(&words)
         };
         assert_eq!(with(Header::Magic as usize, MAGIC + 1), []);
-        for taken in [0, 1, LINE as u64, u64::MAX] {
+        for taken in [0, 1, LINE_WORDS as u64, u64::MAX] {
             assert!(with(Header::Used as usize, taken).len() <= 1);
         }
         // The length of the block, then its kind with the lengths of text and numbers.
         for length in [0, 1, 15, 33, u64::MAX] {
-            assert_eq!(with(LINE, length), [], "{length} words");
+            assert_eq!(with(LINE_WORDS, length), [], "{length} words");
         }
         for about in [0, u64::MAX, 0xff_ffff << 32, 0xffff_ffff] {
-            assert_eq!(with(LINE + 1, Kind::Tally as u64 ^ about), [], "{about:x}");
+            assert_eq!(with(LINE_WORDS + 1, Kind::Tally as u64 ^ about), [], "{about:x}");
         }
     }
 
@@ -227,13 +227,13 @@ mod tests {
             ("long names that cannot be printed", of(Kind::Tally, &vec![text; 1000], &[1, 1])),
         ] {
             let bytes = size_of_val(&words[..]);
-            let (rows, taken) = gantry_lab::memory::taken(|| contents(&words).map(|contents| contents.rows.len()));
+            let (rows, taken) = gantry_lab::memory::measure(|| contents(&words).map(|contents| contents.rows.len()));
             assert!(rows.is_some(), "{bomb}");
-            assert!(taken.bytes <= MAX_RATIO * bytes, "{bomb}: {} bytes for {bytes}", taken.bytes);
+            assert!(taken.peak_bytes <= MAX_RATIO * bytes, "{bomb}: {} bytes for {bytes}", taken.peak_bytes);
         }
     }
 
     fn many_columns(count: usize) -> String {
-        gantry_lab::memory::many(count, |column| format!("event:{column}\t"))
+        gantry_lab::memory::concat_parts(count, |column| format!("event:{column}\t"))
     }
 }

@@ -15,7 +15,7 @@ use std::thread::{Builder, JoinHandle};
 
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, UnixAddr, recvmsg};
 
-use super::live::Live;
+use super::live_page::LivePage;
 use super::read::printable;
 use super::send::MAX_MESSAGE;
 
@@ -30,7 +30,7 @@ pub struct PageReceiver {
 #[derive(Debug, Default)]
 pub struct ReceivedPages {
     /// Pages, in the order of their creation.
-    pub pages: Vec<Live>,
+    pub pages: Vec<LivePage>,
     /// Programs, and their sentences about problems with devices.
     pub problems: Vec<(String, String)>,
 }
@@ -99,7 +99,7 @@ fn receive(socket: &UnixDatagram) -> ReceivedPages {
         let mut next = || fields.next().map(printable).unwrap_or_default();
         let (pid, program, sentence) = (next(), next(), next());
         match files.pop() {
-            Some(page) => received.pages.extend(Live::from_descriptor(page, pid.parse().unwrap_or(0), &program)),
+            Some(page) => received.pages.extend(LivePage::from_descriptor(page, pid.parse().unwrap_or(0), &program)),
             None => received.problems.push((program, sentence)),
         }
     }

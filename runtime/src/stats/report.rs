@@ -5,7 +5,7 @@ use std::hash::Hash;
 use std::io;
 
 use gantry_core::route::Reason;
-use gantry_core::stats::{Event, Histogram, Numbers, Snapshot, Stage};
+use gantry_core::stats::{Event, Histogram, Snapshot, SnapshotRow, Stage};
 use serde::{Deserialize, Serialize};
 
 /// Maximum rows and guests of a report. Real programs have far fewer, but a page may claim any number.
@@ -96,7 +96,7 @@ pub struct Times {
 impl Report {
     /// Makes a report from a snapshot of a process.
     pub fn from_snapshot(snapshot: &Snapshot, process: Process) -> Self {
-        let rows = snapshot.rows.iter().map(Row::from_numbers).collect();
+        let rows = snapshot.rows.iter().map(Row::from_snapshot_row).collect();
         Self { processes: vec![process], rows, guests: Vec::new() }
     }
 
@@ -133,21 +133,21 @@ impl Report {
 }
 
 impl Row {
-    fn from_numbers(numbers: &Numbers) -> Self {
-        let (device, class) = numbers.device.clone().map(|(name, class)| (name, class.name().to_owned())).unzip();
+    fn from_snapshot_row(row: &SnapshotRow) -> Self {
+        let (device, class) = row.device.clone().map(|(name, class)| (name, class.name().to_owned())).unzip();
         let counted = |(code, count): (&str, u64)| (count > 0).then(|| (code.to_owned(), count));
-        let reasons = Reason::ALL.iter().map(|reason| (reason.code(), numbers.reason(*reason)));
-        let events = Event::ALL.iter().map(|event| (event.code(), numbers.events(*event)));
-        let stages = Stage::ALL.iter().map(|stage| (stage.code().to_owned(), Times::from(numbers.stage(*stage))));
+        let reasons = Reason::ALL.iter().map(|reason| (reason.code(), row.requests_with_reason(*reason)));
+        let events = Event::ALL.iter().map(|event| (event.code(), row.events(*event)));
+        let stages = Stage::ALL.iter().map(|stage| (stage.code().to_owned(), Times::from(row.stage(*stage))));
         Self {
             device,
             class,
-            algorithm: numbers.algorithm.name().to_owned(),
-            operation: numbers.operation.name().to_owned(),
-            requests: numbers.requests(),
-            bytes: numbers.bytes,
-            batches: numbers.batches,
-            batched: numbers.batched,
+            algorithm: row.algorithm.name().to_owned(),
+            operation: row.operation.name().to_owned(),
+            requests: row.requests(),
+            bytes: row.bytes,
+            batches: row.batches,
+            batched: row.batched,
             reasons: reasons.filter_map(counted).collect(),
             events: events.filter_map(counted).collect(),
             stages: stages.filter(|(_, times)| times.requests > 0).collect(),
@@ -179,10 +179,10 @@ impl Row {
             None if column == "batches" => &mut self.batches,
             None if column == "batched" => &mut self.batched,
             Some(("requests", reason)) => {
-                add_one(&mut self.reasons, reason, number);
+                add_number(&mut self.reasons, reason, number);
                 &mut self.requests
             }
-            Some(("event", event)) => return add_one(&mut self.events, event, number),
+            Some(("event", event)) => return add_number(&mut self.events, event, number),
             _ => return,
         };
         *sum = sum.saturating_add(number);
@@ -191,7 +191,7 @@ impl Row {
     /// Adds the times of a stage.
     pub(super) fn add_times(&mut self, stage: &str, times: &Histogram) {
         if times.requests() > 0
-            && let Some(sum) = entry(&mut self.stages, stage)
+            && let Some(sum) = entry_within_limit(&mut self.stages, stage)
         {
             sum.add(times);
         }
@@ -231,8 +231,8 @@ impl Named for Row {
         for (sum, number) in numbers {
             *sum = sum.saturating_add(number);
         }
-        add(&mut self.reasons, &other.reasons);
-        add(&mut self.events, &other.events);
+        add_numbers(&mut self.reasons, &other.reasons);
+        add_numbers(&mut self.events, &other.events);
         for (stage, times) in &other.stages {
             self.add_times(stage, &times.histogram());
         }
@@ -247,19 +247,19 @@ impl Named for Guest {
     }
 
     fn add(&mut self, other: &Self) {
-        add(&mut self.numbers, &other.numbers);
+        add_numbers(&mut self.numbers, &other.numbers);
     }
 }
 
 /// Adds the numbers of each of `others` to the entry with the same name, or appends it if there is none and `room` is not used up.
 fn merge<T: Named>(all: &mut Vec<T>, others: Vec<T>, room: &mut usize) {
-    let places: Vec<Option<usize>> = {
-        let by_name: HashMap<_, _> = all.iter().enumerate().map(|(place, entry)| (entry.name(), place)).collect();
+    let indexes: Vec<Option<usize>> = {
+        let by_name: HashMap<_, _> = all.iter().enumerate().map(|(index, entry)| (entry.name(), index)).collect();
         others.iter().map(|other| by_name.get(&other.name()).copied()).collect()
     };
-    for (other, place) in others.into_iter().zip(places) {
-        match place {
-            Some(place) => all[place].add(&other),
+    for (other, index) in others.into_iter().zip(indexes) {
+        match index {
+            Some(index) => all[index].add(&other),
             None if *room > 0 => {
                 *room -= 1;
                 all.push(other);
@@ -270,20 +270,20 @@ fn merge<T: Named>(all: &mut Vec<T>, others: Vec<T>, room: &mut usize) {
 }
 
 /// Adds numbers by name.
-fn add(sums: &mut BTreeMap<String, u64>, numbers: &BTreeMap<String, u64>) {
+fn add_numbers(sums: &mut BTreeMap<String, u64>, numbers: &BTreeMap<String, u64>) {
     for (name, number) in numbers {
-        add_one(sums, name, *number);
+        add_number(sums, name, *number);
     }
 }
 
-fn add_one(sums: &mut BTreeMap<String, u64>, name: &str, number: u64) {
-    if let Some(sum) = entry(sums, name) {
+fn add_number(sums: &mut BTreeMap<String, u64>, name: &str, number: u64) {
+    if let Some(sum) = entry_within_limit(sums, name) {
         *sum = sum.saturating_add(number);
     }
 }
 
 /// Returns the entry with this name, created if needed; `None` if there is no room.
-fn entry<'e, T: Default>(all: &'e mut BTreeMap<String, T>, name: &str) -> Option<&'e mut T> {
+fn entry_within_limit<'e, T: Default>(all: &'e mut BTreeMap<String, T>, name: &str) -> Option<&'e mut T> {
     if all.len() < MAX_NAMES && !all.contains_key(name) {
         all.insert(name.to_owned(), T::default());
     }
@@ -322,7 +322,7 @@ impl From<&Histogram> for Times {
 
 #[cfg(test)]
 mod tests {
-    use gantry_lab::memory::{many, taken};
+    use gantry_lab::memory::{concat_parts, measure};
 
     use super::*;
 
@@ -338,7 +338,7 @@ mod tests {
 
     #[test]
     fn reading_a_file_takes_bounded_memory() {
-        let numbers = many(5000, |number| format!(r#""{number}":0,"#));
+        let numbers = concat_parts(5000, |number| format!(r#""{number}":0,"#));
         let numbers = numbers.trim_end_matches(',');
         let buckets = vec!["[0,0]"; 50_000].join(",");
         let times = format!(
@@ -346,21 +346,22 @@ mod tests {
         );
         let none = r#""reasons":{},"events":{},"stages":{}"#;
         for (bomb, text) in [
-            ("rows", report(&many(5000, |site| row(&site.to_string(), none)), "")),
+            ("rows", report(&concat_parts(5000, |site| row(&site.to_string(), none)), "")),
             ("reasons", report(&row("", &format!(r#""reasons":{{{numbers}}},"events":{{}},"stages":{{}}"#)), "")),
             ("buckets", report(&row("", &format!(r#""reasons":{{}},"events":{{}},"stages":{{"a":{times}}}"#)), "")),
             ("guests", report("", &format!(r#"{{"name":"","numbers":{{{numbers}}}}}"#))),
         ] {
-            let (read, taken) = taken(|| Report::from_json(&text).map(|_| ()));
+            let (read, taken) = measure(|| Report::from_json(&text).map(|_| ()));
             assert!(read.is_ok(), "{bomb}");
-            assert!(taken.bytes <= 16 * text.len(), "{bomb}: {} bytes for {}", taken.bytes, text.len());
+            assert!(taken.peak_bytes <= 16 * text.len(), "{bomb}: {} bytes for {}", taken.peak_bytes, text.len());
         }
     }
 
     #[test]
     fn sums_are_bounded() {
         let of = |first: usize| {
-            let rows = many(3000, |site| row(&(first + site).to_string(), r#""reasons":{},"events":{},"stages":{}"#));
+            let rows =
+                concat_parts(3000, |site| row(&(first + site).to_string(), r#""reasons":{},"events":{},"stages":{}"#));
             Report::from_json(&report(&rows, "")).unwrap()
         };
         let mut sum = of(0);
@@ -370,7 +371,7 @@ mod tests {
         sum.merge(of(2000));
         assert_eq!((sum.rows.len(), sum.rows[2999].requests), (MAX_ROWS, 4));
         let mut names = BTreeMap::new();
-        (0..1000).for_each(|name| add_one(&mut names, &name.to_string(), 1));
+        (0..1000).for_each(|name| add_number(&mut names, &name.to_string(), 1));
         assert_eq!(names.len(), MAX_NAMES);
     }
 }

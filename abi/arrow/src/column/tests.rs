@@ -196,7 +196,7 @@ fn a_malformed_array_is_an_error_and_is_released() {
 #[test]
 fn an_empty_column_needs_no_buffers() {
     for layout in [Layout::Bits32, Layout::Bits64, Layout::Fixed(32)] {
-        let buffers = vec![None; layout.buffers().try_into().unwrap()];
+        let buffers = vec![None; layout.buffer_count().try_into().unwrap()];
         assert!(column(Producer::new(0, buffers).array(), layout).unwrap().is_empty());
     }
 }

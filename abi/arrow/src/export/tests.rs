@@ -23,8 +23,8 @@ fn make_column(kind: Type, values: &[Option<&[u8]>]) -> Arc<ExportedColumn> {
 fn column(kind: Type, array: ArrowArray) -> Column {
     // SAFETY: array and schema were made here, for the same type.
     unsafe {
-        let (layout, nested) = Layout::from_schema(&kind.schema()).unwrap();
-        Column::new(array, layout, nested).unwrap()
+        let (layout, is_table) = Layout::from_schema(&kind.schema()).unwrap();
+        Column::new(array, layout, is_table).unwrap()
     }
 }
 

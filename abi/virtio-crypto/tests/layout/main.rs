@@ -143,11 +143,11 @@ fn requests(layout: &mut Layout) {
     let name = "struct virtio_crypto_op_data_req";
     let encode = |opcode, lengths| {
         let header = data::Header { opcode, algo: 0x51, session_id: 0x52, flag: 0x53 };
-        data::Request { session_parameters: None, lengths, stateless_form: false }.encode(&header, Features::LEGACY)
+        data::Request { session_parameters: None, lengths, is_stateless_form: false }.encode(&header, Features::LEGACY)
     };
     layout.add(
         name,
-        &encode(1, data::Data::Cipher { iv: 0x54, source: 0x55, destination: 0x56 }),
+        &encode(1, data::OperandLengths::Cipher { iv_len: 0x54, source_len: 0x55, destination_len: 0x56 }),
         &[
             ("header.opcode", 1),
             ("header.algo", 0x51),
@@ -160,19 +160,19 @@ fn requests(layout: &mut Layout) {
         ],
     );
     let chain = data::Chain {
-        iv: 0x61,
-        source: 0x62,
-        destination: 0x63,
+        iv_len: 0x61,
+        source_len: 0x62,
+        destination_len: 0x63,
         cipher_start: 0x64,
         cipher_len: 0x65,
         hash_start: 0x66,
         hash_len: 0x67,
-        aad: 0x68,
-        result: 0x69,
+        aad_len: 0x68,
+        result_len: 0x69,
     };
     layout.add(
         name,
-        &encode(0, data::Data::Chain(chain)),
+        &encode(0, data::OperandLengths::Chain(chain)),
         &[
             ("u.sym_req.u.chain.para.iv_len", 0x61),
             ("u.sym_req.u.chain.para.src_data_len", 0x62),
@@ -188,15 +188,16 @@ fn requests(layout: &mut Layout) {
     );
     layout.add(
         name,
-        &encode(operation::HASH, data::Data::Hash { source: 0x6a, result: 0x6b }),
+        &encode(operation::HASH, data::OperandLengths::Hash { source_len: 0x6a, result_len: 0x6b }),
         &[("u.hash_req.para.src_data_len", 0x6a), ("u.hash_req.para.hash_result_len", 0x6b)],
     );
     layout.add(
         name,
-        &encode(operation::MAC, data::Data::Mac { source: 0x6c, result: 0x6d }),
+        &encode(operation::MAC, data::OperandLengths::Mac { source_len: 0x6c, result_len: 0x6d }),
         &[("u.mac_req.para.hash.src_data_len", 0x6c), ("u.mac_req.para.hash.hash_result_len", 0x6d)],
     );
-    let aead = data::Data::Aead { iv: 0x81, aad: 0x82, source: 0x83, destination: 0x84, tag: 0 };
+    let aead =
+        data::OperandLengths::Aead { iv_len: 0x81, aad_len: 0x82, source_len: 0x83, destination_len: 0x84, tag_len: 0 };
     layout.add(
         name,
         &encode(operation::AEAD_DECRYPT, aead),
@@ -209,7 +210,7 @@ fn requests(layout: &mut Layout) {
     );
     layout.add(
         name,
-        &encode(operation::AKCIPHER_SIGN, data::Data::Akcipher { source: 0x85, destination: 0x86 }),
+        &encode(operation::AKCIPHER_SIGN, data::OperandLengths::Akcipher { source_len: 0x85, destination_len: 0x86 }),
         &[("u.akcipher_req.para.src_data_len", 0x85), ("u.akcipher_req.para.dst_data_len", 0x86)],
     );
 }

@@ -5,12 +5,12 @@ use crate::constants::attribute as number;
 use crate::netlink::Datagram;
 use crate::parts::{Counters, Mark, write_mark_and_interface};
 use crate::sa::{
-    Encapsulation, Key, Keys, NamedAead, NamedAuthentication, NamedCipher, Offload, Replay, ReplayEsn, Sa,
+    Encapsulation, Key, KeyVisibility, NamedAead, NamedAuthentication, NamedCipher, Offload, Replay, ReplayEsn, Sa,
 };
 use crate::{Error, Family};
 
 /// Bytes of an algorithm's name, including its NUL.
-const NAME: usize = 64;
+const NAME_SIZE: usize = 64;
 
 /// Reads an attribute into `sa`. The later of two attributes with the same number wins, as in Linux.
 pub(crate) fn parse(sa: &mut Sa, kind: u16, content: &[u8]) -> Result<(), Error> {
@@ -71,7 +71,7 @@ fn parse_known(sa: &mut Sa, kind: u16, content: &[u8]) -> Result<(), Error> {
 }
 
 /// Writes the attributes of `sa`, in the order of `copy_to_user_state_extra` of Linux.
-pub(crate) fn write(sa: &Sa, keys: Keys, to: &mut Datagram) {
+pub(crate) fn write(sa: &Sa, keys: KeyVisibility, to: &mut Datagram) {
     let write_u32 = |to: &mut Datagram, kind, value: Option<u32>| {
         if let Some(value) = value {
             to.attribute(kind, |to| to.u32(value));
@@ -152,7 +152,7 @@ pub(crate) fn write_replay(replay: Option<&Replay>, esn: Option<&ReplayEsn>, to:
     if let Some(esn) = esn {
         to.attribute(number::REPLAY_ESN_VAL, |to| {
             let (low, high) = (|value: u64| value as u32, |value: u64| (value >> 32) as u32);
-            let bitmap = &esn.bitmap[..esn.bitmap.len().min(ReplayEsn::LONGEST)];
+            let bitmap = &esn.bitmap[..esn.bitmap.len().min(ReplayEsn::MAX_BITMAP_WORDS)];
             to.u32(bitmap.len() as u32);
             for value in [low(esn.output), low(esn.input), high(esn.output), high(esn.input), esn.window] {
                 to.u32(value);
@@ -173,7 +173,7 @@ pub(crate) fn replay_esn(kind: u16, reader: &mut Reader<'_>) -> Result<ReplayEsn
     let (output, input) = (reader.u32()?, reader.u32()?);
     let (output_high, input_high) = (reader.u32()?, reader.u32()?);
     let window = reader.u32()?;
-    if words > ReplayEsn::LONGEST {
+    if words > ReplayEsn::MAX_BITMAP_WORDS {
         return Err(Error::Attribute(kind));
     }
     // Linux accepts the attribute without its bitmap, which iproute2 omits if no packet has arrived.
@@ -207,7 +207,7 @@ fn aead(kind: u16, reader: &mut Reader<'_>) -> Result<NamedAead, Error> {
 
 /// Reads a name up to its NUL. The last byte counts as NUL, as in Linux.
 fn name(kind: u16, reader: &mut Reader<'_>) -> Result<String, Error> {
-    let name = &reader.take(NAME)?[..NAME - 1];
+    let name = &reader.take(NAME_SIZE)?[..NAME_SIZE - 1];
     let name = name.split(|&byte| byte == 0).next().unwrap_or_default();
     str::from_utf8(name).map(str::to_owned).map_err(|_| Error::Attribute(kind))
 }
@@ -219,19 +219,19 @@ fn encapsulation(family: Family, reader: &mut Reader<'_>) -> Result<Encapsulatio
 }
 
 /// Writes a name, truncated to 63 bytes, and a key.
-fn write_algorithm(name: &str, key: &Key, icv_bits: Option<u32>, keys: Keys, to: &mut Datagram) {
-    let mut end = name.len().min(NAME - 1);
+fn write_algorithm(name: &str, key: &Key, icv_bits: Option<u32>, keys: KeyVisibility, to: &mut Datagram) {
+    let mut end = name.len().min(NAME_SIZE - 1);
     while !name.is_char_boundary(end) {
         end -= 1;
     }
     to.bytes(&name.as_bytes()[..end]);
-    to.zeros(NAME - end);
+    to.zeros(NAME_SIZE - end);
     to.u32(key.bits());
     if let Some(bits) = icv_bits {
         to.u32(bits);
     }
     match keys {
-        Keys::Shown => to.bytes(key.bytes()),
-        Keys::Zeros => to.zeros(key.bytes().len()),
+        KeyVisibility::Shown => to.bytes(key.bytes()),
+        KeyVisibility::Zeros => to.zeros(key.bytes().len()),
     }
 }

@@ -47,8 +47,8 @@ fn fields_have_the_offsets_of_the_headers() {
         unknown: Vec::new(),
     };
     let alloc = AllocSpi { sa: sa.clone(), lowest: 0x71, highest: 0x72 };
-    let expire = Message::Expire(Expire { sa: sa.clone(), hard: true }.into());
-    let policy_expire = Message::PolicyExpire(PolicyExpire { policy: policy.clone(), hard: true }.into());
+    let expire = Message::Expire(Expire { sa: sa.clone(), is_hard: true }.into());
+    let policy_expire = Message::PolicyExpire(PolicyExpire { policy: policy.clone(), is_hard: true }.into());
     let attribute = |message: &Message, kind| attribute(message, kind);
     let of_sa = Message::NewSa(sa.clone().into());
     let of_policy = Message::NewPolicy(policy.clone().into());
@@ -212,10 +212,10 @@ fn bare() -> Vec<(&'static str, Message)> {
         ("struct xfrm_userspi_info", Message::AllocSpi(AllocSpi { sa: sa.clone(), lowest: 1, highest: 2 }.into())),
         ("struct xfrm_usersa_id", Message::GetSa(reference)),
         ("struct xfrm_usersa_flush", Message::FlushSa(50)),
-        ("struct xfrm_user_expire", Message::Expire(Expire { sa, hard: true }.into())),
+        ("struct xfrm_user_expire", Message::Expire(Expire { sa, is_hard: true }.into())),
         ("struct xfrm_userpolicy_info", Message::NewPolicy(policy.clone().into())),
         ("struct xfrm_userpolicy_id", Message::GetPolicy(id)),
-        ("struct xfrm_user_polexpire", Message::PolicyExpire(PolicyExpire { policy, hard: true }.into())),
+        ("struct xfrm_user_polexpire", Message::PolicyExpire(PolicyExpire { policy, is_hard: true }.into())),
         ("struct xfrm_user_acquire", Message::Acquire(acquire.into())),
         ("struct xfrm_aevent_id", Message::NewAe(event.into())),
         ("struct xfrm_user_mapping", Message::Mapping(mapping)),
@@ -420,7 +420,7 @@ impl Layout {
 /// Returns a message without its netlink header: the structure, followed by the attributes.
 fn body(message: &Message) -> Vec<u8> {
     let mut datagram = Datagram::new();
-    datagram.push(message, flag::REQUEST, 0, 0, Keys::Shown);
+    datagram.push(message, flag::REQUEST, 0, 0, KeyVisibility::Shown);
     datagram.as_bytes()[16..].to_vec()
 }
 

@@ -130,7 +130,7 @@ const OTHERS: &[(&str, u64)] = &[
     ("XFRM_AE_CU", aevent::CU as u64),
     ("UDP_ENCAP_ESPINUDP", ENCAP_ESPINUDP as u64),
     ("XFRM_INF", NO_LIMIT),
-    ("XFRMA_REPLAY_ESN_MAX / 4 / 8", ReplayEsn::LONGEST as u64),
+    ("XFRMA_REPLAY_ESN_MAX / 4 / 8", ReplayEsn::MAX_BITMAP_WORDS as u64),
     ("XFRM_MODE_TRANSPORT", 0),
     ("XFRM_MODE_TUNNEL", 1),
     ("XFRM_MODE_BEET", 4),

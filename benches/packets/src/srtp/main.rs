@@ -34,14 +34,14 @@ struct Options {
     bytes: usize,
     streams: usize,
     burst: usize,
-    slice: Duration,
+    min_time: Duration,
     rounds: usize,
     suites: Vec<(&'static str, Suite)>,
 }
 
 /// Nanoseconds of CPU time per packet.
 #[derive(Clone, Copy)]
-struct Cost {
+struct NsPerPacket {
     seal: f64,
     open: f64,
 }
@@ -54,9 +54,9 @@ fn main() -> Result<()> {
         let mut streams = ours::Streams::new(&gantry, *suite, &options)?;
         let mut rounds = Vec::new();
         for _ in 0..options.rounds {
-            rounds.push((streams.measure(options.slice)?, measure_peer(name, &options)?));
+            rounds.push((streams.measure(options.min_time)?, measure_peer(name, &options)?));
         }
-        let median = |of: fn(&(Cost, Cost)) -> f64| {
+        let median = |of: fn(&(NsPerPacket, NsPerPacket)) -> f64| {
             let mut values: Vec<f64> = rounds.iter().map(of).collect();
             values.sort_by(f64::total_cmp);
             (values[values.len() / 2] * 1000.0).round() / 1000.0
@@ -79,9 +79,9 @@ fn main() -> Result<()> {
 }
 
 fn options() -> Result<Options> {
-    let slice = Duration::from_millis(200);
+    let min_time = Duration::from_millis(200);
     let (bytes, streams, burst, rounds) = (172, 1000, 32, 9);
-    let mut options = Options { peer: String::new(), bytes, streams, burst, slice, rounds, suites: Vec::new() };
+    let mut options = Options { peer: String::new(), bytes, streams, burst, min_time, rounds, suites: Vec::new() };
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
         let mut value = || arguments.next().ok_or(format!("{argument} needs a value"));
@@ -90,7 +90,7 @@ fn options() -> Result<Options> {
             "--bytes" => options.bytes = value()?.parse()?,
             "--streams" => options.streams = value()?.parse()?,
             "--burst" => options.burst = value()?.parse()?,
-            "--seconds" => options.slice = Duration::from_secs_f64(value()?.parse()?),
+            "--seconds" => options.min_time = Duration::from_secs_f64(value()?.parse()?),
             "--rounds" => options.rounds = value()?.parse()?,
             name => {
                 let suite = SUITES.into_iter().find(|(other, _)| *other == name);
@@ -104,7 +104,7 @@ fn options() -> Result<Options> {
         return Err("--peer is missing: benches/packets/srtp builds it".into());
     }
     let numbers = [options.streams, options.burst, options.rounds];
-    if options.bytes < ours::HEADER || numbers.contains(&0) {
+    if options.bytes < ours::HEADER_LEN || numbers.contains(&0) {
         return Err("--bytes must be at least 12; --streams, --burst and --rounds at least 1".into());
     }
     if options.suites.is_empty() {
@@ -113,14 +113,14 @@ fn options() -> Result<Options> {
     Ok(options)
 }
 
-fn measure_peer(suite: &str, options: &Options) -> Result<Cost> {
-    let Options { peer, bytes, streams, slice, .. } = options;
-    let words = [suite, &bytes.to_string(), &streams.to_string(), &slice.as_secs_f64().to_string()];
+fn measure_peer(suite: &str, options: &Options) -> Result<NsPerPacket> {
+    let Options { peer, bytes, streams, min_time, .. } = options;
+    let words = [suite, &bytes.to_string(), &streams.to_string(), &min_time.as_secs_f64().to_string()];
     let output = Command::new(peer).args(words).output()?;
     if !output.status.success() {
         return Err(format!("{peer}: {}", String::from_utf8_lossy(&output.stderr)).into());
     }
     let text = String::from_utf8(output.stdout)?;
     let (seal, open) = text.trim().split_once(' ').ok_or(format!("{peer} said {text:?}"))?;
-    Ok(Cost { seal: seal.parse()?, open: open.parse()? })
+    Ok(NsPerPacket { seal: seal.parse()?, open: open.parse()? })
 }

@@ -6,26 +6,26 @@ use std::path::Path;
 
 use gantry_core::Algorithm;
 
-use super::{Front, Row, rows};
+use super::{FrontEnd, OptionRow, rows};
 
 pub(crate) fn version(argv0: &OsStr) -> String {
     format!("{} (Gantry) {}, in place of GNU coreutils 9.1\n", base_name(argv0), env!("CARGO_PKG_VERSION"))
 }
 
-pub(crate) fn help(front: Front, argv0: &OsStr, algorithm: Algorithm) -> String {
+pub(crate) fn help(front_end: FrontEnd, argv0: &OsStr, algorithm: Algorithm) -> String {
     let name = argv0.to_string_lossy();
     let bits = 8 * algorithm.info().tag.max;
     let of_tool = format!("Print {} digests ({bits} bits) of files", algorithm.name().to_uppercase());
-    let (operands, about) = match front {
-        Front::Coreutils => ("[FILE]...", of_tool),
-        Front::Gantry => ("[FILE]...", "Print digests of files".to_owned()),
-        Front::Audit => {
+    let (operands, about) = match front_end {
+        FrontEnd::Coreutils => ("[FILE]...", of_tool),
+        FrontEnd::Gantry => ("[FILE]...", "Print digests of files".to_owned()),
+        FrontEnd::Audit => {
             let text = format!("Usage: {name} [OPTION]... MANIFEST [DIR]\n{AUDIT}\n\n");
-            return with_options(text, front, rows(front)) + "\n" + AUDIT_EXAMPLES + "\n";
+            return with_options(text, front_end, rows(front_end)) + "\n" + AUDIT_EXAMPLES + "\n";
         }
-        Front::Bag => {
+        FrontEnd::Bag => {
             let text = format!("Usage: {name} [OPTION]... DIR\n{BAG}\n\n");
-            return with_options(text, front, rows(front)) + "\n" + BAG_EXAMPLES + "\n";
+            return with_options(text, front_end, rows(front_end)) + "\n" + BAG_EXAMPLES + "\n";
         }
     };
     let mut text = format!(
@@ -33,16 +33,16 @@ pub(crate) fn help(front: Front, argv0: &OsStr, algorithm: Algorithm) -> String 
          {about}, or verify them.\n\n\
          With no FILE, or when FILE is -, read standard input.\n\n"
     );
-    let (checking, general): (Vec<_>, Vec<_>) = rows(front).partition(|row| row.checking);
-    text = with_options(text, front, general.into_iter());
+    let (checking, general): (Vec<_>, Vec<_>) = rows(front_end).partition(|row| row.only_with_check);
+    text = with_options(text, front_end, general.into_iter());
     text.push_str("\nOnly with --check:\n");
-    text = with_options(text, front, checking.into_iter());
+    text = with_options(text, front_end, checking.into_iter());
     text.push_str(
         "\nEach line has the digest, a space, '*' for binary or ' ' for text mode (both read the same bytes), and the\n\
          name. Files are read in parallel; lines keep the order of the arguments. The exit status is 0 if every file\n\
          was read (and matched, with --check), otherwise 1.\n",
     );
-    if front == Front::Gantry {
+    if front_end == FrontEnd::Gantry {
         text.push_str(GANTRY);
     }
     text
@@ -102,18 +102,18 @@ Examples:
 
 Exit status: 0 if DIR is now a bag, otherwise 1.";
 
-fn with_options<'r>(mut text: String, front: Front, rows: impl Iterator<Item = &'r Row>) -> String {
+fn with_options<'r>(mut text: String, front_end: FrontEnd, rows: impl Iterator<Item = &'r OptionRow>) -> String {
     for row in rows {
-        option(&mut text, front, row);
+        option(&mut text, front_end, row);
     }
     text
 }
 
-fn option(text: &mut String, front: Front, row: &Row) {
+fn option(text: &mut String, front_end: FrontEnd, row: &OptionRow) {
     let short = row.short.map_or_else(|| "   ".to_owned(), |letter| format!("-{letter},"));
     let long = row.argument.map_or_else(|| row.long.to_owned(), |argument| format!("{}={argument}", row.long));
     // Writing to a string cannot fail.
-    let _ = writeln!(text, "  {short} --{long:<16} {}", row.help(front));
+    let _ = writeln!(text, "  {short} --{long:<16} {}", row.help(front_end));
 }
 
 fn base_name(argv0: &OsStr) -> String {

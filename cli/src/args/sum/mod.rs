@@ -22,7 +22,7 @@ pub(crate) const MORE_NAMES: &[&str] = &[
 
 /// The front end that the options are parsed for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Front {
+pub(crate) enum FrontEnd {
     /// A coreutils name (`sha256sum`): the options of coreutils only.
     Coreutils,
     /// `gantry sum`: the options of coreutils and Gantry's.
@@ -33,7 +33,7 @@ pub(crate) enum Front {
     Bag,
 }
 
-impl Front {
+impl FrontEnd {
     /// Returns the exit status of a failure. `audit` keeps 1 for differences.
     pub(crate) fn failure_status(self) -> u8 {
         if self == Self::Audit { 2 } else { 1 }
@@ -110,7 +110,7 @@ pub(crate) struct Options {
 
 /// One row of the option table.
 #[derive(Debug)]
-pub(crate) struct Row {
+pub(crate) struct OptionRow {
     /// The long name, without dashes.
     pub(crate) long: &'static str,
     pub(crate) short: Option<char>,
@@ -119,11 +119,11 @@ pub(crate) struct Row {
     /// One line of help.
     help: &'static str,
     /// Only useful with `--check`.
-    pub(crate) checking: bool,
+    pub(crate) only_with_check: bool,
     /// Absent under the coreutils names.
-    pub(crate) ours: bool,
+    pub(crate) is_gantry_only: bool,
     /// Also an option of `audit`.
-    audit: bool,
+    in_audit: bool,
     switch: Switch,
 }
 
@@ -156,111 +156,132 @@ enum Switch {
     Zero,
 }
 
-impl Row {
-    /// Returns the line of help of a front.
-    pub(crate) fn help(&self, front: Front) -> &'static str {
-        match (front, self.switch) {
-            (Front::Bag, Switch::Algorithm) => "digest of the manifests (default sha512); may be repeated",
+impl OptionRow {
+    /// Returns the line of help of a front end.
+    pub(crate) fn help(&self, front_end: FrontEnd) -> &'static str {
+        match (front_end, self.switch) {
+            (FrontEnd::Bag, Switch::Algorithm) => "digest of the manifests (default sha512); may be repeated",
             _ => self.help,
         }
     }
 }
 
-const fn row(long: &'static str, short: Option<char>, switch: Switch, help: &'static str) -> Row {
-    Row { long, short, argument: None, help, checking: false, ours: false, audit: false, switch }
+const fn row(long: &'static str, short: Option<char>, switch: Switch, help: &'static str) -> OptionRow {
+    OptionRow {
+        long,
+        short,
+        argument: None,
+        help,
+        only_with_check: false,
+        is_gantry_only: false,
+        in_audit: false,
+        switch,
+    }
 }
 
 /// An option that is meaningful only with `--check`.
-const fn checking(long: &'static str, short: Option<char>, switch: Switch, help: &'static str) -> Row {
-    Row { checking: true, ..row(long, short, switch, help) }
+const fn check_option(long: &'static str, short: Option<char>, switch: Switch, help: &'static str) -> OptionRow {
+    OptionRow { only_with_check: true, ..row(long, short, switch, help) }
 }
 
 /// An option of Gantry's.
-const fn ours(
+const fn gantry_option(
     long: &'static str,
     short: Option<char>,
     argument: Option<&'static str>,
     switch: Switch,
     help: &'static str,
-) -> Row {
-    Row { ours: true, argument, ..row(long, short, switch, help) }
+) -> OptionRow {
+    OptionRow { is_gantry_only: true, argument, ..row(long, short, switch, help) }
 }
 
 /// An option of Gantry's that `audit` has, too.
-const fn of_trees(
+const fn tree_option(
     long: &'static str,
     short: Option<char>,
     argument: Option<&'static str>,
     switch: Switch,
     help: &'static str,
-) -> Row {
-    Row { audit: true, ..ours(long, short, argument, switch, help) }
+) -> OptionRow {
+    OptionRow { in_audit: true, ..gantry_option(long, short, argument, switch, help) }
 }
 
 /// Every option. Those of coreutils come first, in its order, because `getopt_long` lists the candidates of an ambiguous abbreviation in
 /// that order.
-pub(crate) const TABLE: &[Row] = &[
+pub(crate) const OPTION_TABLE: &[OptionRow] = &[
     row("check", Some('c'), Switch::Check, "read checksums from the FILEs and verify them"),
-    checking("ignore-missing", None, Switch::IgnoreMissing, "skip files that do not exist"),
-    Row { audit: true, ..checking("quiet", None, Switch::Quiet, "do not print OK for files that match") },
-    checking("status", None, Switch::Status, "print nothing, only set the exit status"),
-    checking("warn", Some('w'), Switch::Warn, "name each improperly formatted line"),
-    checking("strict", None, Switch::Strict, "fail when a line is improperly formatted"),
+    check_option("ignore-missing", None, Switch::IgnoreMissing, "skip files that do not exist"),
+    OptionRow { in_audit: true, ..check_option("quiet", None, Switch::Quiet, "do not print OK for files that match") },
+    check_option("status", None, Switch::Status, "print nothing, only set the exit status"),
+    check_option("warn", Some('w'), Switch::Warn, "name each improperly formatted line"),
+    check_option("strict", None, Switch::Strict, "fail when a line is improperly formatted"),
     row("tag", None, Switch::Tag, "print BSD-style lines"),
     row("zero", Some('z'), Switch::Zero, "end lines with NUL and do not escape names"),
     row("binary", Some('b'), Switch::Binary, "mark lines as read in binary mode"),
     row("text", Some('t'), Switch::Text, "mark lines as read in text mode (default)"),
-    Row { audit: true, ..row("help", None, Switch::Help, "print this help and exit") },
-    Row { audit: true, ..row("version", None, Switch::Version, "print the version and exit") },
-    of_trees(
+    OptionRow { in_audit: true, ..row("help", None, Switch::Help, "print this help and exit") },
+    OptionRow { in_audit: true, ..row("version", None, Switch::Version, "print the version and exit") },
+    tree_option(
         "algorithm",
         Some('a'),
         Some("NAME"),
         Switch::Algorithm,
         "digest (default sha256): any of `gantry algorithms`, blake2b-512 or blake3; may be repeated",
     ),
-    Row {
-        checking: true,
-        ..ours("ignore-improper", None, None, Switch::IgnoreImproper, "succeed despite lines that are not understood")
+    OptionRow {
+        only_with_check: true,
+        ..gantry_option(
+            "ignore-improper",
+            None,
+            None,
+            Switch::IgnoreImproper,
+            "succeed despite lines that are not understood",
+        )
     },
-    ours("recursive", Some('r'), None, Switch::Recursive, "recurse into folders, in byte order of the names"),
-    of_trees("include", None, Some("GLOB"), Switch::Include, "in folders: only files that match GLOB (*.iso, data/**)"),
-    of_trees("exclude", None, Some("GLOB"), Switch::Exclude, "in folders: skip files and folders that match GLOB"),
-    of_trees("follow", Some('L'), None, Switch::Follow, "in folders: follow symbolic links"),
-    of_trees(
+    gantry_option("recursive", Some('r'), None, Switch::Recursive, "recurse into folders, in byte order of the names"),
+    tree_option(
+        "include",
+        None,
+        Some("GLOB"),
+        Switch::Include,
+        "in folders: only files that match GLOB (*.iso, data/**)",
+    ),
+    tree_option("exclude", None, Some("GLOB"), Switch::Exclude, "in folders: skip files and folders that match GLOB"),
+    tree_option("follow", Some('L'), None, Switch::Follow, "in folders: follow symbolic links"),
+    tree_option(
         "one-file-system",
         Some('x'),
         None,
         Switch::OneFileSystem,
         "in folders: skip folders of other file systems",
     ),
-    ours("unlisted", None, Some("LIST"), Switch::Unlisted, "in folders: only files that LIST does not name"),
-    of_trees("json", None, None, Switch::Json, "print JSON lines, one object per file"),
-    of_trees(
+    gantry_option("unlisted", None, Some("LIST"), Switch::Unlisted, "in folders: only files that LIST does not name"),
+    tree_option("json", None, None, Switch::Json, "print JSON lines, one object per file"),
+    tree_option(
         "cache",
         None,
         Some("CACHE"),
         Switch::Cache,
         "reuse digests in CACHE of files that have not changed, and update CACHE",
     ),
-    ours(
+    gantry_option(
         "parts",
         None,
         Some("SIZE"),
         Switch::Parts,
         "print S3's checksum of an upload in parts of SIZE bytes (8M, up to 5G), or `whole`",
     ),
-    ours("etag", None, Some("VALUE"), Switch::Etag, "find the part size for which S3's checksum is VALUE"),
-    of_trees("progress", None, None, Switch::Progress, "show bytes, rate and time left on the terminal"),
+    gantry_option("etag", None, Some("VALUE"), Switch::Etag, "find the part size for which S3's checksum is VALUE"),
+    tree_option("progress", None, None, Switch::Progress, "show bytes, rate and time left on the terminal"),
 ];
 
-/// Returns the options of `front`.
-pub(crate) fn rows(front: Front) -> impl Iterator<Item = &'static Row> + Clone {
-    TABLE.iter().filter(move |row| match front {
-        Front::Coreutils => !row.ours,
-        Front::Gantry => true,
-        Front::Audit => row.audit,
-        Front::Bag => {
+/// Returns the options of `front_end`.
+pub(crate) fn rows(front_end: FrontEnd) -> impl Iterator<Item = &'static OptionRow> + Clone {
+    OPTION_TABLE.iter().filter(move |row| match front_end {
+        FrontEnd::Coreutils => !row.is_gantry_only,
+        FrontEnd::Gantry => true,
+        FrontEnd::Audit => row.in_audit,
+        FrontEnd::Bag => {
             matches!(row.switch, Switch::Algorithm | Switch::Help | Switch::Progress | Switch::Version)
         }
     })
@@ -272,7 +293,7 @@ pub(crate) fn rows(front: Front) -> impl Iterator<Item = &'static Row> + Clone {
 ///
 /// # Errors
 /// The diagnostic without the program's name, as bytes because it quotes the user's input. The caller appends a pointer to `--help`.
-pub(crate) fn parse(front: Front, args: Vec<OsString>, posixly_correct: bool) -> Result<Action, Vec<u8>> {
+pub(crate) fn parse(front_end: FrontEnd, args: Vec<OsString>, posixly_correct: bool) -> Result<Action, Vec<u8>> {
     let mut options = Options::default();
     let mut args = args.into_iter();
     while let Some(arg) = args.next() {
@@ -290,7 +311,7 @@ pub(crate) fn parse(front: Front, args: Vec<OsString>, posixly_correct: bool) ->
             continue;
         }
         if let Some(long) = bytes.strip_prefix(b"--") {
-            let (row, attached) = find_long(front, long)?;
+            let (row, attached) = find_long(front_end, long)?;
             let argument = match (row.argument.is_some(), attached) {
                 (false, None) => None,
                 (false, Some(_)) => return Err(format!("option '--{}' doesn't allow an argument", row.long).into()),
@@ -307,7 +328,7 @@ pub(crate) fn parse(front: Front, args: Vec<OsString>, posixly_correct: bool) ->
         let mut cluster = &bytes[1..];
         while let Some((&letter, rest)) = cluster.split_first() {
             cluster = rest;
-            let Some(row) = rows(front).find(|row| row.short == Some(char::from(letter))) else {
+            let Some(row) = rows(front_end).find(|row| row.short == Some(char::from(letter))) else {
                 return Err([b"invalid option -- '", &[letter][..], b"'"].concat());
             };
             let argument =
@@ -323,19 +344,19 @@ pub(crate) fn parse(front: Front, args: Vec<OsString>, posixly_correct: bool) ->
             }
         }
     }
-    if front == Front::Audit {
+    if front_end == FrontEnd::Audit {
         (options.check, options.recursive) = (true, true);
         if !(1..=2).contains(&options.operands.len()) {
             return Err(b"audit takes MANIFEST and, optionally, DIR".to_vec());
         }
     }
-    if front == Front::Bag {
+    if front_end == FrontEnd::Bag {
         options.recursive = true;
         if options.operands.len() != 1 {
             return Err(b"bag takes one DIR".to_vec());
         }
     }
-    options.refuse_contradictions(front)?;
+    options.refuse_contradictions(front_end)?;
     if options.operands.is_empty() {
         options.operands.push(if options.recursive { "." } else { "-" }.into());
     }
@@ -343,15 +364,15 @@ pub(crate) fn parse(front: Front, args: Vec<OsString>, posixly_correct: bool) ->
 }
 
 /// Returns the row that `typed` (a long option without its dashes) names or abbreviates, and the value after `=`.
-fn find_long(front: Front, typed: &[u8]) -> Result<(&'static Row, Option<&[u8]>), Vec<u8>> {
+fn find_long(front_end: FrontEnd, typed: &[u8]) -> Result<(&'static OptionRow, Option<&[u8]>), Vec<u8>> {
     let (name, value) = match typed.iter().position(|&b| b == b'=') {
         Some(at) => (&typed[..at], Some(&typed[at + 1..])),
         None => (typed, None),
     };
-    if let Some(row) = rows(front).find(|row| row.long.as_bytes() == name) {
+    if let Some(row) = rows(front_end).find(|row| row.long.as_bytes() == name) {
         return Ok((row, value));
     }
-    let candidates: Vec<_> = rows(front).filter(|row| row.long.as_bytes().starts_with(name)).collect();
+    let candidates: Vec<_> = rows(front_end).filter(|row| row.long.as_bytes().starts_with(name)).collect();
     match candidates[..] {
         [row] => Ok((row, value)),
         [] => Err([b"unrecognized option '--", typed, b"'"].concat()),
@@ -403,7 +424,7 @@ impl Options {
         Ok(None)
     }
 
-    fn refuse_contradictions(&self, front: Front) -> Result<(), Vec<u8>> {
+    fn refuse_contradictions(&self, front_end: FrontEnd) -> Result<(), Vec<u8>> {
         let check = self.check;
         let by_parts = self.parts.is_some() || self.etag.is_some();
         let refusals = [
@@ -425,7 +446,7 @@ impl Options {
                 "--json cannot be used with --tag, --zero, --binary or --text",
             ),
             (
-                self.recursive && check && front != Front::Audit,
+                self.recursive && check && front_end != FrontEnd::Audit,
                 "-r is meaningless when verifying checksums; to compare a folder with them, use `gantry sum audit`",
             ),
             (
@@ -443,7 +464,7 @@ impl Options {
             ),
             (self.strict && self.ignore_improper, "--strict cannot be used with --ignore-improper"),
             (
-                self.zero && check && front == Front::Coreutils,
+                self.zero && check && front_end == FrontEnd::Coreutils,
                 "the --zero option is not supported when verifying checksums",
             ),
             (self.tag && check, "the --tag option is meaningless when verifying checksums"),

@@ -18,17 +18,17 @@ use super::digest::Digest;
 use super::engine::{Engine, HashedFile, Sink};
 use super::function::Functions;
 use super::lists::ListParser;
-use super::names::Id;
+use super::names::HashId;
 use super::open::Opener;
 use super::record::is_as_recorded;
 use super::{Run, cache, progress};
 use plan::{ListedFile, Plan};
-use report::{Kind, Report};
+use report::{Report, Verdict};
 use tree::Tree;
 
 /// Most files of the same digest that are compared with a listed file. More files can have one digest in common and differ in
 /// another digest only if a function is broken or a manifest is wrong.
-const COLLISIONS: usize = 16;
+const MAX_COLLISIONS: usize = 16;
 
 /// Compares, and returns the exit status: 0 if everything is as listed, 1 if something differs, 2 if something could not be compared.
 ///
@@ -52,7 +52,7 @@ pub(super) fn run(run: &Run<'_>, parser: ListParser, opener: &mut Opener, consol
             functions: opener.functions(&ids(file))?,
         });
     }
-    let of_missing: BTreeSet<Id> = tree.missing.iter().flat_map(|name| ids(&files[*name])).collect();
+    let of_missing: BTreeSet<HashId> = tree.missing.iter().flat_map(|name| ids(&files[*name])).collect();
     if !of_missing.is_empty() {
         let functions = opener.functions(&of_missing.into_iter().collect::<Vec<_>>())?;
         let job = |name| Job { name, found_as: name, expected: None, functions: functions.clone() };
@@ -62,40 +62,40 @@ pub(super) fn run(run: &Run<'_>, parser: ListParser, opener: &mut Opener, consol
 
     let mut unlisted: BTreeMap<&Vec<u8>, Option<&(&Job<'_>, HashedFile)>> =
         tree.new.iter().map(|name| (name, None)).collect();
-    let mut gone: Vec<&Vec<u8>> = Vec::new();
-    let mut places: HashMap<(Id, Digest), Vec<usize>> = HashMap::new();
+    let mut missing: Vec<&Vec<u8>> = Vec::new();
+    let mut candidates_by_digest: HashMap<(HashId, Digest), Vec<usize>> = HashMap::new();
     // Push in reverse, so that the first candidate is popped first.
-    for (place, candidate) in candidates.iter().enumerate().rev() {
+    for (index, candidate) in candidates.iter().enumerate().rev() {
         let (job, found) = candidate;
         for (function, digest) in job.functions.iter().zip(&found.digests) {
-            places.entry((function.id, *digest)).or_default().push(place);
+            candidates_by_digest.entry((function.id, *digest)).or_default().push(index);
         }
         unlisted.insert(job.name, Some(candidate));
     }
     let mut taken = vec![false; candidates.len()];
     for name in tree.missing {
         let expected = &files[name].digests;
-        let same = |place: &usize| !taken[*place] && candidates[*place].0.agrees(expected, &candidates[*place].1);
-        let found = expected.last().and_then(|digest| places.get_mut(digest)).and_then(|places| {
+        let same = |index: &usize| !taken[*index] && candidates[*index].0.has_digests(expected, &candidates[*index].1);
+        let found = expected.last().and_then(|digest| candidates_by_digest.get_mut(digest)).and_then(|indices| {
             // Drop candidates that were taken through another function.
-            while places.pop_if(|place| taken[*place]).is_some() {}
-            let at = places.len().saturating_sub(COLLISIONS);
-            let place = places[at..].iter().rposition(same)?;
-            Some(places.remove(at + place))
+            while indices.pop_if(|index| taken[*index]).is_some() {}
+            let at = indices.len().saturating_sub(MAX_COLLISIONS);
+            let position = indices[at..].iter().rposition(same)?;
+            Some(indices.remove(at + position))
         });
         match found {
-            Some(place) => {
-                taken[place] = true;
-                let (job, found) = &candidates[place];
+            Some(index) => {
+                taken[index] = true;
+                let (job, found) = &candidates[index];
                 unlisted.remove(job.name);
-                report.print(Kind::Moved, job.name, Some(name), |object| object.found(job.ids(), found));
+                report.print(Verdict::Moved, job.name, Some(name), |object| object.found(job.ids(), found));
             }
-            None => gone.push(name),
+            None => missing.push(name),
         }
     }
-    let fetch = plan.bag.as_ref().map(|bag| promised(bag, files, &gone, &mut report)).unwrap_or_default();
-    for name in gone {
-        report.print(Kind::Missing, name, None, |object| {
+    let fetch = plan.bag.as_ref().map(|bag| promised_addresses(bag, files, &missing, &mut report)).unwrap_or_default();
+    for name in missing {
+        report.print(Verdict::Missing, name, None, |object| {
             object.digests("expected", files[name].digests.iter().copied());
             if let Some(address) = fetch.get(name) {
                 object.text("url", address);
@@ -103,7 +103,7 @@ pub(super) fn run(run: &Run<'_>, parser: ListParser, opener: &mut Opener, consol
         });
     }
     for (name, candidate) in unlisted {
-        report.print(Kind::New, name, None, |object| {
+        report.print(Verdict::New, name, None, |object| {
             if let Some((job, found)) = candidate {
                 object.found(job.ids(), found);
             }
@@ -114,21 +114,21 @@ pub(super) fn run(run: &Run<'_>, parser: ListParser, opener: &mut Opener, consol
         let payload = whole.then_some((tree.files, tree.bytes));
         bag.faults(payload).iter().for_each(|fault| report.print_fault(fault));
     }
-    Ok(report.end())
+    Ok(report.finish())
 }
 
 /// Returns the addresses of the files that `fetch.txt` promises. Reports its faults, and the number of missing files that it promises.
-fn promised(
+fn promised_addresses(
     bag: &Bag,
     files: &BTreeMap<Vec<u8>, ListedFile>,
-    gone: &[&Vec<u8>],
+    missing: &[&Vec<u8>],
     report: &mut Report<'_>,
 ) -> BTreeMap<Vec<u8>, String> {
     let path = bag.folder.join("fetch.txt");
-    let (fetch, improper) = match bag.fetch() {
+    let (fetch, improper) = match bag.read_fetch_list() {
         Ok(read) => read,
         Err(error) => {
-            report.unreadable(path.as_os_str().as_bytes(), &error);
+            report.print_unreadable(path.as_os_str().as_bytes(), &error);
             return BTreeMap::new();
         }
     };
@@ -138,10 +138,10 @@ fn promised(
     for name in fetch.keys().filter(|name| !files.contains_key(*name)) {
         report.print_fault(&format!("fetch.txt: {}: not in a manifest", String::from_utf8_lossy(name).escape_debug()));
     }
-    let count = gone.iter().filter(|name| fetch.contains_key(**name)).count();
+    let count = missing.iter().filter(|name| fetch.contains_key(**name)).count();
     if count > 0 {
         let words = if count == 1 { "missing file is" } else { "missing files are" };
-        report.remark(path.as_os_str().as_bytes(), &format!("{count} {words} still to be fetched"));
+        report.print_remark(path.as_os_str().as_bytes(), &format!("{count} {words} still to be fetched"));
     }
     fetch
 }
@@ -157,12 +157,12 @@ struct Job<'a> {
 }
 
 impl Job<'_> {
-    fn ids(&self) -> impl Iterator<Item = Id> {
+    fn ids(&self) -> impl Iterator<Item = HashId> {
         self.functions.iter().map(|function| function.id)
     }
 
     /// True if the file has these digests.
-    fn agrees(&self, expected: &[(Id, Digest)], found: &HashedFile) -> bool {
+    fn has_digests(&self, expected: &[(HashId, Digest)], found: &HashedFile) -> bool {
         expected.iter().all(|listed| self.ids().zip(found.digests.iter().copied()).any(|pair| pair == *listed))
     }
 }
@@ -179,14 +179,14 @@ fn hash<'j>(
     report.console.write_above(bar.clone());
     let first = jobs.first().map(|job| &job.functions);
     let engine = Engine::new(first, jobs.len(), threads, bar.clone());
-    let mut sink = Judge { run, jobs, report, candidates: Vec::new(), cached: 0 };
+    let mut sink = AuditSink { run, jobs, report, candidates: Vec::new(), cached: 0 };
     engine.run(&mut sink, |pipeline| {
-        for (place, job) in jobs.iter().enumerate() {
-            cache::feed(run.cache, plan.path(job.found_as).into(), job.functions.clone(), place, pipeline);
+        for (index, job) in jobs.iter().enumerate() {
+            cache::feed(run.cache, plan.path(job.found_as).into(), job.functions.clone(), index, pipeline);
         }
     });
     bar.finish_and_clear();
-    let Judge { candidates, cached, report, .. } = sink;
+    let AuditSink { candidates, cached, report, .. } = sink;
     if cached > 0 {
         let files = if cached == 1 { "file was" } else { "files were" };
         report.console.error(format!("{cached} {files} not read; digests are from the cache").as_bytes());
@@ -194,7 +194,7 @@ fn hash<'j>(
     candidates
 }
 
-struct Judge<'s, 'j, 'c> {
+struct AuditSink<'s, 'j, 'c> {
     run: &'s Run<'s>,
     jobs: &'j [Job<'j>],
     report: &'s mut Report<'c>,
@@ -202,12 +202,12 @@ struct Judge<'s, 'j, 'c> {
     cached: u64,
 }
 
-impl Sink<usize> for Judge<'_, '_, '_> {
-    fn file(&mut self, path: OsString, place: usize, result: io::Result<HashedFile>) {
-        let job = &self.jobs[place];
+impl Sink<usize> for AuditSink<'_, '_, '_> {
+    fn on_file(&mut self, path: OsString, index: usize, result: io::Result<HashedFile>) {
+        let job = &self.jobs[index];
         let found = match result {
             Ok(found) => found,
-            Err(error) => return self.report.unreadable(path.as_bytes(), &error),
+            Err(error) => return self.report.print_unreadable(path.as_bytes(), &error),
         };
         self.cached += u64::from(found.cached);
         if let Some(cache) = self.run.cache {
@@ -215,13 +215,13 @@ impl Sink<usize> for Judge<'_, '_, '_> {
         }
         match job.expected {
             None => self.candidates.push((job, found)),
-            Some(expected) if job.agrees(&expected.digests, &found) => {
-                self.report.print(Kind::Ok, job.name, None, |object| object.found(job.ids(), &found));
+            Some(expected) if job.has_digests(&expected.digests, &found) => {
+                self.report.print(Verdict::Ok, job.name, None, |object| object.found(job.ids(), &found));
             }
             Some(expected) => {
                 let untouched = expected.recorded.is_some_and(|recorded| is_as_recorded(&recorded, &found));
-                let kind = if untouched { Kind::Damaged } else { Kind::Changed };
-                self.report.print(kind, job.name, None, |object| {
+                let verdict = if untouched { Verdict::Damaged } else { Verdict::Changed };
+                self.report.print(verdict, job.name, None, |object| {
                     object.found(job.ids(), &found);
                     object.digests("expected", expected.digests.iter().copied());
                 });
@@ -229,9 +229,9 @@ impl Sink<usize> for Judge<'_, '_, '_> {
         }
     }
 
-    fn note(&mut self, _: usize) {}
+    fn on_note(&mut self, _: usize) {}
 
-    fn waiting(&mut self) {
+    fn on_wait(&mut self) {
         self.report.console.flush();
     }
 }

@@ -8,14 +8,14 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use super::report::Report;
-use crate::sum::bag::{Bag, bag_of, is_manifest, manifests};
+use crate::sum::bag::{Bag, bag_of_manifest, is_manifest, manifests};
 use crate::sum::console::reason;
 use crate::sum::digest::Digest;
-use crate::sum::listed::{absolute, normal};
+use crate::sum::listed::{absolute, normalized};
 use crate::sum::lists::{Expected, ListParser, ParsedLine};
-use crate::sum::names::Id;
+use crate::sum::names::HashId;
 use crate::sum::object::{Recorded, Special};
-use crate::sum::reading::Reading;
+use crate::sum::read_mode::ReadMode;
 
 /// The folders and manifests to compare.
 pub(super) struct Plan {
@@ -27,7 +27,7 @@ pub(super) struct Plan {
     /// The bag that is compared as a whole.
     pub(super) bag: Option<Bag>,
     /// True if listed names are relative to the current folder.
-    from_here: bool,
+    names_from_current_folder: bool,
 }
 
 /// The content of all manifests, by names below the root.
@@ -39,7 +39,7 @@ pub(super) struct Listing {
 }
 
 pub(super) struct ListedFile {
-    pub(super) digests: Vec<(Id, Digest)>,
+    pub(super) digests: Vec<(HashId, Digest)>,
     pub(super) recorded: Option<Recorded>,
 }
 
@@ -52,7 +52,7 @@ impl Plan {
     pub(super) fn new(operands: &[OsString]) -> Result<Self, String> {
         let (manifest, folder) = (Path::new(&operands[0]), operands.get(1).map(PathBuf::from));
         if manifest.is_dir() {
-            let Some(bag) = Bag::of(manifest) else {
+            let Some(bag) = Bag::open(manifest) else {
                 return Err(format!(
                     "{}: a folder, but not a bag; MANIFEST is a checksum file or a bag",
                     manifest.display()
@@ -62,24 +62,30 @@ impl Plan {
                 return Err("a bag contains its files, so DIR cannot be given".to_owned());
             }
             let all = manifests(manifest).map_err(|error| format!("{}: {}", manifest.display(), reason(&error)))?;
-            if !all.iter().any(|path| is_payload(path)) {
+            if !all.iter().any(|path| is_payload_manifest(path)) {
                 return Err(format!("{}: the bag has no manifest", manifest.display()));
             }
             let folder = manifest.join("data");
-            return Ok(Self { root: manifest.into(), folder, manifests: all, bag: Some(bag), from_here: true });
+            return Ok(Self {
+                root: manifest.into(),
+                folder,
+                manifests: all,
+                bag: Some(bag),
+                names_from_current_folder: true,
+            });
         }
         let manifests = vec![manifest.to_owned()];
-        let of_bag = bag_of(manifest);
-        let from_here = of_bag.is_some();
+        let of_bag = bag_of_manifest(manifest);
+        let names_from_current_folder = of_bag.is_some();
         if let (Some(bag), None) = (of_bag, &folder) {
             let root = if bag.folder.as_os_str().is_empty() { PathBuf::from(".") } else { bag.folder };
-            return Ok(Self { folder: root.join("data"), root, manifests, bag: None, from_here });
+            return Ok(Self { folder: root.join("data"), root, manifests, bag: None, names_from_current_folder });
         }
         let folder = folder.unwrap_or_else(|| ".".into());
         if !folder.is_dir() {
             return Err(format!("{}: not a folder", folder.display()));
         }
-        Ok(Self { root: folder.clone(), folder, manifests, bag: None, from_here })
+        Ok(Self { root: folder.clone(), folder, manifests, bag: None, names_from_current_folder })
     }
 
     pub(super) fn path(&self, name: &[u8]) -> PathBuf {
@@ -111,7 +117,7 @@ impl Plan {
                 number += 1;
                 match if whole { parser.line(&line) } else { ParsedLine::Improper } {
                     ParsedLine::Blank => {}
-                    ParsedLine::File(expected) if expected.reading != Reading::Bytes => {
+                    ParsedLine::File(expected) if expected.read_mode != ReadMode::Bytes => {
                         report.print_error(&expected.name, "listed as text, bits or a piece, which only -c verifies");
                     }
                     ParsedLine::File(expected) => files.push(expected),
@@ -123,7 +129,7 @@ impl Plan {
                 }
             }
             // A bag may be empty.
-            if files.len() == before && bag_of(manifest).is_none() {
+            if files.len() == before && bag_of_manifest(manifest).is_none() {
                 return Err(format!("{}: no properly formatted checksum lines found", manifest.display()));
             }
         }
@@ -134,9 +140,11 @@ impl Plan {
 
     fn listing(&self, files: Vec<Expected>, specials: Vec<(Vec<u8>, Special)>, report: &mut Report<'_>) -> Listing {
         // `gantry sum -r DIR` lists names relative to the current folder; a list in DIR has names relative to DIR.
-        let below_folder = |name: &[u8]| normal(Path::new(OsStr::from_bytes(name))).starts_with(normal(&self.folder));
-        let from_here = self.from_here || files.iter().all(|file| below_folder(&file.name));
-        let base = if from_here { Path::new(".") } else { &self.root };
+        let below_folder =
+            |name: &[u8]| normalized(Path::new(OsStr::from_bytes(name))).starts_with(normalized(&self.folder));
+        let names_from_current_folder =
+            self.names_from_current_folder || files.iter().all(|file| below_folder(&file.name));
+        let base = if names_from_current_folder { Path::new(".") } else { &self.root };
         let root = absolute(&self.root);
         let mut below_root = |name: Vec<u8>| {
             let path = absolute(&base.join(OsString::from_vec(name.clone())));
@@ -168,24 +176,25 @@ impl Plan {
     fn compare_manifests(&self, listing: &Listing, report: &mut Report<'_>) {
         let Some(bag) = &self.bag else { return };
         let names = |path: &PathBuf| Some(path.file_name()?.as_bytes().to_vec());
-        let payload = self.manifests.iter().filter(|path| is_payload(path)).filter_map(names);
-        let functions: Vec<(Id, Vec<u8>)> = payload.filter_map(|name| Some((Id::of_file(&name)?, name))).collect();
+        let payload = self.manifests.iter().filter(|path| is_payload_manifest(path)).filter_map(names);
+        let functions: Vec<(HashId, Vec<u8>)> =
+            payload.filter_map(|name| Some((HashId::from_file_name(&name)?, name))).collect();
         for (name, file) in listing.files.iter().filter(|(name, _)| name.starts_with(b"data/")) {
             for (id, manifest) in &functions {
                 if file.digests.iter().any(|(other, _)| other == id) {
                     continue;
                 }
                 let words = format!("not in {}", String::from_utf8_lossy(manifest).escape_debug());
-                if bag.is_current() {
+                if bag.is_at_least_1_0() {
                     report.print_fault(&format!("{}: {words}", String::from_utf8_lossy(name).escape_debug()));
                 } else {
-                    report.remark(name, &words);
+                    report.print_remark(name, &words);
                 }
             }
         }
     }
 }
 
-fn is_payload(manifest: &Path) -> bool {
+fn is_payload_manifest(manifest: &Path) -> bool {
     manifest.file_name().is_some_and(|name| is_manifest(name.as_bytes()))
 }

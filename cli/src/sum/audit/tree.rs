@@ -9,12 +9,12 @@ use std::path::{Path, PathBuf};
 use unicode_normalization::{UnicodeNormalization, is_nfc, is_nfd};
 
 use super::plan::{Listing, Plan};
-use super::report::{Kind, Report};
+use super::report::{Report, Verdict};
 use crate::args::sum::Options;
 use crate::sum::object::Special;
 use crate::sum::quote::quote;
-use crate::sum::record::Object;
-use crate::sum::walk::{WalkEntry, identity, special, walk, wanted};
+use crate::sum::record::ObjectWriter;
+use crate::sum::walk::{WalkEntry, identity, is_selected, special, walk};
 
 /// The names in the folder.
 #[derive(Default)]
@@ -68,11 +68,11 @@ impl<'l> Tree<'l> {
                 report.console.error(&[&path, format!(": {what}, skipped").as_bytes()].concat());
             }
             WalkEntry::Failed(path, error) => {
-                report.unreadable(path.as_bytes(), &error);
+                report.print_unreadable(path.as_bytes(), &error);
             }
         });
         // Files below an excluded folder are not compared either.
-        let is_wanted = |name: &[u8]| wanted(&plan.folder, &plan.path(name), options);
+        let is_wanted = |name: &[u8]| is_selected(&plan.folder, &plan.path(name), options);
         for name in listing.files.keys() {
             let path = plan.path(name);
             if tree.present.contains_key(name) || !is_wanted(name) {
@@ -84,7 +84,7 @@ impl<'l> Tree<'l> {
                 Special::Link(_) => !listing.specials.is_empty() && !listing.specials.contains_key(name),
             });
             match became {
-                Some(found) => report.print(Kind::Changed, name, None, |object| object.special(&found)),
+                Some(found) => report.print(Verdict::Changed, name, None, |object| object.special(&found)),
                 // Links, and files of a bag outside its payload.
                 None if path.is_file() => drop(tree.present.insert(name, None)),
                 None => drop(tree.missing.insert(name)),
@@ -97,7 +97,7 @@ impl<'l> Tree<'l> {
         // A list without links and folders cannot tell which of these are new.
         if !listing.specials.is_empty() {
             for (name, found) in unlisted {
-                report.print(Kind::New, &name, None, |object| object.special(&found));
+                report.print(Verdict::New, &name, None, |object| object.special(&found));
             }
         }
         tree
@@ -120,7 +120,7 @@ impl<'l> Tree<'l> {
                 continue;
             }
             let words = format!("listed in {}, found in {}: Unicode normalization", form(listed), form(&found));
-            report.remark(listed, &words);
+            report.print_remark(listed, &words);
             self.missing.remove(listed);
             self.present.insert(listed, Some(found));
         }
@@ -141,21 +141,21 @@ fn form(name: &[u8]) -> &'static str {
 
 /// Compares a symbolic link or folder with the list.
 fn compare_special(plan: &Plan, name: &[u8], listed: &Special, report: &mut Report<'_>) {
-    let expected = |object: &mut Object<'_>| object.expected_special(listed);
+    let expected = |object: &mut ObjectWriter<'_>| object.expected_special(listed);
     let shown: &[u8] = if name.is_empty() { b"." } else { name };
     match special(&plan.path(name)) {
-        Ok(Some(found)) if found == *listed => report.print(Kind::Ok, shown, None, |object| object.special(&found)),
+        Ok(Some(found)) if found == *listed => report.print(Verdict::Ok, shown, None, |object| object.special(&found)),
         // The operand of the walk may be a link to the folder.
-        Ok(_) if name.is_empty() && *listed == Special::Folder => report.print(Kind::Ok, shown, None, expected),
-        Ok(found) => report.print(Kind::Changed, shown, None, |object| {
+        Ok(_) if name.is_empty() && *listed == Special::Folder => report.print(Verdict::Ok, shown, None, expected),
+        Ok(found) => report.print(Verdict::Changed, shown, None, |object| {
             if let Some(found) = found {
                 object.special(&found);
             }
             expected(object);
         }),
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
-            report.print(Kind::Missing, shown, None, expected);
+            report.print(Verdict::Missing, shown, None, expected);
         }
-        Err(error) => report.unreadable(shown, &error),
+        Err(error) => report.print_unreadable(shown, &error),
     }
 }

@@ -28,7 +28,7 @@ use crate::io::sys;
 
 pub(super) use pipeline::{Pipeline, Sink};
 use queue::Queue;
-use read::PIECE;
+use read::PIECE_SIZE;
 pub(in crate::sum) use read::Stamp;
 pub(super) use single::hash_single;
 use worker::Worker;
@@ -40,13 +40,13 @@ const MAX_SLOTS: usize = 16;
 /// Most workers: more would only wait for the file system, and each may hold [`MAX_SLOTS`] files open.
 const MAX_WORKERS: usize = 16;
 /// File descriptors reserved for the rest of the process.
-const OTHER_DESCRIPTORS: usize = 16;
+const RESERVED_DESCRIPTORS: usize = 16;
 
 /// State shared by all threads of a run.
 pub(super) struct Engine {
     workers: usize,
     /// Files that each worker reads side by side.
-    slots: usize,
+    slots_per_worker: usize,
     progress: ProgressBar,
     queue: Queue,
 }
@@ -75,24 +75,24 @@ impl Engine {
     ) -> Self {
         // A single file does not gain from a worker.
         if files <= 1 {
-            return Self { workers: 0, slots: 0, progress, queue: Queue::new(0) };
+            return Self { workers: 0, slots_per_worker: 0, progress, queue: Queue::new(0) };
         }
-        let max_open = sys::max_open_files().saturating_sub(OTHER_DESCRIPTORS).max(1);
+        let max_open = sys::max_open_files().saturating_sub(RESERVED_DESCRIPTORS).max(1);
         let threads = threads.unwrap_or_else(|| available_parallelism().map_or(1, usize::from));
         let workers = threads.min(MAX_WORKERS).min(max_open).min(files);
-        let slots = functions.map_or(MAX_SLOTS, max_slots).min(max_open / workers);
-        Self { workers, slots, progress, queue: Queue::new(workers * slots) }
+        let slots_per_worker = functions.map_or(MAX_SLOTS, max_slots).min(max_open / workers);
+        Self { workers, slots_per_worker, progress, queue: Queue::new(workers * slots_per_worker) }
     }
 
     /// Runs `feed` and returns when every result has been reported.
     pub(super) fn run<N, S: Sink<N>>(&self, sink: &mut S, feed: impl FnOnce(&mut Pipeline<'_, N, S>)) {
         std::thread::scope(|scope| {
             // Closes the queue even on unwinding, because the scope waits for the workers.
-            let _close = Close(&self.queue);
+            let _close = CloseOnDrop(&self.queue);
             let spawn = |_: &usize| Builder::new().spawn_scoped(scope, || Worker::new(self).run()).is_ok();
             // If the system refuses a thread, the other workers do all the work.
             let workers = (0..self.workers).take_while(spawn).count();
-            self.queue.remove_slots((self.workers - workers) * self.slots);
+            self.queue.remove_slots((self.workers - workers) * self.slots_per_worker);
             let mut pipeline = Pipeline::new(self, sink, workers > 0);
             feed(&mut pipeline);
             pipeline.drain();
@@ -103,28 +103,28 @@ impl Engine {
 /// Returns the number of files per worker for the function with the most lanes.
 fn max_slots(functions: &Functions) -> usize {
     let of_each = functions.iter().map(|function| match &function.implementation {
-        Implementation::Session(session) => slots(lanes(session)),
-        Implementation::Blake2b512 | Implementation::Blake3 | Implementation::Other(_) => MIN_SLOTS,
+        Implementation::Session(session) => slots_for(lanes(session)),
+        Implementation::Blake2b512 | Implementation::Blake3 | Implementation::RustCrypto(_) => MIN_SLOTS,
     });
     of_each.max().unwrap_or(MIN_SLOTS)
 }
 
 /// Returns the number of lanes of the device that the framework chooses for many pieces.
 fn lanes(session: &Session) -> usize {
-    let route = session.route(Operation::Digest, PIECE, MAX_SLOTS);
+    let route = session.route(Operation::Digest, PIECE_SIZE, MAX_SLOTS);
     let device = route.map(|route| &session.gantry().devices()[route.device]);
     device.and_then(|device| device.capability(session.params().algorithm())).map_or(1, |capability| capability.lanes)
 }
 
 /// Returns the number of files per worker: a multiple of `lanes`, so that no lane is idle at the end of a round.
-fn slots(lanes: usize) -> usize {
+fn slots_for(lanes: usize) -> usize {
     MIN_SLOTS.next_multiple_of(lanes).min(MAX_SLOTS)
 }
 
 /// Closes the queue when dropped.
-struct Close<'e>(&'e Queue);
+struct CloseOnDrop<'e>(&'e Queue);
 
-impl Drop for Close<'_> {
+impl Drop for CloseOnDrop<'_> {
     fn drop(&mut self) {
         self.0.close();
     }
@@ -137,7 +137,7 @@ mod tests {
     #[test]
     fn files_side_by_side_fill_all_lanes() {
         for (lanes, files) in [(1, 8), (2, 8), (4, 8), (6, 12), (8, 8), (16, 16), (32, 16)] {
-            assert_eq!(slots(lanes), files);
+            assert_eq!(slots_for(lanes), files);
         }
     }
 }

@@ -17,49 +17,49 @@ pub(super) struct Job {
 }
 
 impl Job {
-    pub(super) fn done(self, outcome: Outcome) -> (u64, Done) {
-        (self.number, Done { name: self.name, functions: self.functions, outcome })
+    pub(super) fn finish(self, outcome: JobOutcome) -> (u64, FinishedJob) {
+        (self.number, FinishedJob { name: self.name, functions: self.functions, outcome })
     }
 }
 
 /// A file with its result.
-pub(super) struct Done {
+pub(super) struct FinishedJob {
     pub(super) name: OsString,
     pub(super) functions: Functions,
-    pub(super) outcome: Outcome,
+    pub(super) outcome: JobOutcome,
 }
 
-pub(super) enum Outcome {
+pub(super) enum JobOutcome {
     Hashed(HashedFile),
     Failed(io::Error),
     /// The reporting thread has to read the file when all earlier files have been reported.
-    InTurn,
+    ReadInTurn,
 }
 
 /// The queue between the feeding thread and the workers.
 pub(super) struct Queue {
     state: Mutex<State>,
     /// Signals that there are files, or that there will be no more files.
-    work: Condvar,
+    work_available: Condvar,
     /// Signals that the first result is ready.
-    ready: Condvar,
+    result_ready: Condvar,
 }
 
 struct State {
     todo: VecDeque<Job>,
     /// Results in order, from the first uncollected one; `None` while a worker has the file.
-    results: VecDeque<Option<Done>>,
+    results: VecDeque<Option<FinishedJob>>,
     /// The number of the first entry of `results`.
-    first: u64,
+    first_number: u64,
     /// The number after the last file that a worker took.
-    taken: u64,
+    taken_end: u64,
     /// Number of empty slots of all workers.
-    free: usize,
+    free_slots: usize,
     /// Number of workers that wait for files.
-    idle: usize,
-    closed: bool,
+    idle_workers: usize,
+    is_closed: bool,
     /// True if a worker panicked: its files will never have results.
-    broken: bool,
+    has_panicked: bool,
 }
 
 impl Queue {
@@ -68,14 +68,14 @@ impl Queue {
         let state = State {
             todo: VecDeque::new(),
             results: VecDeque::new(),
-            first: 0,
-            taken: 0,
-            free: slots,
-            idle: 0,
-            closed: false,
-            broken: false,
+            first_number: 0,
+            taken_end: 0,
+            free_slots: slots,
+            idle_workers: 0,
+            is_closed: false,
+            has_panicked: false,
         };
-        Self { state: Mutex::new(state), work: Condvar::new(), ready: Condvar::new() }
+        Self { state: Mutex::new(state), work_available: Condvar::new(), result_ready: Condvar::new() }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -85,19 +85,19 @@ impl Queue {
 
     /// Removes the slots of workers that could not be started.
     pub(super) fn remove_slots(&self, slots: usize) {
-        self.lock().free -= slots;
+        self.lock().free_slots -= slots;
     }
 
     /// Closes the queue: no more files will follow.
     pub(super) fn close(&self) {
-        self.lock().closed = true;
-        self.work.notify_all();
+        self.lock().is_closed = true;
+        self.work_available.notify_all();
     }
 
     /// Records that a worker panicked and that its files will never have results.
-    pub(super) fn break_off(&self) {
-        self.lock().broken = true;
-        self.ready.notify_one();
+    pub(super) fn record_panic(&self) {
+        self.lock().has_panicked = true;
+        self.result_ready.notify_one();
     }
 
     /// Appends files; the calling thread reads the files that are not for workers.
@@ -108,50 +108,50 @@ impl Queue {
                 state.results.push_back(None);
                 state.todo.push_back(job);
             } else {
-                state.results.push_back(Some(job.done(Outcome::InTurn).1));
+                state.results.push_back(Some(job.finish(JobOutcome::ReadInTurn).1));
             }
         }
-        if state.idle > 0 {
-            self.work.notify_all();
+        if state.idle_workers > 0 {
+            self.work_available.notify_all();
         }
     }
 
-    /// Delivers a worker's `results`, and takes files for its `free` slots, of which `freed` have become empty since its last call. With
-    /// `wait`, waits for files; if `jobs` is then empty, there will be no more files.
+    /// Delivers a worker's `results`, and takes files for its `free_slots` slots, of which `freed` have become empty since its last call.
+    /// With `wait`, waits for files; if `jobs` is then empty, there will be no more files.
     pub(super) fn exchange(
         &self,
-        results: &mut Vec<(u64, Done)>,
-        (free, freed): (usize, usize),
+        results: &mut Vec<(u64, FinishedJob)>,
+        (free_slots, freed): (usize, usize),
         jobs: &mut Vec<Job>,
         wait: bool,
     ) {
         let mut state = self.lock();
-        state.free += freed;
-        let first = state.first;
+        state.free_slots += freed;
+        let first_number = state.first_number;
         let mut ready = false;
         for (number, done) in results.drain(..) {
-            state.results[(number - first) as usize] = Some(done);
-            ready |= number == first;
+            state.results[(number - first_number) as usize] = Some(done);
+            ready |= number == first_number;
         }
         if ready {
-            self.ready.notify_one();
+            self.result_ready.notify_one();
         }
-        while wait && state.todo.is_empty() && !state.closed {
-            state.idle += 1;
-            state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner);
-            state.idle -= 1;
+        while wait && state.todo.is_empty() && !state.is_closed {
+            state.idle_workers += 1;
+            state = self.work_available.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state.idle_workers -= 1;
         }
         // Shares files in proportion to free slots, so that the last files of a run are spread evenly over the workers.
-        let share = (state.todo.len() * free).div_ceil(state.free.max(1)).min(free);
-        state.free -= share;
+        let share = (state.todo.len() * free_slots).div_ceil(state.free_slots.max(1)).min(free_slots);
+        state.free_slots -= share;
         jobs.extend(state.todo.drain(..share));
         if let Some(last) = jobs.last() {
-            state.taken = last.number + 1;
+            state.taken_end = last.number + 1;
         }
     }
 
     /// Moves at least one result, the next in order, to `ready`. Calls `waiting` before it blocks.
-    pub(super) fn collect(&self, ready: &mut VecDeque<Done>, waiting: impl FnOnce()) {
+    pub(super) fn collect(&self, ready: &mut VecDeque<FinishedJob>, waiting: impl FnOnce()) {
         let mut state = self.lock();
         if !matches!(state.results.front(), Some(Some(_))) {
             drop(state);
@@ -162,18 +162,18 @@ impl Queue {
             while let Some(done) = state.results.front_mut().and_then(Option::take) {
                 ready.push_back(done);
                 state.results.pop_front();
-                state.first += 1;
+                state.first_number += 1;
             }
             if !ready.is_empty() {
                 return;
             }
-            assert!(!state.broken, "a worker panicked");
-            state = self.ready.wait(state).unwrap_or_else(PoisonError::into_inner);
+            assert!(!state.has_panicked, "a worker panicked");
+            state = self.result_ready.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
     }
 
     /// Returns the number after the last file that a worker took.
-    pub(super) fn taken(&self) -> u64 {
-        self.lock().taken
+    pub(super) fn taken_end(&self) -> u64 {
+        self.lock().taken_end
     }
 }

@@ -10,7 +10,7 @@ use crate::io::read_up_to;
 
 /// Bytes of a file that a worker reads at a time. This hides the cost of system calls, and the pieces of one worker fit into a second-level
 /// cache.
-pub(super) const PIECE: usize = 64 << 10;
+pub(super) const PIECE_SIZE: usize = 64 << 10;
 /// Resolution of the kernel's file times, which come from its timer tick. A file that changed within this time before it was
 /// read may change again under the same time stamp.
 const TICK_NANOSECONDS: i128 = 50_000_000;
@@ -20,22 +20,22 @@ pub(super) struct Reader {
     file: File,
     stamp: Stamp,
     /// Bytes that have been read.
-    read: u64,
-    ended: bool,
+    bytes_read: u64,
+    has_ended: bool,
 }
 
 impl Reader {
     /// Creates a reader; `data` is the metadata of the file.
     pub(super) fn new(file: File, data: &Metadata) -> Self {
-        Self { file, stamp: Stamp::new(data), read: 0, ended: false }
+        Self { file, stamp: Stamp::new(data), bytes_read: 0, has_ended: false }
     }
 
     /// Reads the next piece. A piece that does not fill the buffer is the last.
     pub(super) fn next_piece(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let expected = self.stamp.size.checked_sub(self.read);
-        let (length, ended) = read_up_to(&mut self.file, buffer, expected)?;
-        self.read += length as u64;
-        self.ended = ended;
+        let expected = self.stamp.size.checked_sub(self.bytes_read);
+        let (length, has_ended) = read_up_to(&mut self.file, buffer, expected)?;
+        self.bytes_read += length as u64;
+        self.has_ended = has_ended;
         Ok(length)
     }
 
@@ -43,14 +43,14 @@ impl Reader {
     pub(super) fn rewind(&mut self) -> bool {
         let rewound = self.file.rewind().is_ok();
         if rewound {
-            self.read = 0;
+            self.bytes_read = 0;
         }
         rewound
     }
 
     /// True if the last piece has been read.
-    pub(super) fn ended(&self) -> bool {
-        self.ended
+    pub(super) fn has_ended(&self) -> bool {
+        self.has_ended
     }
 
     pub(super) fn stamp(&self) -> Stamp {
@@ -58,8 +58,8 @@ impl Reader {
     }
 
     /// Returns the number of bytes that have been read.
-    pub(super) fn read(&self) -> u64 {
-        self.read
+    pub(super) fn bytes_read(&self) -> u64 {
+        self.bytes_read
     }
 
     /// Returns the size of the file when it was opened.
@@ -68,8 +68,8 @@ impl Reader {
     }
 
     /// Returns the number of bytes left to read, according to the size of the file when it was opened.
-    pub(super) fn left(&self) -> u64 {
-        self.stamp.size.saturating_sub(self.read)
+    pub(super) fn bytes_left(&self) -> u64 {
+        self.stamp.size.saturating_sub(self.bytes_read)
     }
 }
 
@@ -103,18 +103,19 @@ impl Stamp {
 
     /// True if the file had not changed for `nanoseconds`. A later change then has another time stamp, if the file system's clock has that
     /// resolution.
-    pub(in crate::sum) fn settled(&self, nanoseconds: i128) -> bool {
+    pub(in crate::sum) fn was_unchanged_for(&self, nanoseconds: i128) -> bool {
         self.changed.max(self.modified) + nanoseconds < self.queried
     }
 
     /// True if both are the same file in the same state.
-    pub(in crate::sum) fn agrees(&self, other: &Self) -> bool {
+    pub(in crate::sum) fn is_same_state(&self, other: &Self) -> bool {
         let facts = |stamp: &Self| (stamp.device, stamp.inode, stamp.size, stamp.modified, stamp.changed);
         facts(self) == facts(other)
     }
 
     /// True if the file of this name is the same and has not changed.
-    pub(super) fn still_holds(&self, name: &OsStr) -> bool {
-        self.settled(TICK_NANOSECONDS) && std::fs::metadata(name).is_ok_and(|data| Self::new(&data).agrees(self))
+    pub(super) fn is_current(&self, name: &OsStr) -> bool {
+        self.was_unchanged_for(TICK_NANOSECONDS)
+            && std::fs::metadata(name).is_ok_and(|data| Self::new(&data).is_same_state(self))
     }
 }

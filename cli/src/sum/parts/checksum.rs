@@ -10,10 +10,10 @@ use crate::hashing::pieces::digests;
 use crate::hashing::source::Source;
 use crate::hex::hex;
 use crate::output::Failure;
-use crate::sum::names::Id;
+use crate::sum::names::HashId;
 
 /// Bytes of a file that a thread takes at a time for the CRC of the whole file.
-const PIECE: u64 = 8 << 20;
+const PIECE_SIZE: u64 = 8 << 20;
 
 /// The function of a checksum.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -37,8 +37,8 @@ impl Checksum {
     ///
     /// # Errors
     /// Describes a function that S3 does not have.
-    pub(super) fn of_name(name: &str) -> Result<Self, String> {
-        let known = if let Some(id) = Id::of_name(name) { id.name() } else { name };
+    pub(super) fn from_name(name: &str) -> Result<Self, String> {
+        let known = if let Some(id) = HashId::from_name(name) { id.name() } else { name };
         let found = CHECKSUMS.iter().find(|(other, _)| other.eq_ignore_ascii_case(known));
         found.map(|(_, checksum)| *checksum).ok_or_else(|| {
             format!("S3 has no checksums by {name}, only by md5, sha1, sha256, crc32, crc32c and crc64nvme")
@@ -89,8 +89,8 @@ impl Checksum {
         let Self::Crc(algorithm, size) = self else { return self.of_parts(source, source.length.max(1), 1) };
         let mut whole = checksum(algorithm, &[]);
         let mut left = source.length;
-        for crc in crcs(source, algorithm, PIECE, threads)? {
-            let length = left.min(PIECE);
+        for crc in crcs(source, algorithm, PIECE_SIZE, threads)? {
+            let length = left.min(PIECE_SIZE);
             whole = checksum_combine(algorithm, whole, crc, length);
             left -= length;
         }
@@ -107,28 +107,28 @@ impl Checksum {
     }
 
     /// Begins a message in pieces.
-    pub(super) fn begin(self) -> Running {
+    pub(super) fn begin(self) -> RunningChecksum {
         match self {
-            Self::Digest(algorithm) => Running::Digest(Hasher::new(algorithm)),
-            Self::Crc(algorithm, _) => Running::Crc(crc_fast::Digest::new(algorithm)),
+            Self::Digest(algorithm) => RunningChecksum::Digest(Hasher::new(algorithm)),
+            Self::Crc(algorithm, _) => RunningChecksum::Crc(crc_fast::Digest::new(algorithm)),
         }
     }
 
     /// Ends a message in pieces, and returns its value.
-    pub(super) fn end(self, running: Running) -> Result<Vec<u8>, Failure> {
+    pub(super) fn end(self, running: RunningChecksum) -> Result<Vec<u8>, Failure> {
         let mut value = vec![0; self.size()];
         match running {
-            Running::Digest(mut hasher) => {
+            RunningChecksum::Digest(mut hasher) => {
                 hasher.finish(&mut value).map_err(|error| Failure::Failed(error.to_string()))?;
             }
-            Running::Crc(crc) => value = bytes(crc.finalize(), self.size()),
+            RunningChecksum::Crc(crc) => value = bytes(crc.finalize(), self.size()),
         }
         Ok(value)
     }
 }
 
 /// A message in pieces.
-pub(super) enum Running {
+pub(super) enum RunningChecksum {
     Digest(Hasher<'static>),
     Crc(crc_fast::Digest),
 }
@@ -145,7 +145,7 @@ mod tests {
     #[test]
     fn crcs_have_their_check_values() {
         for (name, value) in [("crc32", "cbf43926"), ("crc32c", "e3069283"), ("crc64nvme", "ae8b14860a799888")] {
-            let checksum = Checksum::of_name(name).unwrap();
+            let checksum = Checksum::from_name(name).unwrap();
             assert_eq!(hex(&checksum.of(b"123456789")), value, "{name}");
             assert_eq!(checksum.name(), name);
         }

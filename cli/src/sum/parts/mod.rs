@@ -21,7 +21,7 @@ use crate::output::Failure;
 use checksum::Checksum;
 
 /// Most bytes of a part (Amazon S3, "multipart upload limits": 5 GiB).
-const MAX_PART: u64 = 5 << 30;
+const MAX_PART_SIZE: u64 = 5 << 30;
 /// Most parts of an object.
 const MAX_PARTS: u64 = 10_000;
 const MIB: u64 = 1 << 20;
@@ -29,12 +29,13 @@ const MIB: u64 = 1 << 20;
 const MB: u64 = 1_000_000;
 
 /// Common part sizes in MiB and in MB: aws-cli and boto3 8, s3cmd 15, SDKs and rclone 5, MinIO 16 and 128, others powers of two.
-const USUAL: [u64; 20] = [8, 5, 15, 16, 10, 20, 25, 32, 50, 64, 100, 128, 200, 256, 500, 512, 1000, 1024, 2048, 4096];
+const COMMON_PART_SIZES: [u64; 20] =
+    [8, 5, 15, 16, 10, 20, 25, 32, 50, 64, 100, 128, 200, 256, 500, 512, 1000, 1024, 2048, 4096];
 /// Part sizes for uploads of unknown length: 160 GiB and 5 TiB in [`MAX_PARTS`] parts.
-const OF_UNKNOWN_LENGTH: [u64; 2] = [17_179_870, 549_755_814];
-/// Multiples of each of these units are tried as part sizes, if at most [`FEW`] multiples give the right number of parts.
-const UNITS: [u64; 5] = [MIB, MB, 1024, 1000, 1];
-const FEW: u64 = 40;
+const STREAM_PART_SIZES: [u64; 2] = [17_179_870, 549_755_814];
+/// Multiples of each of these units are tried as part sizes, if at most [`MAX_MULTIPLES`] multiples give the right number of parts.
+const PART_SIZE_UNITS: [u64; 5] = [MIB, MB, 1024, 1000, 1];
+const MAX_MULTIPLES: u64 = 40;
 
 /// The result of the search for the part size of an upload.
 enum SearchResult {
@@ -60,15 +61,15 @@ enum Input {
 pub(super) fn run(options: &Options, threads: usize, console: &mut Console) -> Result<bool, String> {
     // MD5 is the function of ETags.
     let name = options.algorithms.first().map_or("md5".into(), |name| name.to_string_lossy());
-    let checksum = Checksum::of_name(&name)?;
+    let checksum = Checksum::from_name(&name)?;
     if matches!(options.parts, Some(PartSize::Bytes(_))) && !checksum.is_composite() {
         return Err(format!("S3 has {name} of whole objects only, which `--parts whole` prints"));
     }
-    let mut good = true;
+    let mut all_succeeded = true;
     for operand in &options.operands {
         let words = Input::open(operand).and_then(|input| match &options.etag {
             None => {
-                let found = value(input, checksum, options.parts.unwrap_or(PartSize::Whole), threads)?;
+                let found = checksum_of(input, checksum, options.parts.unwrap_or(PartSize::Whole), threads)?;
                 Ok((format!("{found}  "), String::new(), true))
             }
             Some(etag) => Ok(match search(input, checksum, etag, threads)? {
@@ -83,16 +84,16 @@ pub(super) fn run(options: &Options, threads: usize, console: &mut Console) -> R
         });
         match words {
             Ok((before, behind, fits)) => {
-                good &= fits;
+                all_succeeded &= fits;
                 print(console, options, operand, &before, &behind);
             }
             Err(failure) => {
-                good = false;
+                all_succeeded = false;
                 console.error(failure.to_string().as_bytes());
             }
         }
     }
-    Ok(good)
+    Ok(all_succeeded)
 }
 
 impl Input {
@@ -123,7 +124,7 @@ fn print(console: &mut Console, options: &Options, operand: &OsStr, before: &str
 }
 
 /// Returns the checksum of a file.
-fn value(input: Input, checksum: Checksum, part: PartSize, threads: usize) -> Result<String, Failure> {
+fn checksum_of(input: Input, checksum: Checksum, part: PartSize, threads: usize) -> Result<String, Failure> {
     Ok(match (input, part) {
         (Input::File(source), PartSize::Whole) => checksum.text(&checksum.of_whole(&source, threads)?),
         (Input::File(source), PartSize::Bytes(part)) => of_parts(checksum, &checksum.of_parts(&source, part, threads)?),
@@ -164,7 +165,7 @@ fn search(input: Input, checksum: Checksum, etag: &str, threads: usize) -> Resul
     }
     let etag = if checksum.is_hex() { etag.to_ascii_lowercase() } else { etag.to_owned() };
     let Some(count) = count else {
-        let fits = value(input, checksum, PartSize::Whole, threads)? == etag;
+        let fits = checksum_of(input, checksum, PartSize::Whole, threads)? == etag;
         return Ok(if fits { SearchResult::Size("in one piece".to_owned()) } else { SearchResult::Damaged });
     };
     if !(1..=MAX_PARTS).contains(&count) {
@@ -173,7 +174,7 @@ fn search(input: Input, checksum: Checksum, etag: &str, threads: usize) -> Resul
     let fitting = |part: u64| Ok(SearchResult::Size(format!("parts of {part} bytes")));
     let (possible, tried) = match input {
         Input::File(source) => {
-            let possible = possible(source.length, count);
+            let possible = possible_part_sizes(source.length, count);
             let mut candidates = candidates(&possible);
             // With one part, every size gives the same checksum.
             candidates.truncate(if count == 1 { 1 } else { usize::MAX });
@@ -185,12 +186,12 @@ fn search(input: Input, checksum: Checksum, etag: &str, threads: usize) -> Resul
             (possible, candidates.len())
         }
         Input::Pipe(pipe, name) => {
-            let sizes: Vec<u64> = if count == 1 { vec![MAX_PART] } else { usual().collect() };
+            let sizes: Vec<u64> = if count == 1 { vec![MAX_PART_SIZE] } else { common_part_sizes().collect() };
             let (all, length) = stream::parts(pipe, &name, checksum, &sizes, count)?;
             if let Some(parts) = all.iter().find(|parts| of_parts(checksum, &parts.values) == etag) {
                 return fitting(parts.size);
             }
-            let possible = possible(length, count);
+            let possible = possible_part_sizes(length, count);
             let tried = sizes.iter().filter(|size| possible.contains(size)).count();
             (possible, tried)
         }
@@ -201,14 +202,14 @@ fn search(input: Input, checksum: Checksum, etag: &str, threads: usize) -> Resul
 }
 
 /// Returns the part sizes that divide `length` bytes into `count` parts.
-fn possible(length: u64, count: u64) -> RangeInclusive<u64> {
-    let most = if count == 1 { MAX_PART } else { length.div_ceil(count - 1).saturating_sub(1).min(MAX_PART) };
+fn possible_part_sizes(length: u64, count: u64) -> RangeInclusive<u64> {
+    let most = if count == 1 { MAX_PART_SIZE } else { length.div_ceil(count - 1).saturating_sub(1).min(MAX_PART_SIZE) };
     length.div_ceil(count).max(1)..=most
 }
 
 /// Returns the part sizes that programs use, except sizes that depend on the file's length.
-fn usual() -> impl Iterator<Item = u64> {
-    [MIB, MB].into_iter().flat_map(|unit| USUAL.map(|size| size * unit)).chain(OF_UNKNOWN_LENGTH)
+fn common_part_sizes() -> impl Iterator<Item = u64> {
+    [MIB, MB].into_iter().flat_map(|unit| COMMON_PART_SIZES.map(|size| size * unit)).chain(STREAM_PART_SIZES)
 }
 
 /// Returns possible part sizes to try, likely ones first.
@@ -216,13 +217,13 @@ fn candidates(possible: &RangeInclusive<u64>) -> Vec<u64> {
     let (least, most) = possible.clone().into_inner();
     // Programs that divide a file by a number of parts round up to bytes, kB, or MiB.
     let divided = [least, least.next_multiple_of(1024), least.next_multiple_of(MIB)];
-    let multiples = UNITS.into_iter().flat_map(|unit| {
+    let multiples = PART_SIZE_UNITS.into_iter().flat_map(|unit| {
         let (first, last) = (least.div_ceil(unit), most / unit);
-        let few = last.checked_sub(first).is_some_and(|more| more < FEW);
+        let few = last.checked_sub(first).is_some_and(|more| more < MAX_MULTIPLES);
         if few { (first..=last).map(|size| size * unit).collect() } else { Vec::new() }
     });
     let mut found: Vec<u64> = Vec::new();
-    for part in usual().chain(divided).chain(multiples).filter(|part| possible.contains(part)) {
+    for part in common_part_sizes().chain(divided).chain(multiples).filter(|part| possible.contains(part)) {
         if !found.contains(&part) {
             found.push(part);
         }
@@ -251,13 +252,13 @@ mod tests {
             (160 << 30, 10_000, 17_179_870),
             (200 * MIB, 13, 17_179_870),
         ] {
-            let found = candidates(&possible(length, count));
+            let found = candidates(&possible_part_sizes(length, count));
             assert!(found.contains(&expected), "{length} in {count}: {found:?}");
             assert!(found.iter().all(|part| length.div_ceil(*part).max(1) == count), "{length} in {count}: {found:?}");
             assert!(found.len() < 250);
         }
-        assert!(candidates(&possible(10, 100)).is_empty());
-        assert!(candidates(&possible(u64::MAX, 10_000)).is_empty());
+        assert!(candidates(&possible_part_sizes(10, 100)).is_empty());
+        assert!(candidates(&possible_part_sizes(u64::MAX, 10_000)).is_empty());
     }
 
     #[test]
@@ -266,7 +267,7 @@ mod tests {
             for count in 1..70 {
                 let sizes: Vec<u64> =
                     (1..=60_u64).filter(|part| u64::div_ceil(length, *part).max(1) == count).collect();
-                let possible = possible(length, count);
+                let possible = possible_part_sizes(length, count);
                 assert_eq!(possible.take_while(|part| *part <= 60).collect::<Vec<_>>(), sizes, "{length} in {count}");
             }
         }

@@ -4,19 +4,19 @@ use std::io::Read;
 
 use gantry_digest::update_many;
 
-use super::checksum::{Checksum, Running};
+use super::checksum::{Checksum, RunningChecksum};
 use crate::io::read_full;
 use crate::output::Failure;
 
 /// Most bytes that are read at a time.
-const PIECE: u64 = 64 << 10;
+const PIECE_SIZE: u64 = 64 << 10;
 
 /// The parts of one size.
 pub(super) struct Parts {
     pub(super) size: u64,
     /// Checksums of the complete parts, concatenated.
     pub(super) values: Vec<u8>,
-    running: Running,
+    running: RunningChecksum,
     /// Bytes of the current part that have been read.
     bytes: u64,
 }
@@ -31,17 +31,17 @@ pub(super) fn parts(
 ) -> Result<(Vec<Parts>, u64), Failure> {
     let begin = |&size: &u64| Parts { size, values: Vec::new(), running: checksum.begin(), bytes: 0 };
     let mut all: Vec<Parts> = sizes.iter().map(begin).collect();
-    let (mut buffer, mut total) = (vec![0; PIECE as usize], 0);
+    let (mut buffer, mut total) = (vec![0; PIECE_SIZE as usize], 0);
     loop {
         // Read up to the next end of a part.
-        let next = all.iter().map(|parts| parts.size - parts.bytes).min().unwrap_or(PIECE).min(PIECE);
+        let next = all.iter().map(|parts| parts.size - parts.bytes).min().unwrap_or(PIECE_SIZE).min(PIECE_SIZE);
         let length = read_full(&mut pipe, &mut buffer[..next as usize]).map_err(|error| Failure::at(name, &error))?;
         let piece = &buffer[..length];
         let mut lanes = Vec::with_capacity(all.len());
         for parts in &mut all {
             match &mut parts.running {
-                Running::Digest(hasher) => lanes.push((hasher, piece)),
-                Running::Crc(crc) => crc.update(piece),
+                RunningChecksum::Digest(hasher) => lanes.push((hasher, piece)),
+                RunningChecksum::Crc(crc) => crc.update(piece),
             }
             parts.bytes += length as u64;
         }

@@ -105,18 +105,18 @@ impl Lab {
         copy
     }
 
-    /// Compiles a C program; `more` adds the libraries.
-    fn compile(&self, name: &str, more: impl FnOnce(&mut Command)) -> PathBuf {
+    /// Compiles a C program; `add_libraries` adds the libraries.
+    fn compile(&self, name: &str, add_libraries: impl FnOnce(&mut Command)) -> PathBuf {
         let program = self.path(name);
         let mut compile = Command::new("cc");
         compile.args(["-O1", "-Wall", "-Wextra", "-Werror", "-o"]).arg(&program);
-        more(compile.arg(source(name)));
+        add_libraries(compile.arg(source(name)));
         run_checked(&mut compile);
         program
     }
 
     /// Compiles the program that uses `libgantry.so.0`.
-    pub(crate) fn c(&self) -> PathBuf {
+    pub(crate) fn compile_c_program(&self) -> PathBuf {
         let prefix = self.path("prefix");
         let mut build = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/c-library"));
         run_checked(build.arg("--archive").arg(built_library("libgantry_c.a")).arg(&prefix));
@@ -128,7 +128,7 @@ impl Lab {
     }
 
     /// Compiles the program that uses libcrypto, and writes the configuration with which libcrypto loads the provider.
-    pub(crate) fn provider(&self, setting: &str) -> (PathBuf, PathBuf) {
+    pub(crate) fn compile_provider_program(&self, setting: &str) -> (PathBuf, PathBuf) {
         let module = self.path("gantry.so");
         fs::copy(built_library("libgantry_openssl.so"), &module).unwrap();
         let configuration = format!(
@@ -145,7 +145,7 @@ impl Lab {
     }
 
     /// Compiles the program that is linked with the library for XFRM.
-    pub(crate) fn xfrm(&self) -> PathBuf {
+    pub(crate) fn compile_xfrm_program(&self) -> PathBuf {
         let library = self.path("libgantry_xfrm.so");
         fs::copy(built_library("libgantry_xfrm.so"), &library).unwrap();
         self.compile("xfrm", |compile| {

@@ -134,7 +134,7 @@ impl Region {
     /// # Errors
     /// [`Misuse::Bounds`] if the piece does not lie in the region.
     pub fn segment(&self, offset: usize, len: usize) -> Result<Segment, Misuse> {
-        self.check(offset, len)?;
+        self.check_bounds(offset, len)?;
         Ok(Segment::new(self.clone(), offset, len))
     }
 
@@ -143,7 +143,7 @@ impl Region {
     /// # Errors
     /// [`Misuse::Bounds`] if the bytes do not lie in the region; nothing is copied then.
     pub fn read(&self, offset: usize, into: &mut [u8]) -> Result<(), Misuse> {
-        self.check(offset, into.len())?;
+        self.check_bounds(offset, into.len())?;
         self.copy_out(offset, into);
         Ok(())
     }
@@ -153,14 +153,14 @@ impl Region {
     /// # Errors
     /// [`Misuse::Bounds`] if the bytes do not lie in the region; nothing is copied then.
     pub fn write(&self, offset: usize, from: &[u8]) -> Result<(), Misuse> {
-        self.check(offset, from.len())?;
+        self.check_bounds(offset, from.len())?;
         self.copy_in(offset, from);
         Ok(())
     }
 
-    fn check(&self, offset: usize, len: usize) -> Result<(), Misuse> {
+    fn check_bounds(&self, offset: usize, len: usize) -> Result<(), Misuse> {
         let is_inside = offset.checked_add(len).is_some_and(|end| end <= self.0.len);
-        if is_inside { Ok(()) } else { Err(Misuse::Bounds { offset, len, of: self.0.len }) }
+        if is_inside { Ok(()) } else { Err(Misuse::Bounds { offset, len, memory_len: self.0.len }) }
     }
 
     /// Returns the cell that holds a byte of the region.
@@ -278,19 +278,21 @@ mod tests {
     fn rejects_access_beyond_the_end() {
         for region in [Region::owned(vec![7; LEN].into()), shifted(3, LEN), Region::owned(Box::new([])), shifted(1, 0)]
         {
-            let of = region.len();
-            for (offset, len) in [(of, 1), (0, of + 1), (of + 1, 0), (usize::MAX, 2), (1, usize::MAX)] {
-                let bounds = Misuse::Bounds { offset, len, of };
+            let memory_len = region.len();
+            for (offset, len) in
+                [(memory_len, 1), (0, memory_len + 1), (memory_len + 1, 0), (usize::MAX, 2), (1, usize::MAX)]
+            {
+                let bounds = Misuse::Bounds { offset, len, memory_len };
                 assert_eq!(region.segment(offset, len).unwrap_err(), bounds);
                 if len < 100 {
                     assert_eq!(region.read(offset, &mut vec![0; len]), Err(bounds));
                     assert_eq!(region.write(offset, &vec![0; len]), Err(bounds));
                 }
             }
-            region.read(of, &mut []).unwrap();
-            region.write(of, &[]).unwrap();
-            assert_eq!(region.segment(of, 0).unwrap().len(), 0);
-            region.read(0, &mut vec![0; of]).unwrap();
+            region.read(memory_len, &mut []).unwrap();
+            region.write(memory_len, &[]).unwrap();
+            assert_eq!(region.segment(memory_len, 0).unwrap().len(), 0);
+            region.read(0, &mut vec![0; memory_len]).unwrap();
         }
     }
 

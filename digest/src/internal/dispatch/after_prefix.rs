@@ -1,14 +1,15 @@
 //! The kernels of `kernel::after_prefix`, compiled for each CPU level, and the choice of the fastest.
 
-use crate::internal::kernel::after_prefix::{PrefixedKernel, StridedMessages, lanes};
+use super::sha256_break_even;
+use crate::internal::kernel::after_prefix::{PrefixedKernel, StridedMessages, digest_strided};
 use crate::internal::kernel::sha2::Sha256;
-use crate::internal::kernel::{Compression, HASH_LANES, sha_ni};
+use crate::internal::kernel::{Compression, MAX_HASH_LANES, sha_ni};
 use crate::internal::vector::avx512::Zmm32;
 use crate::level::{Level, LevelName};
 
 /// The kernels of a CPU level. Only its constructor creates it, so a value proves that this CPU can run them.
 pub struct Kernels<H: Compression> {
-    /// The kernel for groups of [`HASH_LANES`] messages, and the size of a last, smaller group from which on it is faster than `few`.
+    /// The kernel for groups of [`MAX_HASH_LANES`] messages, and the size of a last, smaller group from which on it is faster than `few`.
     lanes: Option<(PrefixedKernel<H>, usize)>,
     few: PrefixedKernel<H>,
 }
@@ -24,11 +25,12 @@ impl<H: Compression> Copy for Kernels<H> {}
 impl Kernels<Sha256> {
     /// Returns the kernels of a CPU with SHA instructions. Without these the rounds dominate, and the general kernels serve.
     pub(crate) fn new(level: Level) -> Option<Self> {
-        let lanes: Option<(PrefixedKernel<Sha256>, usize)> = match level.name() {
-            LevelName::Avx512 if level.latency() > 1 => Some((avx512_latency2, 9)),
-            LevelName::Avx512 => Some((avx512, if level.is_zen() { HASH_LANES } else { 9 })),
+        let lanes: Option<PrefixedKernel<Sha256>> = match level.name() {
+            LevelName::Avx512 if level.latency() > 1 => Some(avx512_latency2),
+            LevelName::Avx512 => Some(avx512),
             _ => None,
         };
+        let lanes = lanes.map(|kernel| (kernel, sha256_break_even(level)));
         level.sha().then_some(Kernels { lanes, few: sha_ni::sha256_after_prefix })
     }
 }
@@ -44,7 +46,7 @@ impl<H: Compression> Kernels<H> {
         // SAFETY: the CPU has the instructions because `self` exists. The two parts do not reach past the caller's messages.
         unsafe {
             if let Some((lanes, break_even)) = self.lanes {
-                let left = count % HASH_LANES;
+                let left = count % MAX_HASH_LANES;
                 whole = if left < break_even { count - left } else { count };
                 if whole > 0 {
                     lanes(chain, &StridedMessages { count: whole, ..*messages });
@@ -65,7 +67,7 @@ macro_rules! compiled {
         #[target_feature(enable = "avx512f,avx512bw,avx2,bmi1,bmi2")]
         unsafe fn $name(chain: &[u32; 8], messages: &StridedMessages) {
             // SAFETY: the features of the vector type are enabled here; the caller guarantees the rest.
-            unsafe { lanes::<Zmm32<$latency>>(chain, messages) }
+            unsafe { digest_strided::<Zmm32<$latency>>(chain, messages) }
         }
     };
 }

@@ -1,6 +1,6 @@
 //! BLAKE3, compiled for each CPU level, and the choice of the fastest kernels.
 
-use crate::internal::kernel::blake3::{Advance, Inputs, advance};
+use crate::internal::kernel::blake3::{AdvanceKernel, LaneStates, advance};
 use crate::level::Level;
 #[cfg(target_arch = "x86_64")]
 use crate::level::LevelName;
@@ -10,20 +10,20 @@ use crate::level::LevelName;
 pub(crate) struct Kernels {
     /// Lanes of `side_by_side`.
     pub(crate) lanes: usize,
-    pub(crate) side_by_side: Advance,
+    pub(crate) side_by_side: AdvanceKernel,
     /// From this many inputs on, `side_by_side` is faster than `single` for each.
     pub(crate) break_even: usize,
-    pub(crate) single: Advance,
+    pub(crate) single: AdvanceKernel,
 }
 
 macro_rules! compiled {
     ($name:ident, $features:literal, $vector:ty) => {
         /// # Safety
-        /// As for [`Advance`].
+        /// As for [`AdvanceKernel`].
         #[cfg_attr(any(target_arch = "x86_64", target_arch = "aarch64"), target_feature(enable = $features))]
-        unsafe fn $name(inputs: &mut Inputs, messages: *const *const u8, blocks: usize) {
+        unsafe fn $name(states: &mut LaneStates, messages: *const *const u8, blocks: usize) {
             // SAFETY: the features of the vector type are enabled here; the caller guarantees the rest.
-            unsafe { advance::<$vector>(inputs, messages, blocks) }
+            unsafe { advance::<$vector>(states, messages, blocks) }
         }
     };
 }
@@ -50,7 +50,7 @@ compiled!(single, "", u32);
 impl Kernels {
     /// Returns the kernels of a CPU.
     pub(crate) fn new(level: Level) -> Self {
-        let (lanes, side_by_side, single): (usize, Advance, Advance) = match level.name() {
+        let (lanes, side_by_side, single): (usize, AdvanceKernel, AdvanceKernel) = match level.name() {
             #[cfg(target_arch = "x86_64")]
             LevelName::Avx512 => (16, avx512, single_bmi),
             #[cfg(target_arch = "x86_64")]

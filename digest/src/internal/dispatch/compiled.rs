@@ -10,7 +10,7 @@ use crate::internal::kernel::sha1::Sha1;
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 use crate::internal::kernel::sha1_checked::Sha1Checked;
 use crate::internal::kernel::sha2::{Sha256, Sha512};
-use crate::internal::kernel::{Compress, Compression, Outer, Segment, run};
+use crate::internal::kernel::{CompressKernel, Compression, OuterHash, Segment, compress_segments};
 #[cfg(target_arch = "x86_64")]
 use crate::internal::kernel::{sha_ni, sha512_prescheduled};
 use crate::level::Level;
@@ -22,9 +22,9 @@ use crate::level::LevelName;
 macro_rules! prescheduled {
     ($name:ident, $features:literal, $vector:ty) => {
         /// # Safety
-        /// As for [`Compress`], with one lane.
+        /// As for [`CompressKernel`], with one lane.
         #[target_feature(enable = $features)]
-        unsafe fn $name(state: *mut u64, segments: &[Segment], outer: Option<&Outer<Sha512>>) {
+        unsafe fn $name(state: *mut u64, segments: &[Segment], outer: Option<&OuterHash<Sha512>>) {
             // SAFETY: the features of the vector type are enabled here; the caller guarantees the rest.
             unsafe { sha512_prescheduled::sha512::<$vector>(state, segments, outer) }
         }
@@ -51,7 +51,7 @@ macro_rules! compiled {
 
             compiled!(@ md5, $features, Md5, $v32);
             compiled!(@ sha1, $features, Sha1, $v32);
-            // x86-64 and aarch64 have their own kernels for one message: `checked`.
+            // x86-64 and aarch64 have their own kernels for one message: `sha1_checked`.
             #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
             compiled!(@ sha1_checked, $features, Sha1Checked, $v32);
             compiled!(@ sha256, $features, Sha256, $v32);
@@ -60,21 +60,21 @@ macro_rules! compiled {
     };
     (@ $name:ident, $features:literal, $hash:ty, $vector:ty) => {
         /// # Safety
-        /// As for [`Compress`].
+        /// As for [`CompressKernel`].
         #[cfg_attr(any(target_arch = "x86_64", target_arch = "aarch64"), target_feature(enable = $features))]
         pub(super) unsafe fn $name(
             state: *mut <$hash as Compression>::Word,
             segments: &[Segment],
-            outer: Option<&Outer<$hash>>,
+            outer: Option<&OuterHash<$hash>>,
         ) {
             // SAFETY: the features of the vector type are enabled here; the caller guarantees the rest.
-            unsafe { run::<$hash, $vector>(state, segments, outer) }
+            unsafe { compress_segments::<$hash, $vector>(state, segments, outer) }
         }
     };
 }
 
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-mod checked;
+mod sha1_checked;
 
 #[cfg(target_arch = "x86_64")]
 compiled!(
@@ -97,12 +97,12 @@ compiled!(avx2, "avx2,bmi1,bmi2", crate::internal::vector::avx2::Ymm32, crate::i
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod paired {
     use super::*;
-    use crate::internal::vector::pair::Pair;
+    use crate::internal::vector::register_pair::RegisterPair;
 
     #[cfg(target_arch = "x86_64")]
-    compiled!(@ md5, "avx2,bmi1,bmi2", Md5, Pair<crate::internal::vector::avx2::Ymm32>);
+    compiled!(@ md5, "avx2,bmi1,bmi2", Md5, RegisterPair<crate::internal::vector::avx2::Ymm32>);
     #[cfg(target_arch = "aarch64")]
-    compiled!(@ md5, "neon", Md5, Pair<crate::internal::vector::neon::Neon32>);
+    compiled!(@ md5, "neon", Md5, RegisterPair<crate::internal::vector::neon::Neon32>);
 }
 #[cfg(target_arch = "x86_64")]
 compiled!(
@@ -129,7 +129,7 @@ compiled!(
 impl<H: Hash> Kernels<H> {
     /// Sets the number of messages from which on `side_by_side` is faster.
     fn with_break_even(self, break_even: usize) -> Self {
-        Kernels { break_even, brief_break_even: break_even, ..self }
+        Kernels { break_even, short_break_even: break_even, ..self }
     }
 }
 
@@ -139,26 +139,26 @@ macro_rules! select {
     ($name:ident, $hash:ty, avx512 $lanes512:literal from $even512:literal, avx2 $lanes2:literal from $even2:literal,
      base $lanes:literal from $even:literal) => {
         pub(super) fn $name(level: Level) -> Kernels<$hash> {
-            let (lanes, side_by_side, break_even, single): (usize, Compress<_>, usize, Compress<_>) = match level.name()
-            {
-                #[cfg(target_arch = "x86_64")]
-                LevelName::Avx512 => ($lanes512, avx512::$name, $even512, single_bmi::$name),
-                #[cfg(target_arch = "x86_64")]
-                LevelName::Vaes | LevelName::Avx2 => ($lanes2, avx2::$name, $even2, single_bmi::$name),
-                #[cfg(any(target_arch = "x86_64", target_arch = "aarch64", target_feature = "simd128"))]
-                _ => ($lanes, base::$name, $even, single::$name),
-                #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64", target_feature = "simd128")))]
-                _ => (1, single::$name, 1, single::$name),
-            };
+            let (lanes, side_by_side, break_even, single): (usize, CompressKernel<_>, usize, CompressKernel<_>) =
+                match level.name() {
+                    #[cfg(target_arch = "x86_64")]
+                    LevelName::Avx512 => ($lanes512, avx512::$name, $even512, single_bmi::$name),
+                    #[cfg(target_arch = "x86_64")]
+                    LevelName::Vaes | LevelName::Avx2 => ($lanes2, avx2::$name, $even2, single_bmi::$name),
+                    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64", target_feature = "simd128"))]
+                    _ => ($lanes, base::$name, $even, single::$name),
+                    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64", target_feature = "simd128")))]
+                    _ => (1, single::$name, 1, single::$name),
+                };
             Kernels {
                 lanes,
                 side_by_side,
                 break_even,
-                brief_break_even: break_even,
+                short_break_even: break_even,
                 few_lanes: 1,
                 few: single,
                 single,
-                brief: single,
+                short_single: single,
             }
         }
     };
@@ -193,7 +193,7 @@ pub(super) fn md5_best(level: Level) -> Kernels<Md5> {
             lanes: 2 * few.lanes,
             side_by_side: paired::md5,
             break_even: few.lanes + 1,
-            brief_break_even: few.lanes + 1,
+            short_break_even: few.lanes + 1,
             few_lanes: few.lanes,
             few: few.side_by_side,
             ..few
@@ -219,7 +219,7 @@ pub(super) fn md5_best(level: Level) -> Kernels<Md5> {
 #[cfg(target_arch = "x86_64")]
 pub(super) fn sha1_best(level: Level) -> Kernels<Sha1> {
     let (two, single) = (sha_ni::sha1::<2>, sha_ni::sha1::<1>);
-    let one_by_one = Kernels { few: single, single, brief: single, ..sha1(level) };
+    let one_by_one = Kernels { few: single, single, short_single: single, ..sha1(level) };
     let few = Kernels { few_lanes: 2, few: two, ..one_by_one };
     match level.name() {
         _ if !level.sha() => sha1(level),
@@ -257,12 +257,12 @@ macro_rules! for_latency {
 #[cfg(target_arch = "x86_64")]
 pub(super) fn sha256_best(level: Level) -> Kernels<Sha256> {
     let (two, four, single) = (sha_ni::sha256::<2>, sha_ni::sha256::<4>, sha_ni::sha256::<1>);
-    let one_by_one = Kernels { few: single, single, brief: single, ..for_latency!(level, sha256) };
+    let one_by_one = Kernels { few: single, single, short_single: single, ..for_latency!(level, sha256) };
     match level.name() {
         _ if !level.sha() => for_latency!(level, sha256),
         LevelName::Avx512 if !level.is_zen() => one_by_one.with_break_even(10),
         LevelName::Avx512 => {
-            Kernels { few_lanes: 4, few: four, ..one_by_one }.with_break_even(if level.latency() > 1 { 9 } else { 16 })
+            Kernels { few_lanes: 4, few: four, ..one_by_one }.with_break_even(super::sha256_break_even(level))
         }
         _ => {
             let few = if level.is_zen() { Kernels { few_lanes: 2, few: two, ..one_by_one } } else { one_by_one };
@@ -275,14 +275,14 @@ pub(super) fn sha256_best(level: Level) -> Kernels<Sha256> {
 #[cfg(target_arch = "x86_64")]
 pub(super) fn sha512_best(level: Level) -> Kernels<Sha512> {
     // One message alone then reaches 0.93 GB/s with AVX-512 and 0.88 GB/s with AVX2: more than two of the lanes above.
-    let (single, break_even): (Compress<Sha512>, usize) = match level.name() {
+    let (single, break_even): (CompressKernel<Sha512>, usize) = match level.name() {
         LevelName::Avx512 if level.latency() > 1 => (sha512_prescheduled_avx512_latency2, 2),
         LevelName::Avx512 => (sha512_prescheduled_avx512, 3),
         LevelName::Vaes | LevelName::Avx2 => (sha512_prescheduled_avx2, 3),
         LevelName::Base => return sha512(level),
     };
     // Two short messages are faster in lanes.
-    Kernels { few: single, single, break_even, brief_break_even: 2, ..for_latency!(level, sha512) }
+    Kernels { few: single, single, break_even, short_break_even: 2, ..for_latency!(level, sha512) }
 }
 
 /// With the SHA instructions, two messages at a time; without them, the lanes of NEON.
@@ -294,7 +294,7 @@ macro_rules! select_arm {
         pub(super) fn $best(level: Level) -> Kernels<$hash> {
             let (two, single) = (sha_arm::$name::<2>, sha_arm::$name::<1>);
             if level.$has() {
-                Kernels { lanes: 2, side_by_side: two, few: single, single, brief: single, ..$name(level) }
+                Kernels { lanes: 2, side_by_side: two, few: single, single, short_single: single, ..$name(level) }
             } else {
                 $name(level)
             }
@@ -310,7 +310,7 @@ select_arm!(sha256_best, sha256, Sha256, sha);
 select_arm!(sha512_best, sha512, Sha512, sha512);
 
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-pub(super) use checked::sha1_checked_best;
+pub(super) use sha1_checked::sha1_checked_best;
 
 /// Other architectures have one kernel for each hash function.
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]

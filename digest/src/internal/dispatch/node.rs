@@ -1,6 +1,8 @@
 //! The kernels of `kernel::node`, compiled for each CPU level, and the choice of the fastest.
 
-use crate::internal::kernel::node::{DIGEST, NodeKernel, lanes};
+#[cfg(target_arch = "x86_64")]
+use super::sha256_break_even;
+use crate::internal::kernel::node::{DIGEST_SIZE, NodeKernel, digest_nodes};
 #[cfg(target_arch = "x86_64")]
 use crate::internal::kernel::sha_ni;
 use crate::level::Level;
@@ -25,7 +27,7 @@ macro_rules! compiled {
         #[cfg_attr(any(target_arch = "x86_64", target_arch = "aarch64"), target_feature(enable = $features))]
         unsafe fn $name(pairs: *const u8, to: *mut u8, count: usize, twice: bool) {
             // SAFETY: the features of the vector type are enabled here; the caller guarantees the rest.
-            unsafe { lanes::<$vector>(pairs, to, count, twice) }
+            unsafe { digest_nodes::<$vector>(pairs, to, count, twice) }
         }
     };
 }
@@ -63,7 +65,7 @@ impl Kernels {
             if !level.sha() {
                 return Kernels { lanes, many, break_even: 2, few: single };
             }
-            let break_even = if level.is_zen() && level.latency() == 1 { 16 } else { 9 };
+            let break_even = sha256_break_even(level);
             match level.name() {
                 LevelName::Avx512 => Kernels { lanes, many, break_even, few: sha_ni::sha256_nodes },
                 _ => Kernels { lanes: 1, many: sha_ni::sha256_nodes, break_even: 1, few: sha_ni::sha256_nodes },
@@ -98,7 +100,7 @@ impl Kernels {
                 (self.many)(pairs, to, whole, twice);
             }
             if whole < count {
-                (self.few)(pairs.add(2 * DIGEST * whole), to.add(DIGEST * whole), count - whole, twice);
+                (self.few)(pairs.add(2 * DIGEST_SIZE * whole), to.add(DIGEST_SIZE * whole), count - whole, twice);
             }
         }
     }

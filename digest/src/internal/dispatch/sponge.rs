@@ -1,6 +1,6 @@
 //! Keccak and BLAKE2b, compiled for each CPU level, and the choice of the fastest kernels.
 
-use crate::internal::kernel::absorb::{Absorption, Advance};
+use crate::internal::kernel::absorb::{AbsorbKernel, Absorption};
 use crate::internal::kernel::blake2b::Blake2b;
 use crate::internal::kernel::keccak::Keccak;
 use crate::level::Level;
@@ -13,11 +13,11 @@ use crate::level::LevelName;
 pub struct Kernels {
     /// Lanes of `side_by_side`.
     pub(crate) lanes: usize,
-    pub(crate) side_by_side: Advance,
+    pub(crate) side_by_side: AbsorbKernel,
     /// From this many messages on, `side_by_side` is faster than one by one.
     pub(crate) break_even: usize,
     /// For a single message.
-    pub(crate) single: Advance,
+    pub(crate) single: AbsorbKernel,
 }
 
 impl Kernels {
@@ -60,17 +60,17 @@ macro_rules! compiled {
     };
     (@ $name:ident $function:ident, $features:literal, $vector:ty) => {
         /// # Safety
-        /// As for [`Advance`].
+        /// As for [`AbsorbKernel`].
         #[cfg_attr(any(target_arch = "x86_64", target_arch = "aarch64"), target_feature(enable = $features))]
         pub(super) unsafe fn $name(
             state: *mut u64,
             messages: *const *const u8,
             blocks: usize,
-            block: usize,
+            block_size: usize,
             rounds: usize,
         ) {
             // SAFETY: the features of the vector type are enabled here; the caller guarantees the rest.
-            unsafe { crate::internal::kernel::$name::$function::<$vector>(state, messages, blocks, block, rounds) }
+            unsafe { crate::internal::kernel::$name::$function::<$vector>(state, messages, blocks, block_size, rounds) }
         }
     };
 }
@@ -107,7 +107,7 @@ mod sha3 {
 macro_rules! select {
     ($selected:ident, $name:ident) => {
         fn $selected(level: Level) -> Kernels {
-            let (lanes, side_by_side, single): (usize, Advance, Advance) = match level.name() {
+            let (lanes, side_by_side, single): (usize, AbsorbKernel, AbsorbKernel) = match level.name() {
                 #[cfg(target_arch = "x86_64")]
                 LevelName::Avx512 => (8, avx512::$name, single_bmi::$name),
                 #[cfg(target_arch = "x86_64")]

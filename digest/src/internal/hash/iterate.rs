@@ -1,17 +1,17 @@
 //! Chains of HMACs, in which each HMAC is over the one before: the loop of PBKDF2. A step is two compressions, after the inner and after
 //! the outer key block. Each compresses one block, whose padding is constant; only the digest in it changes.
 
-use super::Start;
-use super::lanes::Chains;
-use crate::chain::Chain;
+use super::Setup;
+use super::lanes::ChainingValues;
+use crate::hmac_chain::HmacChain;
 use crate::internal::dispatch::Hash;
-use crate::internal::kernel::iterate::{Iterate, Iteration};
-use crate::internal::kernel::{Compress, HASH_LANES, Outer, Segment};
+use crate::internal::kernel::iterate::{ChainRows, IterateKernel};
+use crate::internal::kernel::{CompressKernel, MAX_HASH_LANES, OuterHash, Segment};
 use crate::internal::vector::Word;
 use crate::level::Level;
 
 /// Advances each chain by `steps` steps, side by side.
-pub(crate) fn iterate<H: Hash>(level: Level, mut chains: &mut [Chain<'_, Start<H>>], steps: u64) {
+pub(crate) fn iterate<H: Hash>(level: Level, mut chains: &mut [HmacChain<'_, Setup<H>>], steps: u64) {
     let kernels = H::kernels(level);
     while !chains.is_empty() {
         let count = chains.len();
@@ -28,7 +28,7 @@ pub(crate) fn iterate<H: Hash>(level: Level, mut chains: &mut [Chain<'_, Start<H
         // SAFETY: the kernel and its number of lanes come from the level, as do the CPU's instructions.
         unsafe {
             if lanes > 1 {
-                advance::<H, HASH_LANES>(&kernel, lanes, group, steps);
+                advance::<H, MAX_HASH_LANES>(&kernel, lanes, group, steps);
             } else {
                 advance::<H, 1>(&kernel, lanes, group, steps);
             }
@@ -40,29 +40,29 @@ pub(crate) fn iterate<H: Hash>(level: Level, mut chains: &mut [Chain<'_, Start<H
 /// The kernel that advances chains.
 enum Kernel<H: Hash> {
     /// Keeps the chains in registers.
-    Iterate(Iterate<H>),
+    Iterate(IterateKernel<H>),
     /// Compresses blocks in memory.
-    Compress(Compress<H>),
+    Compress(CompressKernel<H>),
 }
 
 /// Advances at most `lanes` chains. Idle lanes repeat the first chain.
 ///
 /// # Safety
 ///
-/// The kernel has `lanes` lanes, and the CPU has its instructions. `N` is 1 for one lane, otherwise [`HASH_LANES`].
+/// The kernel has `lanes` lanes, and the CPU has its instructions. `N` is 1 for one lane, otherwise [`MAX_HASH_LANES`].
 unsafe fn advance<H: Hash, const N: usize>(
     kernel: &Kernel<H>,
     lanes: usize,
-    chains: &mut [Chain<'_, Start<H>>],
+    chains: &mut [HmacChain<'_, Setup<H>>],
     steps: u64,
 ) {
-    let first = chains[0].start;
-    let Some(Outer { frame, digest, .. }) = &first.outer else { return };
-    let [mut inner, mut outer, mut digests, mut sums] = [(); 4].map(|()| Chains::<H, N>::new());
+    let first = chains[0].setup;
+    let Some(OuterHash { frame, digest_size, .. }) = &first.outer else { return };
+    let [mut inner, mut outer, mut digests, mut sums] = [(); 4].map(|()| ChainingValues::<H, N>::new());
     for lane in 0..lanes {
         let chain = &chains[if lane < chains.len() { lane } else { 0 }];
-        inner.set(lane, &chain.start.chain);
-        if let Some(Outer { chain, .. }) = &chain.start.outer {
+        inner.set(lane, &chain.setup.chain);
+        if let Some(OuterHash { chain, .. }) = &chain.setup.outer {
             outer.set(lane, chain);
         }
         digests.set(lane, &words_of::<H>(chain.digest));
@@ -73,21 +73,22 @@ unsafe fn advance<H: Hash, const N: usize>(
             let keys = [&mut inner, &mut outer].map(|rows| rows.rows().cast_const());
             let (digests, sums) = (digests.rows(), sums.rows());
             // SAFETY: the caller guarantees the instructions. There are eight rows of each, at least `WORDS`.
-            unsafe { iterate(&mut Iteration { keys, digests, sums, frame, digest: *digest }, steps) };
+            unsafe { iterate(&mut ChainRows { keys, digests, sums, frame, digest_size: *digest_size }, steps) };
         }
         Kernel::Compress(compress) => {
             let mut blocks = [*frame; N];
-            let shared = chains.iter().all(|chain| core::ptr::eq(chain.start, first));
-            let mut step = |state: &mut Chains<H, N>, from: &Chains<H, N>, outer: Option<&Outer<H>>| {
-                for (lane, block) in blocks[..lanes].iter_mut().enumerate() {
-                    from.write(lane, &mut block[..*digest]);
-                }
-                let messages = blocks.each_ref().map(|block| block.as_ptr());
-                let segment = Segment { messages: messages.as_ptr(), blocks: 1 };
-                // SAFETY: the caller guarantees the instructions. The state has eight rows, and each lane has a pointer to one
-                // block.
-                unsafe { compress(state.rows(), &[segment], outer) };
-            };
+            let shared = chains.iter().all(|chain| core::ptr::eq(chain.setup, first));
+            let mut step =
+                |state: &mut ChainingValues<H, N>, from: &ChainingValues<H, N>, outer: Option<&OuterHash<H>>| {
+                    for (lane, block) in blocks[..lanes].iter_mut().enumerate() {
+                        from.write(lane, &mut block[..*digest_size]);
+                    }
+                    let messages = blocks.each_ref().map(|block| block.as_ptr());
+                    let segment = Segment { messages: messages.as_ptr(), blocks: 1 };
+                    // SAFETY: the caller guarantees the instructions. The state has eight rows, and each lane has a pointer to one
+                    // block.
+                    unsafe { compress(state.rows(), &[segment], outer) };
+                };
             for _ in 0..steps {
                 let mut state = inner.clone();
                 if shared {
@@ -98,7 +99,7 @@ unsafe fn advance<H: Hash, const N: usize>(
                     digests = outer.clone();
                     step(&mut digests, &state, None);
                 }
-                sums.add(&digests);
+                sums.xor(&digests);
             }
         }
     }

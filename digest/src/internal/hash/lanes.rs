@@ -2,10 +2,10 @@
 
 use core::mem::MaybeUninit;
 
-use super::{Job, Start, Stream, TailBlocks, pad};
+use super::{Job, Setup, Stream, TailBlocks, pad};
 use crate::internal::dispatch::{Hash, Kernels};
-use crate::internal::engine::{END, Lanes, MAX_FEW};
-use crate::internal::kernel::{HASH_LANES, MAX_BLOCK, Outer, Segment};
+use crate::internal::engine::{Lanes, MAX_FEW_LANES, NO_BLOCKS};
+use crate::internal::kernel::{MAX_BLOCK_SIZE, MAX_HASH_LANES, OuterHash, Segment};
 use crate::internal::vector::Word;
 
 /// The next stage of a lane.
@@ -24,7 +24,7 @@ enum Stage {
 /// The request of a lane. Work that does not depend on the chaining value is done at the start, so that its stores have retired
 /// before the kernel reads the stored bytes.
 struct Lane<'a, H: Hash> {
-    start: &'a Start<H>,
+    setup: &'a Setup<H>,
     stream: Option<&'a mut Stream<H>>,
     output: Option<&'a mut [u8]>,
     stage: Stage,
@@ -33,22 +33,22 @@ struct Lane<'a, H: Hash> {
     /// The remainder after `body`, less than a block.
     rest: &'a [u8],
     /// Blocks of the padded tail.
-    tail: usize,
+    tail_blocks: usize,
     /// Bytes of the message up to the end of the input, including HMAC's key block.
-    count: u64,
+    byte_count: u64,
 }
 
 /// The chaining values of at most `N` lanes, word-major: word `i` of lane `l` at `[i][l]`.
-pub(super) struct Chains<H: Hash, const N: usize>([[H::Word; N]; 8]);
+pub(super) struct ChainingValues<H: Hash, const N: usize>([[H::Word; N]; 8]);
 
-impl<H: Hash, const N: usize> Chains<H, N> {
+impl<H: Hash, const N: usize> ChainingValues<H, N> {
     pub(super) fn new() -> Self {
-        Chains([[H::Word::default(); N]; 8])
+        ChainingValues([[H::Word::default(); N]; 8])
     }
 
     /// XORs `others` into these chaining values, word by word.
     #[inline(always)]
-    pub(super) fn add(&mut self, others: &Self) {
+    pub(super) fn xor(&mut self, others: &Self) {
         for (word, other) in self.0.as_flattened_mut().iter_mut().zip(others.0.as_flattened()) {
             *word = word.xor(*other);
         }
@@ -99,50 +99,51 @@ impl<H: Hash, const N: usize> Chains<H, N> {
     }
 }
 
-impl<H: Hash, const N: usize> Clone for Chains<H, N> {
+impl<H: Hash, const N: usize> Clone for ChainingValues<H, N> {
     #[inline(always)]
     fn clone(&self) -> Self {
-        Chains(self.0)
+        ChainingValues(self.0)
     }
 }
 
 /// Lanes of a hash function. The first ones are in use: as many as the kernel has.
 pub(super) struct HashLanes<'a, H: Hash> {
     kernels: Kernels<H>,
-    chains: Chains<H, HASH_LANES>,
+    chains: ChainingValues<H, MAX_HASH_LANES>,
     /// The next address that each lane reads.
-    at: [*const u8; HASH_LANES],
-    lanes: [Option<Lane<'a, H>>; HASH_LANES],
-    tails: [TailBlocks; HASH_LANES],
+    addresses: [*const u8; MAX_HASH_LANES],
+    lanes: [Option<Lane<'a, H>>; MAX_HASH_LANES],
+    tails: [TailBlocks; MAX_HASH_LANES],
 }
 
 impl<'a, H: Hash> HashLanes<'a, H> {
     pub(super) fn new(kernels: Kernels<H>) -> Self {
         HashLanes {
             kernels,
-            chains: Chains::new(),
-            at: [core::ptr::null(); HASH_LANES],
-            lanes: [const { None }; HASH_LANES],
-            tails: [[MaybeUninit::uninit(); 2 * MAX_BLOCK]; HASH_LANES],
+            chains: ChainingValues::new(),
+            addresses: [core::ptr::null(); MAX_HASH_LANES],
+            lanes: [const { None }; MAX_HASH_LANES],
+            tails: [[MaybeUninit::uninit(); 2 * MAX_BLOCK_SIZE]; MAX_HASH_LANES],
         }
     }
 
     /// Returns the tail blocks and the outer hash if all lanes end the same way after their segments. Requests of one length and
     /// one session end the same way; the kernel then finishes them without returning.
     #[inline(always)]
-    fn common_end(&self) -> Option<(usize, Option<&'a Outer<H>>)> {
+    fn common_end(&self) -> Option<(usize, Option<&'a OuterHash<H>>)> {
         let [Some(first), ..] = &self.lanes[..self.kernels.lanes] else { return None };
         let like_first = |lane: &Option<Lane<'_, H>>| {
             lane.as_ref().is_some_and(|lane| {
-                core::ptr::eq(lane.start, first.start) && (lane.stage, lane.tail) == (first.stage, first.tail)
+                core::ptr::eq(lane.setup, first.setup)
+                    && (lane.stage, lane.tail_blocks) == (first.stage, first.tail_blocks)
             })
         };
-        let tail = match first.stage {
-            Stage::Tail if first.tail > 0 => first.tail,
+        let tail_blocks = match first.stage {
+            Stage::Tail if first.tail_blocks > 0 => first.tail_blocks,
             Stage::Outer => 0,
             _ => return None,
         };
-        self.lanes[..self.kernels.lanes].iter().all(like_first).then_some((tail, first.start.outer.as_ref()))
+        self.lanes[..self.kernels.lanes].iter().all(like_first).then_some((tail_blocks, first.setup.outer.as_ref()))
     }
 }
 
@@ -157,30 +158,30 @@ impl<'a, H: Hash> Lanes for HashLanes<'a, H> {
         self.kernels.break_even
     }
 
-    fn few(&self) -> usize {
+    fn few_lanes(&self) -> usize {
         self.kernels.few_lanes
     }
 
     #[inline(always)]
-    fn start(&mut self, lane: usize, job: Job<'a, H>) -> usize {
-        let Job { start, mut stream, input, output } = job;
-        debug_assert!(output.as_ref().is_none_or(|output| output.len() <= start.digest));
+    fn start_job(&mut self, lane: usize, job: Job<'a, H>) -> usize {
+        let Job { setup, mut stream, input, output } = job;
+        debug_assert!(output.as_ref().is_none_or(|output| output.len() <= setup.digest_size));
         let (chain, before) = match &stream {
-            None => (&start.chain, start.absorbed),
-            Some(stream) => (&stream.chain, stream.count),
+            None => (&setup.chain, setup.absorbed_bytes),
+            Some(stream) => (&stream.chain, stream.byte_count),
         };
         self.chains.set(lane, chain);
-        let count = before + input.len() as u64;
+        let byte_count = before + input.len() as u64;
         let (head, rest) = match &mut stream {
-            None => (END, input),
+            None => (NO_BLOCKS, input),
             Some(stream) => stream.fill_up(input),
         };
-        let (body, rest) = rest.split_at(rest.len() / H::BLOCK * H::BLOCK);
-        let mut tail = 0;
+        let (body, rest) = rest.split_at(rest.len() / H::BLOCK_SIZE * H::BLOCK_SIZE);
+        let mut tail_blocks = 0;
         if output.is_some() {
-            let rest_len = (count % H::BLOCK as u64) as usize;
+            let rest_len = (byte_count % H::BLOCK_SIZE as u64) as usize;
             let blocks = &mut self.tails[lane];
-            tail = pad::<H>(blocks, rest_len, count);
+            tail_blocks = pad::<H>(blocks, rest_len, byte_count);
             // Either the rest of the input starts a block, or all of it went into the stream's buffer.
             let source = match &stream {
                 Some(stream) if rest.len() < rest_len => &stream.buffer.as_ref()[..rest_len],
@@ -190,47 +191,47 @@ impl<'a, H: Hash> Lanes for HashLanes<'a, H> {
                 blocks[..source.len()].write_copy_of_slice(source);
             }
         }
-        let lane_of = |stage| Some(Lane { start, stream, output, stage, body, rest, tail, count });
+        let lane_of = |stage| Some(Lane { setup, stream, output, stage, body, rest, tail_blocks, byte_count });
         let (stage, (at, blocks)) = match (head, body) {
             ((_, 1..), _) => (Stage::Body, head),
-            (_, [_, ..]) => (Stage::Tail, (body.as_ptr(), body.len() / H::BLOCK)),
+            (_, [_, ..]) => (Stage::Tail, (body.as_ptr(), body.len() / H::BLOCK_SIZE)),
             _ => {
                 self.lanes[lane] = lane_of(Stage::Tail);
-                return self.next(lane);
+                return self.next_segment(lane);
             }
         };
         self.lanes[lane] = lane_of(stage);
-        self.at[lane] = at;
+        self.addresses[lane] = at;
         blocks
     }
 
     #[inline(never)]
-    fn next(&mut self, lane: usize) -> usize {
+    fn next_segment(&mut self, lane: usize) -> usize {
         let Some(job) = &mut self.lanes[lane] else { return 0 };
         let (at, blocks) = match job.stage {
             Stage::Body if !job.body.is_empty() => {
                 job.stage = Stage::Tail;
-                (job.body.as_ptr(), job.body.len() / H::BLOCK)
+                (job.body.as_ptr(), job.body.len() / H::BLOCK_SIZE)
             }
             Stage::Body | Stage::Tail if job.output.is_some() => {
-                job.stage = if job.start.outer.is_some() { Stage::Outer } else { Stage::Digest };
-                (self.tails[lane].as_ptr().cast(), job.tail)
+                job.stage = if job.setup.outer.is_some() { Stage::Outer } else { Stage::Digest };
+                (self.tails[lane].as_ptr().cast(), job.tail_blocks)
             }
             Stage::Body | Stage::Tail => {
                 if let Some(stream) = &mut job.stream {
                     stream.buffer.as_mut()[..job.rest.len()].copy_from_slice(job.rest);
                     stream.chain = self.chains.get(lane);
-                    stream.count = job.count;
+                    stream.byte_count = job.byte_count;
                 }
-                END
+                NO_BLOCKS
             }
             Stage::Outer => {
                 job.stage = Stage::Digest;
-                let block = &mut self.tails[lane][..H::BLOCK];
-                if let Some(Outer { chain, frame, digest }) = &job.start.outer {
-                    block.write_copy_of_slice(&frame[..H::BLOCK]);
+                let block = &mut self.tails[lane][..H::BLOCK_SIZE];
+                if let Some(OuterHash { chain, frame, digest_size }) = &job.setup.outer {
+                    block.write_copy_of_slice(&frame[..H::BLOCK_SIZE]);
                     // SAFETY: the whole block was just initialized.
-                    self.chains.write(lane, unsafe { block[..*digest].assume_init_mut() });
+                    self.chains.write(lane, unsafe { block[..*digest_size].assume_init_mut() });
                     self.chains.set(lane, chain);
                 }
                 (block.as_ptr().cast(), 1)
@@ -240,14 +241,14 @@ impl<'a, H: Hash> Lanes for HashLanes<'a, H> {
                     self.chains.write(lane, output);
                 }
                 if let Some(stream) = &mut job.stream {
-                    stream.chain = job.start.chain;
-                    stream.count = job.start.absorbed;
+                    stream.chain = job.setup.chain;
+                    stream.byte_count = job.setup.absorbed_bytes;
                     stream.clear();
                 }
-                END
+                NO_BLOCKS
             }
         };
-        self.at[lane] = at;
+        self.addresses[lane] = at;
         if blocks == 0 {
             self.lanes[lane] = None;
         }
@@ -255,23 +256,25 @@ impl<'a, H: Hash> Lanes for HashLanes<'a, H> {
     }
 
     fn shadow(&mut self, idle: usize, busy: usize) {
-        self.at[idle] = self.at[busy];
+        self.addresses[idle] = self.addresses[busy];
     }
 
-    fn advance(&mut self, blocks: usize, end: bool) {
+    fn advance(&mut self, blocks: usize, ends_segments: bool) {
         let tails = self.tails.each_ref().map(|tail| tail.as_ptr().cast());
-        let end = if end { self.common_end() } else { None };
-        let (tail, outer) = end.unwrap_or((0, None));
-        let segments =
-            [Segment { messages: self.at.as_ptr(), blocks }, Segment { messages: tails.as_ptr(), blocks: tail }];
+        let end = if ends_segments { self.common_end() } else { None };
+        let (tail_blocks, outer) = end.unwrap_or((0, None));
+        let segments = [
+            Segment { messages: self.addresses.as_ptr(), blocks },
+            Segment { messages: tails.as_ptr(), blocks: tail_blocks },
+        ];
         // SAFETY: the CPU has the instructions because `kernels` exists. `chains` has eight rows, at least `WORDS`, as long as the rows of
-        // the kernels. Every pointer in `at` is readable for `blocks` blocks. The pointer of a busy lane is into its input, its stream's
-        // buffer or its tail, which are borrowed or owned by `self` and initialized. The engine never advances beyond the count that
-        // `start` or `next` returned. The pointer of an idle lane is a copy of a busy lane's. Each tail has as many blocks as its lane
-        // records.
+        // the kernels. Every pointer in `addresses` is readable for `blocks` blocks. The pointer of a busy lane is into its input, its
+        // stream's buffer or its tail, which are borrowed or owned by `self` and initialized. The engine never advances beyond the count
+        // that `start_job` or `next_segment` returned. The pointer of an idle lane is a copy of a busy lane's. Each tail has as many blocks
+        // as its lane records.
         unsafe { (self.kernels.side_by_side)(self.chains.0.as_mut_ptr().cast(), &segments, outer) };
-        for at in &mut self.at {
-            *at = at.wrapping_add(blocks * H::BLOCK);
+        for at in &mut self.addresses {
+            *at = at.wrapping_add(blocks * H::BLOCK_SIZE);
         }
         if end.is_some() {
             for lane in self.lanes.iter_mut().flatten() {
@@ -283,29 +286,29 @@ impl<'a, H: Hash> Lanes for HashLanes<'a, H> {
     fn advance_few(&mut self, lanes: &[usize], blocks: usize) {
         if let [lane] = *lanes {
             let mut chain = self.chains.get(lane);
-            let segment = Segment { messages: &raw const self.at[lane], blocks };
+            let segment = Segment { messages: &raw const self.addresses[lane], blocks };
             // SAFETY: as for `advance`, with one lane.
             unsafe { (self.kernels.single)(chain.as_mut_ptr(), &[segment], None) };
             self.chains.set(lane, &chain);
         } else {
-            let few = self.kernels.few_lanes;
-            let mut chains = Chains::<H, HASH_LANES>::new();
-            let mut at = [core::ptr::null(); MAX_FEW];
+            let few_lanes = self.kernels.few_lanes;
+            let mut chains = ChainingValues::<H, MAX_HASH_LANES>::new();
+            let mut addresses = [core::ptr::null(); MAX_FEW_LANES];
             // Unused lanes of `few` repeat the first lane.
-            for (i, at) in at[..few].iter_mut().enumerate() {
+            for (i, at) in addresses[..few_lanes].iter_mut().enumerate() {
                 let lane = *lanes.get(i).unwrap_or(&lanes[0]);
-                *at = self.at[lane];
+                *at = self.addresses[lane];
                 chains.set(i, &self.chains.get(lane));
             }
-            let segment = Segment { messages: at.as_ptr(), blocks };
-            // SAFETY: as for `advance`, with `few` lanes.
+            let segment = Segment { messages: addresses.as_ptr(), blocks };
+            // SAFETY: as for `advance`, with `few_lanes` lanes.
             unsafe { (self.kernels.few)(chains.0.as_mut_ptr().cast(), &[segment], None) };
             for (i, &lane) in lanes.iter().enumerate() {
                 self.chains.set(lane, &chains.get(i));
             }
         }
         for &lane in lanes {
-            self.at[lane] = self.at[lane].wrapping_add(blocks * H::BLOCK);
+            self.addresses[lane] = self.addresses[lane].wrapping_add(blocks * H::BLOCK_SIZE);
         }
     }
 }

@@ -6,7 +6,7 @@
 use core::marker::PhantomData;
 
 use super::sha2::Sha256;
-use super::{Compression, HASH_LANES, NextBlock};
+use super::{Compression, MAX_HASH_LANES, NextBlock};
 use crate::internal::vector::Vector;
 
 /// Messages at equal distances, and the places of their digests.
@@ -21,7 +21,7 @@ pub struct StridedMessages {
     /// Bytes from the start of one digest to the start of the next.
     pub(crate) to_stride: usize,
     /// Bytes of a digest: 8, 16, 24 or 32.
-    pub(crate) size: usize,
+    pub(crate) digest_size: usize,
     pub(crate) count: usize,
 }
 
@@ -52,34 +52,36 @@ impl StridedMessages {
 /// # Safety
 /// As for `PrefixedKernel`, and the CPU has the instructions of `V`.
 #[inline(always)]
-pub(crate) unsafe fn lanes<V: Vector<Word = u32>>(chain: &[u32; 8], messages: &StridedMessages) {
-    let StridedMessages { blocks, to, to_stride, size, count, .. } = *messages;
-    let mut rows = [[0; HASH_LANES]; 8];
-    // SAFETY: the caller promises the instructions, and `count` messages and places. A row has a word for each of at most `HASH_LANES` lanes.
+pub(crate) unsafe fn digest_strided<V: Vector<Word = u32>>(chain: &[u32; 8], messages: &StridedMessages) {
+    let StridedMessages { blocks, to, to_stride, digest_size, count, .. } = *messages;
+    let mut rows = [[0; MAX_HASH_LANES]; 8];
+    // SAFETY: the caller promises the instructions, and `count` messages and places. A row has a word for each of at most `MAX_HASH_LANES`
+    // lanes.
     unsafe {
         let first = chain.map(|word| V::splat(word));
-        let mut at: [_; HASH_LANES] = messages.group(0);
-        let mut next_block = NextBlock::<Sha256, V> { block: None, parts: [[first[0]; 4]; 4], hash: PhantomData };
+        let mut at: [_; MAX_HASH_LANES] = messages.group(0);
+        let mut next_block = NextBlock::<Sha256, V> { block: None, quarters: [[first[0]; 4]; 4], hash: PhantomData };
         for group in (0..count).step_by(V::LANES) {
             let mut state = first;
             let next = group + V::LANES;
             let next_at = if next < count { messages.group(next) } else { at };
             for block in 0..blocks {
-                let words = next_block.words().unwrap_or_else(|| V::gather(at.as_ptr(), block * Sha256::BLOCK, true));
+                let words =
+                    next_block.words().unwrap_or_else(|| V::gather(at.as_ptr(), block * Sha256::BLOCK_SIZE, true));
                 // Between the rounds of a group's last block, the first block of the next group is fetched.
                 next_block.block = if block + 1 < blocks {
-                    Some((at.as_ptr(), (block + 1) * Sha256::BLOCK))
+                    Some((at.as_ptr(), (block + 1) * Sha256::BLOCK_SIZE))
                 } else {
                     (next < count).then_some((next_at.as_ptr(), 0))
                 };
                 Sha256::compress(&mut state, words, &mut next_block);
             }
-            for (word, row) in state.iter().zip(&mut rows).take(size / size_of::<u32>()) {
+            for (word, row) in state.iter().zip(&mut rows).take(digest_size / size_of::<u32>()) {
                 word.store(row.as_mut_ptr());
             }
             for lane in 0..V::LANES.min(count - group) {
                 let to = to.add((group + lane) * to_stride);
-                for (i, [high, low]) in rows.as_chunks().0.iter().enumerate().take(size / size_of::<u64>()) {
+                for (i, [high, low]) in rows.as_chunks().0.iter().enumerate().take(digest_size / size_of::<u64>()) {
                     let both = u64::from(high[lane]) << 32 | u64::from(low[lane]);
                     to.add(8 * i).cast::<u64>().write_unaligned(both.to_be());
                 }

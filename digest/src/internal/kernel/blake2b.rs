@@ -1,16 +1,16 @@
 //! BLAKE2b's compression function (RFC 7693), without a key.
 
-use super::absorb::{self, Absorption, States, row};
+use super::absorb::{self, Absorption, States, row_stride};
 use super::sha2::INITIAL_512;
-use crate::internal::vector::Pairs;
+use crate::internal::vector::LoadPair;
 
 /// Words of a lane: the chaining value, the counter of bytes, and the flag of the last block.
 const WORDS: usize = 10;
-const COUNTER: usize = 8;
-const FLAG: usize = 9;
+const COUNTER_INDEX: usize = 8;
+const FLAG_INDEX: usize = 9;
 
 /// Bytes of a block.
-const BLOCK: usize = 128;
+const BLOCK_SIZE: usize = 128;
 
 /// BLAKE2b.
 pub struct Blake2b;
@@ -18,8 +18,8 @@ pub struct Blake2b;
 impl Blake2b {
     /// Returns the state before the first block, for a digest of `digest` bytes (RFC 7693, 2.5 and 3.3). The initial values are the
     /// initial values of SHA-512 (2.6).
-    pub const fn initial(digest: usize) -> [u64; absorb::WORDS] {
-        let mut state = [0; absorb::WORDS];
+    pub const fn initial(digest: usize) -> [u64; absorb::STATE_WORDS] {
+        let mut state = [0; absorb::STATE_WORDS];
         let mut i = 0;
         while i < INITIAL_512.len() {
             state[i] = INITIAL_512[i];
@@ -31,13 +31,13 @@ impl Blake2b {
 }
 
 impl Absorption for Blake2b {
-    const BLOCK: usize = BLOCK;
+    const BLOCK_SIZE: usize = BLOCK_SIZE;
     const WORDS: usize = WORDS;
     const ROUNDS: usize = 12;
 
     /// The last block is flagged, even if it is full. So a full block waits until the message continues or ends.
     fn whole_blocks(bytes: usize) -> usize {
-        bytes.saturating_sub(1) / BLOCK
+        bytes.saturating_sub(1) / BLOCK_SIZE
     }
 
     /// The padding is zeros, which the block already holds.
@@ -45,18 +45,18 @@ impl Absorption for Blake2b {
 
     /// Sets the flag, and corrects the counter: the kernel counts the last block as full.
     fn prepare_last<const N: usize>(states: &mut States<N>, lane: usize, rest_len: usize) {
-        let counter = states.word(COUNTER, lane);
-        *counter = counter.wrapping_add(rest_len as u64).wrapping_sub(BLOCK as u64);
-        *states.word(FLAG, lane) = u64::MAX;
+        let counter = states.word(COUNTER_INDEX, lane);
+        *counter = counter.wrapping_add(rest_len as u64).wrapping_sub(BLOCK_SIZE as u64);
+        *states.word(FLAG_INDEX, lane) = u64::MAX;
     }
 }
 
 /// Compresses blocks.
 ///
 /// # Safety
-/// As for [`Advance`](super::absorb::Advance), and the CPU has the instructions of `V`.
+/// As for [`AbsorbKernel`](super::absorb::AbsorbKernel), and the CPU has the instructions of `V`.
 #[inline(always)]
-pub(crate) unsafe fn compress<V: Pairs>(
+pub(crate) unsafe fn compress<V: LoadPair>(
     state: *mut u64,
     messages: *const *const u8,
     blocks: usize,
@@ -65,14 +65,14 @@ pub(crate) unsafe fn compress<V: Pairs>(
 ) {
     // SAFETY: the caller guarantees the preconditions of `load`, `splat`, `gather` and `store`.
     unsafe {
-        let at = |i: usize| state.add(i * row(V::LANES));
+        let at = |i: usize| state.add(i * row_stride(V::LANES));
         let mut chain = [V::load(state); WORDS];
         for (i, word) in chain.iter_mut().enumerate() {
             *word = V::load(at(i));
         }
         for block in 0..blocks {
-            let words = V::gather(messages, block * BLOCK, false);
-            chain[COUNTER] = chain[COUNTER].add(V::splat(BLOCK as u64));
+            let words = V::gather(messages, block * BLOCK_SIZE, false);
+            chain[COUNTER_INDEX] = chain[COUNTER_INDEX].add(V::splat(BLOCK_SIZE as u64));
             mix(&mut chain, &words);
         }
         for (i, word) in chain.iter().enumerate() {
@@ -86,14 +86,14 @@ pub(crate) unsafe fn compress<V: Pairs>(
 /// # Safety
 /// The CPU has the instructions of `V`.
 #[inline(always)]
-unsafe fn mix<V: Pairs>(chain: &mut [V; WORDS], m: &[V; 16]) {
+unsafe fn mix<V: LoadPair>(chain: &mut [V; WORDS], m: &[V; 16]) {
     // SAFETY: guaranteed by the caller.
     let initial = INITIAL_512.map(|word| unsafe { V::splat(word) });
     let mut v = [chain[0]; 16];
     v[..8].copy_from_slice(&chain[..8]);
     v[8..].copy_from_slice(&initial);
-    v[12] = v[12].xor(chain[COUNTER]);
-    v[14] = v[14].xor(chain[FLAG]);
+    v[12] = v[12].xor(chain[COUNTER_INDEX]);
+    v[14] = v[14].xor(chain[FLAG_INDEX]);
     // Variables need fewer instructions than places of an array in builds without optimization.
     #[rustfmt::skip]
     let [

@@ -1,21 +1,21 @@
 //! BLAKE3's compression function (O'Connor, Aumasson, Neves, Wilcox-O'Hearn, "BLAKE3", 2020, section 2.2).
 
-use super::HASH_LANES;
+use super::MAX_HASH_LANES;
 use super::sha2::INITIAL_256;
 use crate::internal::vector::Vector;
 
 /// Bytes of a block.
-pub(crate) const BLOCK: usize = 64;
+pub(crate) const BLOCK_SIZE: usize = 64;
 
 /// The chaining value without a key: the initial value of SHA-256.
 pub(crate) const INITIAL: [u32; 8] = INITIAL_256;
 
 /// A word of each lane.
-pub(crate) type Row = [u32; HASH_LANES];
+pub(crate) type Row = [u32; MAX_HASH_LANES];
 
 /// The chaining values and parameters of all lanes, word-major: word `i` of lane `l` at `[i][l]`.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Inputs {
+pub(crate) struct LaneStates {
     pub(crate) chains: [Row; 8],
     /// The chunk's number, its low half first.
     pub(crate) counters: [Row; 2],
@@ -31,35 +31,39 @@ pub(crate) struct Inputs {
 ///
 /// # Safety
 /// The CPU supports the level the function was compiled for. There is one pointer per lane, readable for the blocks.
-pub(crate) type Advance = unsafe fn(inputs: &mut Inputs, messages: *const *const u8, blocks: usize);
+pub(crate) type AdvanceKernel = unsafe fn(states: &mut LaneStates, messages: *const *const u8, blocks: usize);
 
-/// [`Advance`], with `V::LANES` lanes.
+/// [`AdvanceKernel`], with `V::LANES` lanes.
 ///
 /// # Safety
-/// As for `Advance`, and the CPU has the instructions of `V`.
+/// As for `AdvanceKernel`, and the CPU has the instructions of `V`.
 #[inline(always)]
-pub(crate) unsafe fn advance<V: Vector<Word = u32>>(inputs: &mut Inputs, messages: *const *const u8, blocks: usize) {
+pub(crate) unsafe fn advance<V: Vector<Word = u32>>(
+    states: &mut LaneStates,
+    messages: *const *const u8,
+    blocks: usize,
+) {
     // SAFETY: the caller guarantees the instructions and the messages. A row has room for the lanes of any vector.
     unsafe {
         let mut chain = [V::splat(0); 8];
-        for (word, row) in chain.iter_mut().zip(&inputs.chains) {
+        for (word, row) in chain.iter_mut().zip(&states.chains) {
             *word = V::load(row.as_ptr());
         }
-        let flags = V::load(inputs.flags.as_ptr());
+        let flags = V::load(states.flags.as_ptr());
         let mut parameters = [
-            V::load(inputs.counters[0].as_ptr()),
-            V::load(inputs.counters[1].as_ptr()),
-            V::load(inputs.lengths.as_ptr()),
-            flags.or(V::load(inputs.next_flags.as_ptr())),
+            V::load(states.counters[0].as_ptr()),
+            V::load(states.counters[1].as_ptr()),
+            V::load(states.lengths.as_ptr()),
+            flags.or(V::load(states.next_flags.as_ptr())),
         ];
         for block in 0..blocks {
-            compress(&mut chain, &V::gather(messages, block * BLOCK, false), &parameters);
+            compress(&mut chain, &V::gather(messages, block * BLOCK_SIZE, false), &parameters);
             parameters[3] = flags;
         }
-        for (word, row) in chain.iter().zip(&mut inputs.chains) {
+        for (word, row) in chain.iter().zip(&mut states.chains) {
             word.store(row.as_mut_ptr());
         }
-        V::splat(0).store(inputs.next_flags.as_mut_ptr());
+        V::splat(0).store(states.next_flags.as_mut_ptr());
     }
 }
 

@@ -1,17 +1,17 @@
 //! Keccak-p\[1600\], and the absorption of blocks by a sponge (FIPS 202, RFC 9861).
 
-use super::absorb::{Absorption, States, WORDS, row};
-use crate::internal::vector::Pairs;
+use super::absorb::{Absorption, STATE_WORDS, States, row_stride};
+use crate::internal::vector::LoadPair;
 
 /// The state before the first block.
-pub const INITIAL: [u64; WORDS] = [0; WORDS];
+pub const INITIAL: [u64; STATE_WORDS] = [0; STATE_WORDS];
 
 /// The byte that follows a message of Keccak as submitted to the competition, and of Ethereum's Keccak-256: the first 1 bit of the padding.
-pub const KECCAK: u8 = 0x01;
+pub const DOMAIN_KECCAK: u8 = 0x01;
 /// The byte that follows a message of SHA-3: the bits of its domain, and the first 1 bit of the padding (FIPS 202, 6.1).
-pub const SHA3: u8 = 0x06;
+pub const DOMAIN_SHA3: u8 = 0x06;
 /// The byte that follows a message of SHAKE (FIPS 202, 6.2), and by default of TurboSHAKE.
-pub const SHAKE: u8 = 0x1f;
+pub const DOMAIN_SHAKE: u8 = 0x1f;
 
 /// Keccak with blocks of `RATE` bytes and the last `ROUNDS` of the 24 rounds.
 ///
@@ -20,8 +20,8 @@ pub const SHAKE: u8 = 0x1f;
 pub struct Keccak<const RATE: usize, const ROUNDS: usize = 24>;
 
 impl<const RATE: usize, const ROUNDS: usize> Absorption for Keccak<RATE, ROUNDS> {
-    const BLOCK: usize = RATE;
-    const WORDS: usize = WORDS;
+    const BLOCK_SIZE: usize = RATE;
+    const WORDS: usize = STATE_WORDS;
     const ROUNDS: usize = ROUNDS;
 
     fn whole_blocks(bytes: usize) -> usize {
@@ -40,7 +40,7 @@ impl<const RATE: usize, const ROUNDS: usize> Absorption for Keccak<RATE, ROUNDS>
 }
 
 /// The round constants. A shift register yields their bits 0, 1, 3, 7, 15, 31 and 63 (FIPS 202, 3.2.5).
-const CONSTANTS: [u64; 24] = {
+const ROUND_CONSTANTS: [u64; 24] = {
     let mut constants = [0; 24];
     let mut register = 1u16;
     let mut round = 0;
@@ -59,21 +59,22 @@ const CONSTANTS: [u64; 24] = {
 /// Absorbs blocks of `rate` bytes.
 ///
 /// # Safety
-/// As for [`Advance`](super::absorb::Advance), and the CPU has the instructions of `V`. `rate` is a block size that [`Keccak`] lists.
+/// As for [`AbsorbKernel`](super::absorb::AbsorbKernel), and the CPU has the instructions of `V`. `rate` is a block size that [`Keccak`]
+/// lists.
 #[inline(always)]
-pub(crate) unsafe fn absorb<V: Pairs>(
+pub(crate) unsafe fn absorb<V: LoadPair>(
     state: *mut u64,
     messages: *const *const u8,
     blocks: usize,
     rate: usize,
     rounds: usize,
 ) {
-    let constants = &CONSTANTS.as_chunks::<2>().0[(CONSTANTS.len() - rounds) / 2..];
+    let constants = &ROUND_CONSTANTS.as_chunks::<2>().0[(ROUND_CONSTANTS.len() - rounds) / 2..];
     // SAFETY: the caller guarantees the preconditions of `load`, `store` and `xor_block`.
     unsafe {
-        let mut words = [V::load(state); WORDS];
+        let mut words = [V::load(state); STATE_WORDS];
         for (i, word) in words.iter_mut().enumerate() {
-            *word = V::load(state.add(i * row(V::LANES)));
+            *word = V::load(state.add(i * row_stride(V::LANES)));
         }
         for block in 0..blocks {
             let offset = block * rate;
@@ -92,7 +93,7 @@ pub(crate) unsafe fn absorb<V: Pairs>(
             }
         }
         for (i, word) in words.iter().enumerate() {
-            word.store(state.add(i * row(V::LANES)));
+            word.store(state.add(i * row_stride(V::LANES)));
         }
     }
 }
@@ -102,24 +103,28 @@ pub(crate) unsafe fn absorb<V: Pairs>(
 /// # Safety
 /// The CPU has the instructions of `V`; each message is readable for `COUNT` words from `offset` on.
 #[inline(always)]
-unsafe fn xor_block<V: Pairs, const COUNT: usize>(words: &mut [V; WORDS], messages: *const *const u8, offset: usize) {
+unsafe fn xor_block<V: LoadPair, const COUNT: usize>(
+    words: &mut [V; STATE_WORDS],
+    messages: *const *const u8,
+    offset: usize,
+) {
     for i in 0..COUNT / 2 {
         // SAFETY: the caller promises the instructions, and these two words, which lie within the block.
-        let [even, odd] = unsafe { V::pair(messages, offset + 16 * i) };
+        let [even, odd] = unsafe { V::load_pair(messages, offset + 16 * i) };
         words[2 * i] = words[2 * i].xor(even);
         words[2 * i + 1] = words[2 * i + 1].xor(odd);
     }
     if COUNT % 2 == 1 {
         // The message may end with the block, so this pair starts one word earlier.
         // SAFETY: the caller promises the instructions, and these two words, which are the last of the block.
-        let [_, last] = unsafe { V::pair(messages, offset + 8 * (COUNT - 2)) };
+        let [_, last] = unsafe { V::load_pair(messages, offset + 8 * (COUNT - 2)) };
         words[COUNT - 1] = words[COUNT - 1].xor(last);
     }
 }
 
 /// One round (FIPS 202, 3.2). Word `x + 5y` is the standard's lane (x, y).
 #[inline(always)]
-fn round<V: Pairs>(a: &[V; WORDS], constant: V) -> [V; WORDS] {
+fn round<V: LoadPair>(a: &[V; STATE_WORDS], constant: V) -> [V; STATE_WORDS] {
     // Theta.
     let column = |x: usize| a[x].xor3(a[x + 5], a[x + 10]).xor3(a[x + 15], a[x + 20]);
     let c = [column(0), column(1), column(2), column(3), column(4)];

@@ -27,7 +27,7 @@ impl Compression for Md5 {
     type Block = [u8; 64];
     const WORDS: usize = 4;
     const BIG_ENDIAN: bool = false;
-    const LENGTH_FIELD: usize = 8;
+    const LENGTH_FIELD_SIZE: usize = 8;
 
     #[inline(always)]
     unsafe fn compress<V: Vector<Word = u32>>(state: &mut [V; 8], words: [V; 16], _: &mut NextBlock<Self, V>) {

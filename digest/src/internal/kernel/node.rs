@@ -6,7 +6,7 @@ use crate::internal::vector::Vector;
 use core::marker::PhantomData;
 
 /// Bytes of a digest.
-pub(crate) const DIGEST: usize = 32;
+pub(crate) const DIGEST_SIZE: usize = 32;
 
 /// Digests of pairs that lie one after the other.
 ///
@@ -20,7 +20,7 @@ const PADDING: [u32; 16] = padding(64);
 
 /// The words after a digest in its block.
 pub(super) const AFTER_DIGEST: [u32; 16] = {
-    let mut block = padding(DIGEST as u32);
+    let mut block = padding(DIGEST_SIZE as u32);
     block[8] = 1 << 31;
     block[0] = 0;
     block
@@ -34,7 +34,7 @@ const fn padding(bytes: u32) -> [u32; 16] {
 }
 
 /// The words of [`PADDING`] for all rounds, with the constants of the rounds added.
-pub(super) const SCHEDULE: [u32; 64] = {
+pub(super) const PADDING_SCHEDULE: [u32; 64] = {
     let mut words = [0u32; 64];
     let mut t = 0;
     while t < 64 {
@@ -61,8 +61,8 @@ pub(super) const SCHEDULE: [u32; 64] = {
 /// # Safety
 /// As for `NodeKernel`, and the CPU has the instructions of `V`.
 #[inline(always)]
-pub(crate) unsafe fn lanes<V: Vector<Word = u32>>(pairs: *const u8, to: *mut u8, count: usize, twice: bool) {
-    const MAX: usize = super::HASH_LANES;
+pub(crate) unsafe fn digest_nodes<V: Vector<Word = u32>>(pairs: *const u8, to: *mut u8, count: usize, twice: bool) {
+    const MAX: usize = super::MAX_HASH_LANES;
     let mut rows = [[0u32; MAX]; 8];
     let mut group = 0;
     while group < count {
@@ -72,9 +72,10 @@ pub(crate) unsafe fn lanes<V: Vector<Word = u32>>(pairs: *const u8, to: *mut u8,
         // the next group.
         unsafe {
             let at: [*const u8; MAX] =
-                core::array::from_fn(|lane| pairs.add(2 * DIGEST * (group + if lane < left { lane } else { 0 })));
+                core::array::from_fn(|lane| pairs.add(2 * DIGEST_SIZE * (group + if lane < left { lane } else { 0 })));
             let initial = INITIAL_256.map(|word| V::splat(word));
-            let mut next_block = NextBlock::<Sha256, V> { block: None, parts: [[initial[0]; 4]; 4], hash: PhantomData };
+            let mut next_block =
+                NextBlock::<Sha256, V> { block: None, quarters: [[initial[0]; 4]; 4], hash: PhantomData };
             let mut state = initial;
             let mut words = V::gather(at.as_ptr(), 0, true);
             let mut is_second = false;
@@ -97,7 +98,7 @@ pub(crate) unsafe fn lanes<V: Vector<Word = u32>>(pairs: *const u8, to: *mut u8,
                 word.store(row.as_mut_ptr());
             }
             for lane in 0..left {
-                let to = to.add(DIGEST * (group + lane));
+                let to = to.add(DIGEST_SIZE * (group + lane));
                 for (i, [high, low]) in rows.as_chunks().0.iter().enumerate() {
                     let both = u64::from(high[lane]) << 32 | u64::from(low[lane]);
                     to.add(8 * i).cast::<u64>().write_unaligned(both.to_be());
@@ -119,7 +120,7 @@ unsafe fn compress_padding<V: Vector<Word = u32>>(state: &mut [V; 8]) {
     macro_rules! step {
         ($a:ident $b:ident $c:ident $d:ident $e:ident $f:ident $g:ident $h:ident, $t:expr) => {
             // SAFETY: the caller promises the instructions.
-            let constant = unsafe { V::splat(SCHEDULE[$t]) };
+            let constant = unsafe { V::splat(PADDING_SCHEDULE[$t]) };
             let sigma = $e.rotate_left::<26>().xor3($e.rotate_left::<21>(), $e.rotate_left::<7>());
             let sum = $h.add(constant).add($e.choose($f, $g)).add(sigma);
             $d = $d.add(sum);

@@ -20,8 +20,8 @@ impl Compression for Sha1 {
     type Block = [u8; 64];
     const WORDS: usize = 5;
     const BIG_ENDIAN: bool = true;
-    const LENGTH_FIELD: usize = 8;
-    const FETCHES_AHEAD_FROM: usize = 16;
+    const LENGTH_FIELD_SIZE: usize = 8;
+    const MIN_LANES_TO_FETCH_AHEAD: usize = 16;
 
     #[inline(always)]
     unsafe fn compress<V: Vector<Word = u32>>(state: &mut [V; 8], words: [V; 16], next_block: &mut NextBlock<Self, V>) {

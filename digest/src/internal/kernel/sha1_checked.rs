@@ -9,14 +9,14 @@
 mod conditions;
 mod counterpart;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-mod one;
+mod one_message;
 
 use super::sha1::{self, STEPS, rounds};
-use super::{Compression, HASH_LANES, NextBlock};
+use super::{Compression, MAX_HASH_LANES, NextBlock};
 use crate::internal::vector::Vector;
-use counterpart::{DIGEST, GROUPS, Suspect};
+use counterpart::{DIGEST_WORDS, GROUPS, SuspectBlock};
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-pub(crate) use one::one_message;
+pub(crate) use one_message::one_message;
 
 /// SHA-1, with a sixth word of the chaining value: 1 after a block of a collision.
 pub(crate) struct Sha1Checked;
@@ -27,9 +27,9 @@ pub(crate) const INITIAL: [u32; 8] = sha1::INITIAL;
 impl Compression for Sha1Checked {
     type Word = u32;
     type Block = [u8; 64];
-    const WORDS: usize = DIGEST + 1;
+    const WORDS: usize = DIGEST_WORDS + 1;
     const BIG_ENDIAN: bool = true;
-    const LENGTH_FIELD: usize = 8;
+    const LENGTH_FIELD_SIZE: usize = 8;
 
     #[inline(always)]
     unsafe fn compress<V: Vector<Word = u32>>(state: &mut [V; 8], words: [V; 16], next_block: &mut NextBlock<Self, V>) {
@@ -39,18 +39,18 @@ impl Compression for Sha1Checked {
             rounds(state, words, next_block, &mut schedule);
             let candidates = conditions::candidates(&schedule);
             let mut suspects = lanes_with_any(&candidates);
-            if suspects == [0; HASH_LANES] {
+            if suspects == [0; MAX_HASH_LANES] {
                 return;
             }
             for (lane, suspects) in suspects.iter_mut().enumerate().filter(|(_, suspects)| **suspects != 0) {
-                let mut suspect = Suspect::default();
-                copy_lane(&before[..DIGEST], lane, &mut suspect.before);
+                let mut suspect = SuspectBlock::default();
+                copy_lane(&before[..DIGEST_WORDS], lane, &mut suspect.chain_before);
                 copy_lane(&schedule, lane, &mut suspect.words);
-                copy_lane(&state[..DIGEST], lane, &mut suspect.end);
+                copy_lane(&state[..DIGEST_WORDS], lane, &mut suspect.chain_after);
                 copy_lane(&candidates, lane, &mut suspect.candidates);
                 *suspects = u32::from(suspect.collides());
             }
-            state[DIGEST] = state[DIGEST].or(V::load(suspects.as_ptr()));
+            state[DIGEST_WORDS] = state[DIGEST_WORDS].or(V::load(suspects.as_ptr()));
         }
     }
 }
@@ -58,10 +58,10 @@ impl Compression for Sha1Checked {
 /// Returns the union of the groups' candidates, for each lane.
 ///
 /// # Safety
-/// A vector has at most [`HASH_LANES`] lanes.
+/// A vector has at most [`MAX_HASH_LANES`] lanes.
 #[inline(always)]
-unsafe fn lanes_with_any<V: Vector<Word = u32>>([a, b, c, d]: &[V; GROUPS.len()]) -> [u32; HASH_LANES] {
-    let mut any = [0; HASH_LANES];
+unsafe fn lanes_with_any<V: Vector<Word = u32>>([a, b, c, d]: &[V; GROUPS.len()]) -> [u32; MAX_HASH_LANES] {
+    let mut any = [0; MAX_HASH_LANES];
     // SAFETY: guaranteed by the caller.
     unsafe { a.or(*b).or(c.or(*d)).store(any.as_mut_ptr()) };
     any

@@ -197,8 +197,8 @@ impl Compression for Sha256 {
     type Block = [u8; 64];
     const WORDS: usize = 8;
     const BIG_ENDIAN: bool = true;
-    const LENGTH_FIELD: usize = 8;
-    const FETCHES_AHEAD_FROM: usize = 16;
+    const LENGTH_FIELD_SIZE: usize = 8;
+    const MIN_LANES_TO_FETCH_AHEAD: usize = 16;
 
     #[inline(always)]
     unsafe fn compress<V: Vector<Word = u32>>(state: &mut [V; 8], words: [V; 16], next_block: &mut NextBlock<Self, V>) {
@@ -212,8 +212,8 @@ impl Compression for Sha512 {
     type Block = [u8; 128];
     const WORDS: usize = 8;
     const BIG_ENDIAN: bool = true;
-    const LENGTH_FIELD: usize = 16;
-    const FETCHES_AHEAD_FROM: usize = 8;
+    const LENGTH_FIELD_SIZE: usize = 16;
+    const MIN_LANES_TO_FETCH_AHEAD: usize = 8;
 
     #[inline(always)]
     unsafe fn compress<V: Vector<Word = u64>>(state: &mut [V; 8], words: [V; 16], next_block: &mut NextBlock<Self, V>) {

@@ -9,7 +9,7 @@ use core::hint::black_box;
 use core::mem::MaybeUninit;
 
 use super::sha2::{K512, Sha512};
-use super::{Compression, Outer, Segment};
+use super::{Compression, OuterHash, Segment};
 use crate::internal::vector::Vector;
 
 /// Maximum number of blocks whose words are made side by side.
@@ -159,32 +159,32 @@ impl Variables {
 /// The words of the next blocks while they are made, with one block in each lane.
 struct Schedule<'w, V> {
     /// The words of the standard.
-    plain: &'w mut Words,
+    plain_words: &'w mut Words,
     /// The words plus the constants of their rounds.
-    words: &'w mut Words,
+    round_words: &'w mut Words,
     /// The last two words, on which the next ones depend.
-    last: [V; 2],
+    last_words: [V; 2],
 }
 
 impl<'w, V: Vector<Word = u64>> Schedule<'w, V> {
     /// Words made after every eight of a block's first 64 rounds. `V::LANES` blocks thus make all 64 words.
-    const EACH: usize = 8 / V::LANES;
+    const WORDS_PER_EIGHT_ROUNDS: usize = 8 / V::LANES;
 
     /// Begins with the 16 message words of `blocks` blocks: at least one, and at most `V::LANES`.
     ///
     /// # Safety
     /// `message` is readable for `blocks` blocks, and the CPU has the instructions of `V`.
     #[inline(always)]
-    unsafe fn begin(message: *const u8, blocks: usize, plain: &'w mut Words, words: &'w mut Words) -> Self {
+    unsafe fn begin(message: *const u8, blocks: usize, plain_words: &'w mut Words, round_words: &'w mut Words) -> Self {
         // Lanes without a block get the last one again.
         let mut lanes = [message; MAX_LANES];
         for (lane, block) in lanes.iter_mut().enumerate() {
-            *block = message.wrapping_add(lane.min(blocks - 1) * Sha512::BLOCK);
+            *block = message.wrapping_add(lane.min(blocks - 1) * Sha512::BLOCK_SIZE);
         }
         // SAFETY: as above.
         unsafe {
             let message = V::gather(lanes.as_ptr(), 0, true);
-            let mut schedule = Self { plain, words, last: [message[0]; 2] };
+            let mut schedule = Self { plain_words, round_words, last_words: [message[0]; 2] };
             for (t, word) in message.into_iter().enumerate() {
                 schedule.store_word(t, word);
             }
@@ -198,12 +198,12 @@ impl<'w, V: Vector<Word = u64>> Schedule<'w, V> {
     /// The words before it were made, `t` is between 16 and 79, and the CPU has the instructions of `V`.
     #[inline(always)]
     unsafe fn make_word(&mut self, t: usize) {
-        let plain = &mut *self.plain;
+        let plain_words = &mut *self.plain_words;
         let mut before = |distance: usize| {
             // SAFETY: as above; a row is no shorter than a register.
-            unsafe { V::load(plain.row(t - distance)) }
+            unsafe { V::load(plain_words.row(t - distance)) }
         };
-        let (low, high) = (before(15), self.last[0]);
+        let (low, high) = (before(15), self.last_words[0]);
         let low = low.rotate_left::<63>().xor3(low.rotate_left::<56>(), low.shift_right::<7>());
         let high = high.rotate_left::<45>().xor3(high.rotate_left::<3>(), high.shift_right::<6>());
         let word = before(16).add(before(7)).add(low).add(high);
@@ -217,11 +217,11 @@ impl<'w, V: Vector<Word = u64>> Schedule<'w, V> {
     /// `t` is below 80, and the CPU has the instructions of `V`.
     #[inline(always)]
     unsafe fn store_word(&mut self, t: usize, word: V) {
-        self.last = [self.last[1], word];
+        self.last_words = [self.last_words[1], word];
         // SAFETY: as above; a row is no shorter than a register.
         unsafe {
-            word.store(self.plain.row(t));
-            word.add(V::splat(*K512.get_unchecked(t))).store(self.words.row(t));
+            word.store(self.plain_words.row(t));
+            word.add(V::splat(*K512.get_unchecked(t))).store(self.round_words.row(t));
         }
     }
 }
@@ -247,13 +247,13 @@ unsafe fn compress_block<V: Vector<Word = u64>>(
         words = words.wrapping_add(8 * MAX_LANES);
     };
     // The compiler would unroll loops with known bounds.
-    let (making, all) = black_box((8, 10));
+    let (scheduling_groups, all_groups) = black_box((8, 10));
     let mut done = 0;
     if let Some((schedule, mut t)) = next {
-        while done < making {
+        while done < scheduling_groups {
             for _ in 0..2 {
                 eight_rounds();
-                for _ in 0..Schedule::<V>::EACH {
+                for _ in 0..Schedule::<V>::WORDS_PER_EIGHT_ROUNDS {
                     // SAFETY: guaranteed by the caller.
                     unsafe { schedule.make_word(t) };
                     t += 1;
@@ -262,7 +262,7 @@ unsafe fn compress_block<V: Vector<Word = u64>>(
             done += 2;
         }
     }
-    while done < all {
+    while done < all_groups {
         eight_rounds();
         eight_rounds();
         done += 2;
@@ -275,12 +275,12 @@ unsafe fn compress_block<V: Vector<Word = u64>>(
 /// The compression function for one message.
 ///
 /// # Safety
-/// As for [`Compress`](super::Compress) with one lane, and the CPU has BMI2 and the instructions of `V`.
+/// As for [`CompressKernel`](super::CompressKernel) with one lane, and the CPU has BMI2 and the instructions of `V`.
 #[inline(always)]
 pub(crate) unsafe fn sha512<V: Vector<Word = u64>>(
     state: *mut u64,
     mut segments: &[Segment],
-    outer: Option<&Outer<Sha512>>,
+    outer: Option<&OuterHash<Sha512>>,
 ) {
     // One block gains nothing: making its words takes as long as making the words of all lanes.
     while let Some((segment, others)) = segments.split_first()
@@ -291,7 +291,7 @@ pub(crate) unsafe fn sha512<V: Vector<Word = u64>>(
         segments = others;
     }
     // SAFETY: the caller promises the rest; a scalar needs no particular instructions.
-    unsafe { super::run::<Sha512, u64>(state, segments, outer) }
+    unsafe { super::compress_segments::<Sha512, u64>(state, segments, outer) }
 }
 
 /// Compresses at least two blocks. Makes the words of `V::LANES` blocks at a time.
@@ -300,9 +300,9 @@ pub(crate) unsafe fn sha512<V: Vector<Word = u64>>(
 /// As for [`sha512`].
 #[inline(always)]
 unsafe fn compress_blocks<V: Vector<Word = u64>>(state: *mut u64, segment: &Segment) {
-    const { assert!(V::LANES == 8 || V::LANES == 4, "the rounds of a block make all words of the next block of each lane") };
+    const { assert!(V::LANES == 8 || V::LANES == 4, "the rounds of `V::LANES` blocks make all words of the next blocks") };
     let Segment { messages, blocks } = *segment;
-    let (mut plain, mut words) = (Words::new(), [Words::new(), Words::new()]);
+    let (mut plain_words, mut words) = (Words::new(), [Words::new(), Words::new()]);
     let [mut current, mut next] = words.each_mut();
     // SAFETY: the caller promises eight words at `state`, and `blocks` blocks of the message; no more are read.
     unsafe {
@@ -310,17 +310,17 @@ unsafe fn compress_blocks<V: Vector<Word = u64>>(state: *mut u64, segment: &Segm
         let mut message = *messages;
         let mut ready = blocks.min(V::LANES);
         let mut remaining = blocks - ready;
-        let mut first = Schedule::<V>::begin(message, ready, &mut plain, current);
+        let mut first = Schedule::<V>::begin(message, ready, &mut plain_words, current);
         for t in 16..80 {
             first.make_word(t);
         }
         while remaining > 0 {
-            message = message.wrapping_add(V::LANES * Sha512::BLOCK);
+            message = message.wrapping_add(V::LANES * Sha512::BLOCK_SIZE);
             ready = remaining.min(V::LANES);
             remaining -= ready;
-            let mut schedule = Schedule::<V>::begin(message, ready, &mut plain, next);
+            let mut schedule = Schedule::<V>::begin(message, ready, &mut plain_words, next);
             for lane in 0..V::LANES {
-                let first = 16 + lane * 8 * Schedule::<V>::EACH;
+                let first = 16 + lane * 8 * Schedule::<V>::WORDS_PER_EIGHT_ROUNDS;
                 compress_block::<V>(&mut chain, current.row(0).wrapping_add(lane), Some((&mut schedule, first)));
             }
             (current, next) = (next, current);

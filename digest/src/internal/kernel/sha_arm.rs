@@ -5,7 +5,7 @@ use core::arch::aarch64::*;
 
 use super::sha1::{self, Sha1};
 use super::sha2::{K256, K512, Sha256, Sha512};
-use super::{Outer, Segment, row};
+use super::{OuterHash, Segment, row_stride};
 
 /// Converts the words of a register to bytes of a message.
 macro_rules! message_bytes {
@@ -20,9 +20,9 @@ macro_rules! message_bytes {
 /// SHA-1 of `N` messages.
 ///
 /// # Safety
-/// As for [`super::Compress`] with `N` lanes.
+/// As for [`super::CompressKernel`] with `N` lanes.
 #[target_feature(enable = "sha2")]
-pub(crate) unsafe fn sha1<const N: usize>(state: *mut u32, segments: &[Segment], mut outer: Option<&Outer<Sha1>>) {
+pub(crate) unsafe fn sha1<const N: usize>(state: *mut u32, segments: &[Segment], mut outer: Option<&OuterHash<Sha1>>) {
     // SAFETY: the instructions are enabled here; the caller promises a state of `N` lanes, and messages as long as the segments.
     unsafe {
         let zero = vdupq_n_u32(0);
@@ -34,7 +34,7 @@ pub(crate) unsafe fn sha1<const N: usize>(state: *mut u32, segments: &[Segment],
         }
         let (mut abcd, mut e) = ([zero; N], [0; N]);
         for l in 0..N {
-            let word = |i: usize| *state.add(i * row(N) + l);
+            let word = |i: usize| *state.add(i * row_stride(N) + l);
             (abcd[l], e[l]) = chain!(word);
         }
         let mut outer_blocks = [[vdupq_n_u8(0); 4]; N];
@@ -97,7 +97,7 @@ pub(crate) unsafe fn sha1<const N: usize>(state: *mut u32, segments: &[Segment],
             }
         }
         for l in 0..N {
-            let put = |i: usize, word: u32| *state.add(i * row(N) + l) = word;
+            let put = |i: usize, word: u32| *state.add(i * row_stride(N) + l) = word;
             put(0, vgetq_lane_u32::<0>(abcd[l]));
             put(1, vgetq_lane_u32::<1>(abcd[l]));
             put(2, vgetq_lane_u32::<2>(abcd[l]));
@@ -110,9 +110,13 @@ pub(crate) unsafe fn sha1<const N: usize>(state: *mut u32, segments: &[Segment],
 /// SHA-256 (and SHA-224) of `N` messages.
 ///
 /// # Safety
-/// As for [`super::Compress`] with `N` lanes.
+/// As for [`super::CompressKernel`] with `N` lanes.
 #[target_feature(enable = "sha2")]
-pub(crate) unsafe fn sha256<const N: usize>(state: *mut u32, segments: &[Segment], mut outer: Option<&Outer<Sha256>>) {
+pub(crate) unsafe fn sha256<const N: usize>(
+    state: *mut u32,
+    segments: &[Segment],
+    mut outer: Option<&OuterHash<Sha256>>,
+) {
     // SAFETY: SHA-256's instructions are enabled here. All accesses are to the caller's state of `N` lanes, to its messages, and to the
     // blocks made here.
     unsafe {
@@ -127,7 +131,7 @@ pub(crate) unsafe fn sha256<const N: usize>(state: *mut u32, segments: &[Segment
         }
         let (mut abcd, mut efgh) = ([zero; N], [zero; N]);
         for l in 0..N {
-            let word = |i: usize| *state.add(i * row(N) + l);
+            let word = |i: usize| *state.add(i * row_stride(N) + l);
             (abcd[l], efgh[l]) = chain!(word);
         }
         let mut outer_blocks = [[vdupq_n_u8(0); 4]; N];
@@ -142,7 +146,7 @@ pub(crate) unsafe fn sha256<const N: usize>(state: *mut u32, segments: &[Segment
                     let frame = |part: usize| vld1q_u8(outer.frame.as_ptr().add(16 * part));
                     for l in 0..N {
                         let mut second = vreinterpretq_u32_u8(message_bytes!(u32 efgh[l]));
-                        if outer.digest < 32 {
+                        if outer.digest_size < 32 {
                             // A digest of SHA-224 does not include h.
                             second = vcopyq_laneq_u32::<3, 3>(second, vreinterpretq_u32_u8(frame(1)));
                         }
@@ -184,7 +188,7 @@ pub(crate) unsafe fn sha256<const N: usize>(state: *mut u32, segments: &[Segment
         }
         for l in 0..N {
             for (half, words) in [abcd[l], efgh[l]].into_iter().enumerate() {
-                let put = |i: usize, word: u32| *state.add((4 * half + i) * row(N) + l) = word;
+                let put = |i: usize, word: u32| *state.add((4 * half + i) * row_stride(N) + l) = word;
                 put(0, vgetq_lane_u32::<0>(words));
                 put(1, vgetq_lane_u32::<1>(words));
                 put(2, vgetq_lane_u32::<2>(words));
@@ -197,9 +201,13 @@ pub(crate) unsafe fn sha256<const N: usize>(state: *mut u32, segments: &[Segment
 /// SHA-512 (and its truncated variants) of `N` messages.
 ///
 /// # Safety
-/// As for [`super::Compress`] with `N` lanes.
+/// As for [`super::CompressKernel`] with `N` lanes.
 #[target_feature(enable = "sha3")]
-pub(crate) unsafe fn sha512<const N: usize>(state: *mut u64, segments: &[Segment], mut outer: Option<&Outer<Sha512>>) {
+pub(crate) unsafe fn sha512<const N: usize>(
+    state: *mut u64,
+    segments: &[Segment],
+    mut outer: Option<&OuterHash<Sha512>>,
+) {
     // SAFETY: the feature `sha3` includes SHA-512's instructions. The caller promises `N` lanes of state, and the messages. There are
     // 80 round constants.
     unsafe {
@@ -208,7 +216,7 @@ pub(crate) unsafe fn sha512<const N: usize>(state: *mut u64, segments: &[Segment
         let mut pairs = [[zero; N]; 4];
         for (i, pair) in pairs.iter_mut().enumerate() {
             for (l, pair) in pair.iter_mut().enumerate() {
-                let word = |half: usize| *state.add((2 * i + half) * row(N) + l);
+                let word = |half: usize| *state.add((2 * i + half) * row_stride(N) + l);
                 *pair = vcombine_u64(vcreate_u64(word(0)), vcreate_u64(word(1)));
             }
         }
@@ -224,7 +232,7 @@ pub(crate) unsafe fn sha512<const N: usize>(state: *mut u64, segments: &[Segment
                         for (part, bytes) in outer_blocks[l].iter_mut().enumerate() {
                             // A digest consists of whole pairs of words.
                             *bytes = match pairs.get(part) {
-                                Some(pair) if 16 * part < outer.digest => message_bytes!(u64 pair[l]),
+                                Some(pair) if 16 * part < outer.digest_size => message_bytes!(u64 pair[l]),
                                 _ => vld1q_u8(outer.frame.as_ptr().add(16 * part)),
                             };
                         }
@@ -298,7 +306,7 @@ pub(crate) unsafe fn sha512<const N: usize>(state: *mut u64, segments: &[Segment
         }
         for (i, pair) in pairs.into_iter().enumerate() {
             for (l, words) in pair.into_iter().enumerate() {
-                let put = |half: usize, word: u64| *state.add((2 * i + half) * row(N) + l) = word;
+                let put = |half: usize, word: u64| *state.add((2 * i + half) * row_stride(N) + l) = word;
                 put(0, vgetq_lane_u64::<0>(words));
                 put(1, vgetq_lane_u64::<1>(words));
             }

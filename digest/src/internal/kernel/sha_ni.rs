@@ -3,10 +3,10 @@
 
 use core::arch::x86_64::*;
 
-use super::iterate::Iteration;
+use super::iterate::ChainRows;
 use super::sha1::Sha1;
 use super::sha2::{K256, Sha256};
-use super::{Outer, Segment, row};
+use super::{OuterHash, Segment, row_stride};
 
 /// The rounds of SHA-1 for one block of each message. `$word(l, i)` is quarter `i` of the block of message `l`, with the first word highest.
 /// The caller adds the chaining value before the block.
@@ -83,16 +83,16 @@ macro_rules! sha256_rounds {
 }
 
 // The module uses the macros above, so it follows them.
-mod equal;
+mod equal_length;
 
-pub(crate) use equal::{sha256_after_prefix, sha256_nodes};
+pub(crate) use equal_length::{sha256_after_prefix, sha256_nodes};
 
 /// SHA-1 of `N` messages.
 ///
 /// # Safety
-/// As for [`super::Compress`] with `N` lanes.
+/// As for [`super::CompressKernel`] with `N` lanes.
 #[target_feature(enable = "sha,sse4.1,ssse3")]
-pub(crate) unsafe fn sha1<const N: usize>(state: *mut u32, segments: &[Segment], mut outer: Option<&Outer<Sha1>>) {
+pub(crate) unsafe fn sha1<const N: usize>(state: *mut u32, segments: &[Segment], mut outer: Option<&OuterHash<Sha1>>) {
     // SAFETY: the instructions are enabled here; the caller promises state and messages.
     unsafe {
         let zero = _mm_setzero_si128();
@@ -105,7 +105,7 @@ pub(crate) unsafe fn sha1<const N: usize>(state: *mut u32, segments: &[Segment],
         }
         let (mut abcd, mut e) = ([zero; N], [zero; N]);
         for l in 0..N {
-            let word = |i: usize| (*state.add(i * row(N) + l)).cast_signed();
+            let word = |i: usize| (*state.add(i * row_stride(N) + l)).cast_signed();
             (abcd[l], e[l]) = chain!(word);
         }
         let mut outer_blocks = [[zero; 4]; N];
@@ -143,7 +143,7 @@ pub(crate) unsafe fn sha1<const N: usize>(state: *mut u32, segments: &[Segment],
             }
         }
         for l in 0..N {
-            let put = |i: usize, word: i32| *state.add(i * row(N) + l) = word.cast_unsigned();
+            let put = |i: usize, word: i32| *state.add(i * row_stride(N) + l) = word.cast_unsigned();
             put(0, _mm_extract_epi32::<3>(abcd[l]));
             put(1, _mm_extract_epi32::<2>(abcd[l]));
             put(2, _mm_extract_epi32::<1>(abcd[l]));
@@ -156,9 +156,13 @@ pub(crate) unsafe fn sha1<const N: usize>(state: *mut u32, segments: &[Segment],
 /// SHA-256 (and SHA-224) of `N` messages.
 ///
 /// # Safety
-/// As for [`super::Compress`] with `N` lanes.
+/// As for [`super::CompressKernel`] with `N` lanes.
 #[target_feature(enable = "sha,sse4.1,ssse3")]
-pub(crate) unsafe fn sha256<const N: usize>(state: *mut u32, segments: &[Segment], mut outer: Option<&Outer<Sha256>>) {
+pub(crate) unsafe fn sha256<const N: usize>(
+    state: *mut u32,
+    segments: &[Segment],
+    mut outer: Option<&OuterHash<Sha256>>,
+) {
     // SAFETY: the instructions are enabled here; the caller promises state and messages.
     unsafe {
         let zero = _mm_setzero_si128();
@@ -174,7 +178,7 @@ pub(crate) unsafe fn sha256<const N: usize>(state: *mut u32, segments: &[Segment
         }
         let (mut abef, mut cdgh) = ([zero; N], [zero; N]);
         for l in 0..N {
-            let word = |i: usize| (*state.add(i * row(N) + l)).cast_signed();
+            let word = |i: usize| (*state.add(i * row_stride(N) + l)).cast_signed();
             (abef[l], cdgh[l]) = if N == 1 {
                 to_registers(_mm_loadu_si128(state.cast()), _mm_loadu_si128(state.add(4).cast()))
             } else {
@@ -194,7 +198,7 @@ pub(crate) unsafe fn sha256<const N: usize>(state: *mut u32, segments: &[Segment
                     for l in 0..N {
                         let (abcd, efgh) = to_words(abef[l], cdgh[l]);
                         let (abcd, mut efgh) = (_mm_shuffle_epi8(abcd, swap), _mm_shuffle_epi8(efgh, swap));
-                        if outer.digest < 32 {
+                        if outer.digest_size < 32 {
                             // A digest of SHA-224 does not include h.
                             efgh = _mm_blend_epi16::<0xc0>(efgh, frame(1));
                         }
@@ -225,7 +229,7 @@ pub(crate) unsafe fn sha256<const N: usize>(state: *mut u32, segments: &[Segment
             return;
         }
         for l in 0..N {
-            let put = |i: usize, word: i32| *state.add(i * row(N) + l) = word.cast_unsigned();
+            let put = |i: usize, word: i32| *state.add(i * row_stride(N) + l) = word.cast_unsigned();
             put(0, _mm_extract_epi32::<3>(abef[l]));
             put(1, _mm_extract_epi32::<2>(abef[l]));
             put(4, _mm_extract_epi32::<1>(abef[l]));
@@ -241,24 +245,24 @@ pub(crate) unsafe fn sha256<const N: usize>(state: *mut u32, segments: &[Segment
 /// Advances `N` chains of HMAC-SHA-1.
 ///
 /// # Safety
-/// As for [`Iterate`](super::iterate::Iterate) with `N` lanes.
+/// As for [`IterateKernel`](super::iterate::IterateKernel) with `N` lanes.
 #[target_feature(enable = "sha,sse4.1,ssse3")]
-pub(crate) unsafe fn iterate_sha1<const N: usize>(iteration: &mut Iteration<'_, Sha1>, steps: u64) {
+pub(crate) unsafe fn iterate_sha1<const N: usize>(chains: &mut ChainRows<'_, Sha1>, steps: u64) {
     // SAFETY: the instructions are enabled here; the caller promises the rows.
     unsafe {
         let zero = _mm_setzero_si128();
         let reverse = _mm_set_epi64x(0x0001020304050607, 0x08090a0b0c0d0e0f);
         let frame =
-            |part: usize| _mm_shuffle_epi8(_mm_loadu_si128(iteration.frame.as_ptr().add(16 * part).cast()), reverse);
+            |part: usize| _mm_shuffle_epi8(_mm_loadu_si128(chains.frame.as_ptr().add(16 * part).cast()), reverse);
         let (padding, third, fourth) = (frame(1), frame(2), frame(3));
         // One register holds a to d, with a in the highest word; another holds e in the highest word.
         let load = |rows: *const u32, l: usize| {
-            let word = |i: usize| (*rows.add(i * row(N) + l)).cast_signed();
+            let word = |i: usize| (*rows.add(i * row_stride(N) + l)).cast_signed();
             (_mm_set_epi32(word(0), word(1), word(2), word(3)), _mm_set_epi32(word(4), 0, 0, 0))
         };
-        let keys = iteration.keys.map(|rows| core::array::from_fn::<_, N, _>(|l| load(rows, l)));
-        let mut digests: [_; N] = core::array::from_fn(|l| load(iteration.digests, l));
-        let mut sums: [_; N] = core::array::from_fn(|l| load(iteration.sums, l));
+        let keys = chains.keys.map(|rows| core::array::from_fn::<_, N, _>(|l| load(rows, l)));
+        let mut digests: [_; N] = core::array::from_fn(|l| load(chains.digests, l));
+        let mut sums: [_; N] = core::array::from_fn(|l| load(chains.sums, l));
         for _ in 0..steps {
             for key in &keys {
                 let (mut abcd, mut e) = ([zero; N], [zero; N]);
@@ -276,9 +280,9 @@ pub(crate) unsafe fn iterate_sha1<const N: usize>(iteration: &mut Iteration<'_, 
                 *sum = (_mm_xor_si128(sum.0, digest.0), _mm_xor_si128(sum.1, digest.1));
             }
         }
-        for (rows, values) in [(iteration.digests, digests), (iteration.sums, sums)] {
+        for (rows, values) in [(chains.digests, digests), (chains.sums, sums)] {
             for (l, (abcd, e)) in values.into_iter().enumerate() {
-                let put = |i: usize, word: i32| *rows.add(i * row(N) + l) = word.cast_unsigned();
+                let put = |i: usize, word: i32| *rows.add(i * row_stride(N) + l) = word.cast_unsigned();
                 put(0, _mm_extract_epi32::<3>(abcd));
                 put(1, _mm_extract_epi32::<2>(abcd));
                 put(2, _mm_extract_epi32::<1>(abcd));
@@ -292,33 +296,32 @@ pub(crate) unsafe fn iterate_sha1<const N: usize>(iteration: &mut Iteration<'_, 
 /// Advances `N` chains of HMAC-SHA-256 or HMAC-SHA-224.
 ///
 /// # Safety
-/// As for [`Iterate`](super::iterate::Iterate) with `N` lanes.
+/// As for [`IterateKernel`](super::iterate::IterateKernel) with `N` lanes.
 #[target_feature(enable = "sha,sse4.1,ssse3")]
-pub(crate) unsafe fn iterate_sha256<const N: usize>(iteration: &mut Iteration<'_, Sha256>, steps: u64) {
+pub(crate) unsafe fn iterate_sha256<const N: usize>(chains: &mut ChainRows<'_, Sha256>, steps: u64) {
     // SAFETY: the instructions are enabled here; the caller promises the rows.
     unsafe {
         let zero = _mm_setzero_si128();
         let swap = _mm_set_epi64x(0x0c0d0e0f08090a0b, 0x0405060700010203);
-        let frame =
-            |part: usize| _mm_shuffle_epi8(_mm_loadu_si128(iteration.frame.as_ptr().add(16 * part).cast()), swap);
+        let frame = |part: usize| _mm_shuffle_epi8(_mm_loadu_si128(chains.frame.as_ptr().add(16 * part).cast()), swap);
         let (padding, third, fourth) = (frame(1), frame(2), frame(3));
         // A digest of SHA-224 does not include h.
-        let has_h = iteration.digest == 32;
+        let has_h = chains.digest_size == 32;
         // Words in order, with the first one lowest.
         let load = |rows: *const u32, l: usize| {
-            let word = |i: usize| (*rows.add(i * row(N) + l)).cast_signed();
+            let word = |i: usize| (*rows.add(i * row_stride(N) + l)).cast_signed();
             let four = |i: usize| _mm_set_epi32(word(i + 3), word(i + 2), word(i + 1), word(i));
             (four(0), four(4))
         };
         // The instructions take abef and cdgh, from the highest word down.
-        let keys = iteration.keys.map(|rows| {
+        let keys = chains.keys.map(|rows| {
             core::array::from_fn::<_, N, _>(|l| {
-                let word = |i: usize| (*rows.add(i * row(N) + l)).cast_signed();
+                let word = |i: usize| (*rows.add(i * row_stride(N) + l)).cast_signed();
                 (_mm_set_epi32(word(0), word(1), word(4), word(5)), _mm_set_epi32(word(2), word(3), word(6), word(7)))
             })
         });
-        let mut digests: [_; N] = core::array::from_fn(|l| load(iteration.digests, l));
-        let mut sums: [_; N] = core::array::from_fn(|l| load(iteration.sums, l));
+        let mut digests: [_; N] = core::array::from_fn(|l| load(chains.digests, l));
+        let mut sums: [_; N] = core::array::from_fn(|l| load(chains.sums, l));
         for _ in 0..steps {
             for key in &keys {
                 let (mut abef, mut cdgh) = ([zero; N], [zero; N]);
@@ -339,9 +342,9 @@ pub(crate) unsafe fn iterate_sha256<const N: usize>(iteration: &mut Iteration<'_
                 *sum = (_mm_xor_si128(sum.0, digest.0), _mm_xor_si128(sum.1, digest.1));
             }
         }
-        for (rows, values) in [(iteration.digests, digests), (iteration.sums, sums)] {
+        for (rows, values) in [(chains.digests, digests), (chains.sums, sums)] {
             for (l, (abcd, efgh)) in values.into_iter().enumerate() {
-                let put = |i: usize, word: i32| *rows.add(i * row(N) + l) = word.cast_unsigned();
+                let put = |i: usize, word: i32| *rows.add(i * row_stride(N) + l) = word.cast_unsigned();
                 for (i, four) in [(0, abcd), (4, efgh)] {
                     put(i, _mm_extract_epi32::<0>(four));
                     put(i + 1, _mm_extract_epi32::<1>(four));

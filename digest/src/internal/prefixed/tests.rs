@@ -5,7 +5,7 @@ use crate::level::every_level;
 use crate::random::Random;
 use crate::{Algorithm, digest_many};
 
-type New = fn(Level, &[u8]) -> Prefix;
+type NewPrefix = fn(Level, &[u8]) -> Prefix;
 
 /// Returns the digest of prefix and message, by another function.
 fn expected(function: usize, prefix: &[u8], message: &[u8]) -> Vec<u8> {
@@ -19,7 +19,7 @@ fn expected(function: usize, prefix: &[u8], message: &[u8]) -> Vec<u8> {
     digest
 }
 
-const FUNCTIONS: [New; 3] = [Prefix::sha256_on, Prefix::sha512_on, Prefix::shake256_on];
+const FUNCTIONS: [NewPrefix; 3] = [Prefix::sha256_on, Prefix::sha512_on, Prefix::shake256_on];
 
 #[test]
 fn prefixed_messages_equal_digests_of_the_concatenation() {
@@ -32,7 +32,7 @@ fn prefixed_messages_equal_digests_of_the_concatenation() {
             {
                 let prefix = random.bytes(prefix);
                 for count in [1, 2, 3, 5, 15, 16, 17, 40] {
-                    let mut messages = Messages::new(&new(level, &prefix), length, count);
+                    let mut messages = PrefixedMessages::new(&new(level, &prefix), length, count);
                     let contents: Vec<_> = (0..count).map(|_| random.bytes(length)).collect();
                     for (i, content) in contents.iter().enumerate() {
                         messages.message_mut(i).copy_from_slice(content);
@@ -56,7 +56,7 @@ fn digest_in_place_changes_only_the_bytes_of_digests() {
     for level in every_level() {
         for (function, new) in FUNCTIONS.into_iter().enumerate() {
             let (prefix, content) = (random.bytes(64), random.bytes(60));
-            let mut messages = Messages::new(&new(level, &prefix), 60, 23);
+            let mut messages = PrefixedMessages::new(&new(level, &prefix), 60, 23);
             for i in 0..23 {
                 messages.message_mut(i).copy_from_slice(&content);
             }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::internal::kernel::blake2b::Blake2b;
-use crate::internal::kernel::keccak::{INITIAL, Keccak, SHAKE};
+use crate::internal::kernel::keccak::{DOMAIN_SHAKE, INITIAL, Keccak};
 use crate::level::{Level, every_level};
 use crate::random::Random;
 
@@ -11,51 +11,51 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 /// All of `messages` in one batch.
-fn side_by_side<F: Function>(kernels: Kernels, start: &Start<F>, messages: &[Vec<u8>]) -> Vec<Vec<u8>> {
-    let mut digests = vec![vec![0xa5; start.digest]; messages.len()];
+fn side_by_side<F: Function>(kernels: Kernels, setup: &Setup<F>, messages: &[Vec<u8>]) -> Vec<Vec<u8>> {
+    let mut digests = vec![vec![0xa5; setup.digest_size]; messages.len()];
     let jobs = messages.iter().zip(&mut digests);
-    let jobs = jobs.map(|(input, output)| Job { start, stream: None, input, output: Some(output) });
-    run(kernels, start.is_keyed(), jobs);
+    let jobs = jobs.map(|(input, output)| Job { setup, stream: None, input, output: Some(output) });
+    run(kernels, setup.is_keyed(), jobs);
     digests
 }
 
-fn one<F: Function>(kernels: Kernels, start: &Start<F>, message: &[u8]) -> Vec<u8> {
-    let mut digest = vec![0xa5; start.digest];
-    run_one(kernels, Job { start, stream: None, input: message, output: Some(&mut digest) });
+fn digest_one<F: Function>(kernels: Kernels, setup: &Setup<F>, message: &[u8]) -> Vec<u8> {
+    let mut digest = vec![0xa5; setup.digest_size];
+    run_one(kernels, Job { setup, stream: None, input: message, output: Some(&mut digest) });
     digest
 }
 
 /// On every level: published digests, alone and in every lane. Then messages of 0 to 300 bytes, hence every kind of padding, hashed
 /// at once: compares the digest of their digests with OpenSSL's (by way of Python's hashlib and hmac). Byte `j` of the message of
 /// `n` bytes is `7j + n`.
-fn known<F: Function>(start: impl Fn(Kernels) -> Start<F>, vectors: &[(&[u8], &str)], all_lengths: &str) {
+fn check_vectors<F: Function>(setup: impl Fn(Kernels) -> Setup<F>, vectors: &[(&[u8], &str)], all_lengths: &str) {
     let messages: Vec<Vec<u8>> = (0..=300).map(|n| (0..n).map(|j| (7usize * j + n) as u8).collect()).collect();
     for level in every_level() {
         let kernels = F::kernels(level);
-        let start = start(kernels);
+        let setup = setup(kernels);
         for (message, digest) in vectors {
-            assert_eq!(hex(&one(kernels, &start, message)), *digest, "{level:?}");
+            assert_eq!(hex(&digest_one(kernels, &setup, message)), *digest, "{level:?}");
             for count in [1, 2, kernels.lanes, 2 * kernels.lanes + 1] {
-                for result in side_by_side(kernels, &start, &vec![message.to_vec(); count]) {
+                for result in side_by_side(kernels, &setup, &vec![message.to_vec(); count]) {
                     assert_eq!(hex(&result), *digest, "{level:?}, {count} at once");
                 }
             }
         }
-        let digests = side_by_side(kernels, &start, &messages).concat();
-        assert_eq!(hex(&one(kernels, &start, &digests)), all_lengths, "{level:?}");
-        let digests: Vec<u8> = messages.iter().flat_map(|message| one(kernels, &start, message)).collect();
-        assert_eq!(hex(&one(kernels, &start, &digests)), all_lengths, "{level:?}, one at a time");
+        let digests = side_by_side(kernels, &setup, &messages).concat();
+        assert_eq!(hex(&digest_one(kernels, &setup, &digests)), all_lengths, "{level:?}");
+        let digests: Vec<u8> = messages.iter().flat_map(|message| digest_one(kernels, &setup, message)).collect();
+        assert_eq!(hex(&digest_one(kernels, &setup, &digests)), all_lengths, "{level:?}, one at a time");
     }
 }
 
-fn sha3<const RATE: usize>(digest: usize) -> Start<Keccak<RATE>> {
-    Start::digest(INITIAL, digest)
+fn sha3<const RATE: usize>(digest: usize) -> Setup<Keccak<RATE>> {
+    Setup::digest(INITIAL, digest)
 }
 
 /// The messages of NIST's examples for SHA-3: 0 bits and 24 bits long.
 #[test]
-fn sha3_fips_202() {
-    known(
+fn sha3_matches_fips_202() {
+    check_vectors(
         |_| sha3::<144>(28),
         &[
             (b"", "6b4e03423667dbb73b6e15454f0eb1abd4597f9a1b078e3f5b5a6bc7"),
@@ -63,7 +63,7 @@ fn sha3_fips_202() {
         ],
         "221d9b6c939acd11db7250bb139edd5e65ddc18bdfe5df33180a5d98",
     );
-    known(
+    check_vectors(
         |_| sha3::<136>(32),
         &[
             (b"", "a7ffc6f8bf1ed76651c14756a061d662f580ff4de43b49fa82d80a4b80f8434a"),
@@ -71,7 +71,7 @@ fn sha3_fips_202() {
         ],
         "69fd44e84eaa578a3fbe34556c6fb7edc16373be06260aadfb158090326efefd",
     );
-    known(
+    check_vectors(
         |_| sha3::<104>(48),
         &[
             (
@@ -87,7 +87,7 @@ fn sha3_fips_202() {
         ],
         "5abc6eff7e90d5d38e9e83f22afb2e3cdaf2ae6c1050ff339f577390f0c1c70df881413bb59710e715d0c43036a18111",
     );
-    known(
+    check_vectors(
         |_| sha3::<72>(64),
         &[
             (
@@ -110,13 +110,13 @@ fn sha3_fips_202() {
 fn xof_outputs_start_with_published_values() {
     /// Compares the first bytes of long digests of the empty message. The digests of TurboSHAKE are from RFC 9861, section 5.
     fn begins<F: Function>(digest: &str) {
-        let start = || Start::<F>::xof(500, 0, SHAKE);
+        let setup = || Setup::<F>::xof(500, 0, DOMAIN_SHAKE);
         for level in every_level() {
             let kernels = F::kernels(level);
-            for result in side_by_side(kernels, &start(), &vec![Vec::new(); 19]) {
+            for result in side_by_side(kernels, &setup(), &vec![Vec::new(); 19]) {
                 assert!(hex(&result).starts_with(digest), "{level:?}");
             }
-            assert!(hex(&one(kernels, &start(), b"")).starts_with(digest), "{level:?}");
+            assert!(hex(&digest_one(kernels, &setup(), b"")).starts_with(digest), "{level:?}");
         }
     }
     begins::<Keccak<168>>("7f9c2ba4e88f827d616045507605853ed73b8093f6efbc88eb1a6eacfa66ef26");
@@ -126,36 +126,36 @@ fn xof_outputs_start_with_published_values() {
 }
 
 #[test]
-fn hmac_of_all_lengths() {
+fn hmac_of_every_message_length_matches_openssl() {
     // A key that is longer than all blocks.
     let long = [0xaa; 147];
-    known::<Keccak<144>>(
-        |kernels| Start::hmac(kernels, INITIAL, 28, b"key"),
+    check_vectors::<Keccak<144>>(
+        |kernels| Setup::hmac(kernels, INITIAL, 28, b"key"),
         &[],
         "15776e5350e57891650ee1b339860faac6d0f4c0fb46d3a087856706",
     );
-    known::<Keccak<144>>(
-        |kernels| Start::hmac(kernels, INITIAL, 28, &long),
+    check_vectors::<Keccak<144>>(
+        |kernels| Setup::hmac(kernels, INITIAL, 28, &long),
         &[],
         "fba6145e364a4476a29fdb074e2d3a721637eaaf3fd109e6046e5bfe",
     );
-    known::<Keccak<136>>(
-        |kernels| Start::hmac(kernels, INITIAL, 32, b"key"),
+    check_vectors::<Keccak<136>>(
+        |kernels| Setup::hmac(kernels, INITIAL, 32, b"key"),
         &[],
         "a70b2d0052f27be89f8f648a00ce14b6a21da6d068b64986ef661ac4b61a176a",
     );
-    known::<Keccak<136>>(
-        |kernels| Start::hmac(kernels, INITIAL, 32, &long),
+    check_vectors::<Keccak<136>>(
+        |kernels| Setup::hmac(kernels, INITIAL, 32, &long),
         &[],
         "828e76acbfda0ede2072d6fb2d1e6d4f81b44cb1dd8c24e19e4845bc03852a6a",
     );
-    known::<Keccak<104>>(
-        |kernels| Start::hmac(kernels, INITIAL, 48, b"key"),
+    check_vectors::<Keccak<104>>(
+        |kernels| Setup::hmac(kernels, INITIAL, 48, b"key"),
         &[],
         "2cf551da2884c75212e35081612cc36f28442de845b362249f1369ceda7f684d1acd42336e67db383f6ea185709e1dba",
     );
-    known::<Keccak<72>>(
-        |kernels| Start::hmac(kernels, INITIAL, 64, &long),
+    check_vectors::<Keccak<72>>(
+        |kernels| Setup::hmac(kernels, INITIAL, 64, &long),
         &[],
         "85e2ee8c1e93f8ce383048cb92a37869de1e190e4b6e2da16e0afe1684762125\
          6b47784cc576881f2574e54de4940563335eab132cc1c44295d7959c80859df8",
@@ -164,9 +164,9 @@ fn hmac_of_all_lengths() {
 
 /// The digest in RFC 7693, appendix A, and one of the length that sessions use.
 #[test]
-fn blake2b_rfc_7693() {
-    known::<Blake2b>(
-        |_| Start::digest(Blake2b::initial(64), 64),
+fn blake2b_matches_rfc_7693() {
+    check_vectors::<Blake2b>(
+        |_| Setup::digest(Blake2b::initial(64), 64),
         &[(
             b"abc",
             "ba80a53f981c4d0d6a2797b69f12f6e94c212f14685ac4b74b12bb6fdbffa2d1\
@@ -175,8 +175,8 @@ fn blake2b_rfc_7693() {
         "37c508666a6ac79e9eb4c6d15501b2c460bfa5461083ff1c94985b3a4d677ea2\
          9fcef134f3b3765ded58067b3f670b17a733c24f7ea5e301880b389b260ff32a",
     );
-    known::<Blake2b>(
-        |_| Start::digest(Blake2b::initial(32), 32),
+    check_vectors::<Blake2b>(
+        |_| Setup::digest(Blake2b::initial(32), 32),
         &[(b"abc", "bddd813c634239723171ef3fee98579b94964e3bb1cb3e427262c8c068d52319")],
         "54574d1ba9335590a9a260c8f4122a5723783d894d53d5c48729e40d329e80ff",
     );
@@ -305,50 +305,53 @@ fn plain_blake2b(digest: usize, message: &[u8]) -> Vec<u8> {
 }
 
 /// Returns a length in bytes, mostly near the end of a block.
-fn lengths(block: usize, random: &Random) -> usize {
+fn random_length(block_size: usize, random: &Random) -> usize {
     match random.below(4) {
         0 => random.length(),
-        _ => (random.below(5) * block + random.below(5)).saturating_sub(2),
+        _ => (random.below(5) * block_size + random.below(5)).saturating_sub(2),
     }
 }
 
 /// Whole messages and pieces of streams in the same lanes, of one session and of several, in random order and lengths, against a
 /// plain implementation, which gets the key.
-fn mixed<F: Function>(
-    start: impl Fn(Kernels, &[u8]) -> Start<F>,
+fn check_mixed_jobs<F: Function>(
+    setup: impl Fn(Kernels, &[u8]) -> Setup<F>,
     keys: &[Vec<u8>],
     plain: impl Fn(&[u8], &[u8]) -> Vec<u8>,
 ) {
     let random = Random::new(0x7370_6f6e_6765);
     for level in every_level() {
         let kernels = F::kernels(level);
-        let sessions: Vec<(Start<F>, &Vec<u8>)> = keys.iter().map(|key| (start(kernels, key), key)).collect();
-        let keyed = sessions[0].0.is_keyed();
+        let sessions: Vec<(Setup<F>, &Vec<u8>)> = keys.iter().map(|key| (setup(kernels, key), key)).collect();
+        let is_keyed = sessions[0].0.is_keyed();
         let any = || &sessions[random.below(sessions.len())];
         for _ in 0..6 {
             let mut streams: Vec<_> = (0..random.below(14))
                 .map(|_| any())
-                .map(|(start, key)| (start, *key, Stream::new(start), Vec::new()))
+                .map(|(setup, key)| (setup, *key, Stream::new(setup), Vec::new()))
                 .collect();
             for _ in 0..6 {
-                let whole: Vec<_> =
-                    (0..random.below(20)).map(|_| (any(), random.bytes(lengths(F::BLOCK, &random)))).collect();
-                let pieces: Vec<Vec<u8>> = streams.iter().map(|_| random.bytes(lengths(F::BLOCK, &random))).collect();
-                let mut digests: Vec<Vec<u8>> = whole.iter().map(|((start, _), _)| vec![0; start.digest]).collect();
-                let jobs = whole.iter().zip(&mut digests).map(|(((start, _), input), output)| Job {
-                    start,
+                let whole: Vec<_> = (0..random.below(20))
+                    .map(|_| (any(), random.bytes(random_length(F::BLOCK_SIZE, &random))))
+                    .collect();
+                let pieces: Vec<Vec<u8>> =
+                    streams.iter().map(|_| random.bytes(random_length(F::BLOCK_SIZE, &random))).collect();
+                let mut digests: Vec<Vec<u8>> =
+                    whole.iter().map(|((setup, _), _)| vec![0; setup.digest_size]).collect();
+                let jobs = whole.iter().zip(&mut digests).map(|(((setup, _), input), output)| Job {
+                    setup,
                     stream: None,
                     input,
                     output: Some(output),
                 });
                 let updates = streams.iter_mut().zip(&pieces);
-                let updates = updates.map(|((start, _, stream, _), input)| Job {
-                    start,
+                let updates = updates.map(|((setup, _, stream, _), input)| Job {
+                    setup,
                     stream: Some(stream),
                     input,
                     output: None,
                 });
-                run(kernels, keyed, jobs.chain(updates));
+                run(kernels, is_keyed, jobs.chain(updates));
                 for (((_, key), message), digest) in whole.iter().zip(&digests) {
                     assert_eq!(*digest, plain(key, message), "{level:?}, {} bytes", message.len());
                 }
@@ -357,15 +360,15 @@ fn mixed<F: Function>(
                 }
             }
             // A copy is independent, and a finished stream can be used again.
-            for (start, key, stream, message) in &mut streams {
+            for (setup, key, stream, message) in &mut streams {
                 let mut copy = stream.clone();
-                let mut digest = vec![0; start.digest];
-                run_one(kernels, Job { start, stream: Some(stream), input: b"", output: Some(&mut digest) });
+                let mut digest = vec![0; setup.digest_size];
+                run_one(kernels, Job { setup, stream: Some(stream), input: b"", output: Some(&mut digest) });
                 assert_eq!(digest, plain(key, message), "{level:?}, a stream of {} bytes", message.len());
-                run_one(kernels, Job { start, stream: Some(&mut copy), input: b"!", output: Some(&mut digest) });
+                run_one(kernels, Job { setup, stream: Some(&mut copy), input: b"!", output: Some(&mut digest) });
                 message.push(b'!');
                 assert_eq!(digest, plain(key, message), "{level:?}, a copy of {} bytes", message.len());
-                run_one(kernels, Job { start, stream: Some(stream), input: b"again", output: Some(&mut digest) });
+                run_one(kernels, Job { setup, stream: Some(stream), input: b"again", output: Some(&mut digest) });
                 assert_eq!(digest, plain(key, b"again"), "{level:?}");
             }
         }
@@ -376,60 +379,60 @@ fn mixed<F: Function>(
 fn streams_and_messages_of_random_lengths_share_lanes() {
     let keys: Vec<Vec<u8>> = [0, 1, 20, 71, 72, 73, 136, 137, 300].map(|length| vec![length as u8; length]).into();
     let none = &keys[..1];
-    mixed(|_, _| sha3::<144>(28), none, |_, message| plain_sha3(144, 28, message));
-    mixed(|_, _| sha3::<136>(32), none, |_, message| plain_sha3(136, 32, message));
-    mixed(|_, _| sha3::<104>(48), none, |_, message| plain_sha3(104, 48, message));
-    mixed(|_, _| sha3::<72>(64), none, |_, message| plain_sha3(72, 64, message));
-    mixed::<Keccak<136>>(
-        |kernels, key| Start::hmac(kernels, INITIAL, 32, key),
+    check_mixed_jobs(|_, _| sha3::<144>(28), none, |_, message| plain_sha3(144, 28, message));
+    check_mixed_jobs(|_, _| sha3::<136>(32), none, |_, message| plain_sha3(136, 32, message));
+    check_mixed_jobs(|_, _| sha3::<104>(48), none, |_, message| plain_sha3(104, 48, message));
+    check_mixed_jobs(|_, _| sha3::<72>(64), none, |_, message| plain_sha3(72, 64, message));
+    check_mixed_jobs::<Keccak<136>>(
+        |kernels, key| Setup::hmac(kernels, INITIAL, 32, key),
         &keys,
         |key, message| plain_hmac(136, 32, key, message),
     );
-    mixed::<Keccak<72>>(
-        |kernels, key| Start::hmac(kernels, INITIAL, 64, key),
+    check_mixed_jobs::<Keccak<72>>(
+        |kernels, key| Setup::hmac(kernels, INITIAL, 64, key),
         &keys,
         |key, message| plain_hmac(72, 64, key, message),
     );
     for digest in [1, 32, 136, 168, 500] {
-        mixed::<Keccak<168>>(
-            |_, _| Start::xof(digest, 0, SHAKE),
+        check_mixed_jobs::<Keccak<168>>(
+            |_, _| Setup::xof(digest, 0, DOMAIN_SHAKE),
             none,
             |_, message| plain_keccak(168, 24, &[0x1f], digest, message),
         );
-        mixed::<Keccak<136, 12>>(
-            |_, _| Start::xof(digest, 0, SHAKE),
+        check_mixed_jobs::<Keccak<136, 12>>(
+            |_, _| Setup::xof(digest, 0, DOMAIN_SHAKE),
             none,
             |_, message| plain_keccak(136, 12, &[0x1f], digest, message),
         );
     }
     let blake2b =
-        |digest: usize| move |_: Kernels, _: &[u8]| Start::<Blake2b>::digest(Blake2b::initial(digest), digest);
-    mixed(blake2b(32), none, |_, message| plain_blake2b(32, message));
-    mixed(blake2b(64), none, |_, message| plain_blake2b(64, message));
+        |digest: usize| move |_: Kernels, _: &[u8]| Setup::<Blake2b>::digest(Blake2b::initial(digest), digest);
+    check_mixed_jobs(blake2b(32), none, |_, message| plain_blake2b(32, message));
+    check_mixed_jobs(blake2b(64), none, |_, message| plain_blake2b(64, message));
 }
 
 /// Every length around the ends of two blocks, in all lanes at once and alone.
-fn borders<F: Function>(start: &Start<F>, plain: impl Fn(&[u8]) -> Vec<u8>) {
-    let block = F::BLOCK;
+fn check_block_boundaries<F: Function>(setup: &Setup<F>, plain: impl Fn(&[u8]) -> Vec<u8>) {
+    let block = F::BLOCK_SIZE;
     let all: Vec<usize> = (0..4).chain(block - 3..block + 4).chain(2 * block - 3..2 * block + 4).collect();
     for level in every_level() {
         let kernels = F::kernels(level);
         for &length in &all {
             let message: Vec<u8> = (0..length).map(|i| (i * 31 + length) as u8).collect();
             let expected = plain(&message);
-            assert_eq!(one(kernels, start, &message), expected, "{level:?}, {length} bytes");
+            assert_eq!(digest_one(kernels, setup, &message), expected, "{level:?}, {length} bytes");
             let others = |lane: usize| message.iter().map(|byte| byte ^ lane as u8).collect();
             let messages: Vec<Vec<u8>> = (0..=kernels.lanes).map(others).collect();
-            for (message, digest) in messages.iter().zip(side_by_side(kernels, start, &messages)) {
+            for (message, digest) in messages.iter().zip(side_by_side(kernels, setup, &messages)) {
                 assert_eq!(digest, plain(message), "{level:?}, {length} bytes side by side");
             }
             // Every split in two pieces.
             for first in 0..=length {
-                let mut stream = Stream::new(start);
+                let mut stream = Stream::new(setup);
                 let (head, tail) = message.split_at(first);
-                run_one(kernels, Job { start, stream: Some(&mut stream), input: head, output: None });
-                let mut digest = vec![0; start.digest];
-                run_one(kernels, Job { start, stream: Some(&mut stream), input: tail, output: Some(&mut digest) });
+                run_one(kernels, Job { setup, stream: Some(&mut stream), input: head, output: None });
+                let mut digest = vec![0; setup.digest_size];
+                run_one(kernels, Job { setup, stream: Some(&mut stream), input: tail, output: Some(&mut digest) });
                 assert_eq!(digest, expected, "{level:?}, {length} bytes, split at {first}");
             }
         }
@@ -437,29 +440,33 @@ fn borders<F: Function>(start: &Start<F>, plain: impl Fn(&[u8]) -> Vec<u8>) {
 }
 
 #[test]
-fn lengths_around_block_boundaries_and_every_split() {
-    borders(&sha3::<144>(28), |message| plain_sha3(144, 28, message));
-    borders(&sha3::<136>(32), |message| plain_sha3(136, 32, message));
-    borders(&sha3::<104>(48), |message| plain_sha3(104, 48, message));
-    borders(&sha3::<72>(64), |message| plain_sha3(72, 64, message));
-    borders::<Keccak<168>>(&Start::xof(170, 0, SHAKE), |message| plain_keccak(168, 24, &[0x1f], 170, message));
-    borders::<Keccak<168, 12>>(&Start::xof(400, 1, 7), |message| plain_keccak(168, 12, &[0, 7], 400, message));
-    borders::<Blake2b>(&Start::digest(Blake2b::initial(32), 32), |message| plain_blake2b(32, message));
+fn messages_around_block_boundaries_match_the_reference_in_every_split() {
+    check_block_boundaries(&sha3::<144>(28), |message| plain_sha3(144, 28, message));
+    check_block_boundaries(&sha3::<136>(32), |message| plain_sha3(136, 32, message));
+    check_block_boundaries(&sha3::<104>(48), |message| plain_sha3(104, 48, message));
+    check_block_boundaries(&sha3::<72>(64), |message| plain_sha3(72, 64, message));
+    check_block_boundaries::<Keccak<168>>(&Setup::xof(170, 0, DOMAIN_SHAKE), |message| {
+        plain_keccak(168, 24, &[0x1f], 170, message)
+    });
+    check_block_boundaries::<Keccak<168, 12>>(&Setup::xof(400, 1, 7), |message| {
+        plain_keccak(168, 12, &[0, 7], 400, message)
+    });
+    check_block_boundaries::<Blake2b>(&Setup::digest(Blake2b::initial(32), 32), |message| plain_blake2b(32, message));
 }
 
 #[test]
 fn keys_and_streams_are_wiped() {
     let kernels = <Keccak<136>>::kernels(Level::detect_at_most(None));
-    let start = Start::<Keccak<136>>::hmac(kernels, INITIAL, 32, b"secret");
-    let mut start = Box::new(core::mem::ManuallyDrop::new(start));
-    let mut stream = Box::new(core::mem::ManuallyDrop::new(Stream::new(&start)));
-    run_one(kernels, Job { start: &start, stream: Some(&mut stream), input: b"also secret", output: None });
-    assert!(stream.state != [0; WORDS] && stream.buffer != [0; MAX_BLOCK]);
+    let setup = Setup::<Keccak<136>>::hmac(kernels, INITIAL, 32, b"secret");
+    let mut setup = Box::new(core::mem::ManuallyDrop::new(setup));
+    let mut stream = Box::new(core::mem::ManuallyDrop::new(Stream::new(&setup)));
+    run_one(kernels, Job { setup: &setup, stream: Some(&mut stream), input: b"also secret", output: None });
+    assert!(stream.state != [0; STATE_WORDS] && stream.buffer != [0; MAX_BLOCK_SIZE]);
     // SAFETY: each value is dropped once. Only plain fields that `drop` leaves in place are read afterwards.
     unsafe {
-        core::mem::ManuallyDrop::drop(&mut start);
+        core::mem::ManuallyDrop::drop(&mut setup);
         core::mem::ManuallyDrop::drop(&mut stream);
     }
-    assert!(start.state == [0; WORDS] && start.outer.is_none());
-    assert!(stream.state == [0; WORDS] && stream.buffer == [0; MAX_BLOCK]);
+    assert!(setup.state == [0; STATE_WORDS] && setup.outer.is_none());
+    assert!(stream.state == [0; STATE_WORDS] && stream.buffer == [0; MAX_BLOCK_SIZE]);
 }

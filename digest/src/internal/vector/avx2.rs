@@ -2,7 +2,7 @@
 
 use core::arch::x86_64::*;
 
-use super::{Pairs, Vector};
+use super::{LoadPair, Vector};
 
 /// Eight messages of 32-bit words.
 #[derive(Clone, Copy)]
@@ -14,10 +14,10 @@ pub(crate) struct Ymm64(__m256i);
 
 /// Reverses the bytes of each word, in each 128-bit half.
 #[inline(always)]
-unsafe fn swap_bytes(x: __m256i, word: usize) -> __m256i {
+unsafe fn swap_bytes(x: __m256i, word_size: usize) -> __m256i {
     // SAFETY: the caller promises AVX2.
     unsafe {
-        let order = if word == 4 {
+        let order = if word_size == 4 {
             _mm_set_epi8(12, 13, 14, 15, 8, 9, 10, 11, 4, 5, 6, 7, 0, 1, 2, 3)
         } else {
             _mm_set_epi8(8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7)
@@ -49,7 +49,7 @@ fn rotate_bytes<W, const N: u32>(x: __m256i) -> __m256i {
 /// # Safety
 /// The CPU has AVX2; both pointers are readable for 16 bytes.
 #[inline(always)]
-unsafe fn two(a: *const u8, b: *const u8) -> __m256i {
+unsafe fn load_two_lanes(a: *const u8, b: *const u8) -> __m256i {
     // SAFETY: guaranteed by the caller.
     unsafe {
         let x = _mm256_castsi128_si256(_mm_loadu_si128(a.cast()));
@@ -92,7 +92,7 @@ impl Vector for Ymm32 {
             for (j, row) in rows.iter_mut().enumerate() {
                 let (a, b) = ((*lanes.add(j)).add(offset), (*lanes.add(j + 4)).add(offset));
                 for (part, x) in row.iter_mut().enumerate() {
-                    *x = two(a.add(16 * part), b.add(16 * part));
+                    *x = load_two_lanes(a.add(16 * part), b.add(16 * part));
                     if big_endian {
                         *x = swap_bytes(*x, 4);
                     }
@@ -147,7 +147,7 @@ impl Vector for Ymm64 {
             for (j, row) in rows.iter_mut().enumerate() {
                 let (a, b) = ((*lanes.add(j)).add(offset), (*lanes.add(j + 2)).add(offset));
                 for (part, x) in row.iter_mut().enumerate() {
-                    *x = two(a.add(16 * part), b.add(16 * part));
+                    *x = load_two_lanes(a.add(16 * part), b.add(16 * part));
                     if big_endian {
                         *x = swap_bytes(*x, 8);
                     }
@@ -162,13 +162,13 @@ impl Vector for Ymm64 {
     }
 }
 
-impl Pairs for Ymm64 {
+impl LoadPair for Ymm64 {
     /// A 2 x 2 transpose within the 128-bit halves, as in `gather`.
     #[inline(always)]
-    unsafe fn pair(lanes: *const *const u8, offset: usize) -> [Self; 2] {
+    unsafe fn load_pair(lanes: *const *const u8, offset: usize) -> [Self; 2] {
         // SAFETY: the caller promises AVX2 and 16 readable bytes for each of the four pointers.
         unsafe {
-            let row = |j: usize| two((*lanes.add(j)).add(offset), (*lanes.add(j + 2)).add(offset));
+            let row = |j: usize| load_two_lanes((*lanes.add(j)).add(offset), (*lanes.add(j + 2)).add(offset));
             let (a, b) = (row(0), row(1));
             [Self(_mm256_unpacklo_epi64(a, b)), Self(_mm256_unpackhi_epi64(a, b))]
         }

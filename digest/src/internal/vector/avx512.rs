@@ -2,7 +2,7 @@
 
 use core::arch::x86_64::*;
 
-use super::{Pairs, Vector};
+use super::{LoadPair, Vector};
 
 /// Sixteen messages of 32-bit words, with this value of [`Vector::LATENCY`].
 #[derive(Clone, Copy)]
@@ -24,10 +24,10 @@ mod table {
 
 /// Reverses the bytes of each word, in each 128-bit part.
 #[inline(always)]
-unsafe fn swap_bytes(x: __m512i, word: usize) -> __m512i {
+unsafe fn swap_bytes(x: __m512i, word_size: usize) -> __m512i {
     // SAFETY: the caller promises AVX-512 F and BW.
     unsafe {
-        let order = if word == 4 {
+        let order = if word_size == 4 {
             _mm_set_epi8(12, 13, 14, 15, 8, 9, 10, 11, 4, 5, 6, 7, 0, 1, 2, 3)
         } else {
             _mm_set_epi8(8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7)
@@ -41,11 +41,11 @@ unsafe fn swap_bytes(x: __m512i, word: usize) -> __m512i {
 /// # Safety
 /// The CPU has AVX-512 F and BW; the pointer is readable for 64 bytes.
 #[inline(always)]
-unsafe fn row(from: *const u8, word: usize, big_endian: bool) -> __m512i {
+unsafe fn load_row(from: *const u8, word_size: usize, big_endian: bool) -> __m512i {
     // SAFETY: guaranteed by the caller.
     unsafe {
         let x = _mm512_loadu_si512(from.cast());
-        if big_endian { swap_bytes(x, word) } else { x }
+        if big_endian { swap_bytes(x, word_size) } else { x }
     }
 }
 
@@ -176,7 +176,7 @@ impl<const LATENCY: u32> Vector for Zmm32<LATENCY> {
     unsafe fn fetch(lanes: *const *const u8, offset: usize, big_endian: bool, quarter: usize) -> [Self; 4] {
         // SAFETY: the caller promises AVX-512 and a readable block of 64 bytes for each of the sixteen pointers.
         unsafe {
-            let row = |j: usize| row((*lanes.add(4 * quarter + j)).add(offset), 4, big_endian);
+            let row = |j: usize| load_row((*lanes.add(4 * quarter + j)).add(offset), 4, big_endian);
             let (a, b, c, d) = (row(0), row(1), row(2), row(3));
             let (ab_low, ab_high) = (_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b));
             let (cd_low, cd_high) = (_mm512_unpacklo_epi32(c, d), _mm512_unpackhi_epi32(c, d));
@@ -228,7 +228,7 @@ impl<const LATENCY: u32> Vector for Zmm64<LATENCY> {
             for half in 0..2 {
                 let mut pairs = [[_mm512_setzero_si512(); 2]; 4];
                 for (i, pair) in pairs.iter_mut().enumerate() {
-                    let row = |j: usize| row((*lanes.add(2 * i + j)).add(offset + 64 * half), 8, big_endian);
+                    let row = |j: usize| load_row((*lanes.add(2 * i + j)).add(offset + 64 * half), 8, big_endian);
                     let (a, b) = (row(0), row(1));
                     *pair = [_mm512_unpacklo_epi64(a, b), _mm512_unpackhi_epi64(a, b)];
                 }
@@ -247,7 +247,8 @@ impl<const LATENCY: u32> Vector for Zmm64<LATENCY> {
     unsafe fn fetch(lanes: *const *const u8, offset: usize, big_endian: bool, quarter: usize) -> [Self; 4] {
         // SAFETY: the caller promises AVX-512 and a readable block of 128 bytes for each of the eight pointers.
         unsafe {
-            let row = |j: usize, half: usize| row((*lanes.add(2 * quarter + j)).add(offset + 64 * half), 8, big_endian);
+            let row =
+                |j: usize, half: usize| load_row((*lanes.add(2 * quarter + j)).add(offset + 64 * half), 8, big_endian);
             let ((a, b), (c, d)) = ((row(0, 0), row(1, 0)), (row(0, 1), row(1, 1)));
             [
                 Self(_mm512_unpacklo_epi64(a, b)),
@@ -273,10 +274,10 @@ impl<const LATENCY: u32> Vector for Zmm64<LATENCY> {
     }
 }
 
-impl<const LATENCY: u32> Pairs for Zmm64<LATENCY> {
+impl<const LATENCY: u32> LoadPair for Zmm64<LATENCY> {
     /// A 2 x 2 transpose within the 128-bit parts: lane `2s + j` is in part `s` of row `j`.
     #[inline(always)]
-    unsafe fn pair(lanes: *const *const u8, offset: usize) -> [Self; 2] {
+    unsafe fn load_pair(lanes: *const *const u8, offset: usize) -> [Self; 2] {
         // SAFETY: the caller promises AVX-512 and 16 readable bytes for each of the eight pointers.
         unsafe {
             let part = |lane: usize| _mm_loadu_si128((*lanes.add(lane)).add(offset).cast());

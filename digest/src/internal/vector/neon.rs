@@ -3,7 +3,7 @@
 use core::arch::aarch64::*;
 use core::arch::asm;
 
-use super::{Pairs, Vector};
+use super::{LoadPair, Vector};
 
 /// Four messages of 32-bit words.
 #[derive(Clone, Copy)]
@@ -160,7 +160,7 @@ impl<const SHA3: bool> Neon64<SHA3> {
     /// one unit for SHA-3 instructions and four for others. XAR replaces four other instructions, EOR3 and BCAX only two.
     /// llvm-mca estimates for SHA3-256 on a V2, in cycles per byte: 6.3 with all three, 4.5 with none, 4.2 with XAR alone.
     #[inline(always)]
-    fn alone(self) -> Self {
+    fn hide_origin(self) -> Self {
         let mut x = self.0;
         if SHA3 {
             // SAFETY: the assembly is a comment; it executes nothing.
@@ -197,12 +197,12 @@ impl<const SHA3: bool> Vector for Neon64<SHA3> {
 
     #[inline(always)]
     fn xor3(self, b: Self, c: Self) -> Self {
-        self.xor(b).alone().xor(c)
+        self.xor(b).hide_origin().xor(c)
     }
 
     #[inline(always)]
     fn xor_not_and(self, b: Self, c: Self) -> Self {
-        self.xor(b.not().and(c).alone())
+        self.xor(b.not().and(c).hide_origin())
     }
 
     /// 2 x 2 transposes.
@@ -225,10 +225,10 @@ impl<const SHA3: bool> Vector for Neon64<SHA3> {
     }
 }
 
-impl<const SHA3: bool> Pairs for Neon64<SHA3> {
+impl<const SHA3: bool> LoadPair for Neon64<SHA3> {
     /// A 2 x 2 transpose.
     #[inline(always)]
-    unsafe fn pair(lanes: *const *const u8, offset: usize) -> [Self; 2] {
+    unsafe fn load_pair(lanes: *const *const u8, offset: usize) -> [Self; 2] {
         // SAFETY: NEON is part of the architecture; the caller promises 16 readable bytes for both pointers.
         unsafe {
             let row = |lane: usize| vreinterpretq_u64_u8(vld1q_u8((*lanes.add(lane)).add(offset)));

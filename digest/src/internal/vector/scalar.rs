@@ -1,6 +1,6 @@
 //! Words as vectors of one lane.
 
-use super::{Pairs, Vector};
+use super::{LoadPair, Vector};
 
 macro_rules! scalar {
     ($word:ty) => {
@@ -79,9 +79,9 @@ macro_rules! scalar {
 scalar!(u32);
 scalar!(u64);
 
-impl Pairs for u64 {
+impl LoadPair for u64 {
     #[inline(always)]
-    unsafe fn pair(lanes: *const *const u8, offset: usize) -> [Self; 2] {
+    unsafe fn load_pair(lanes: *const *const u8, offset: usize) -> [Self; 2] {
         // SAFETY: the caller promises one pointer, readable for two words at `offset`.
         let words: [[u8; 8]; 2] = unsafe { (*lanes).add(offset).cast::<[[u8; 8]; 2]>().read() };
         words.map(u64::from_le_bytes)

@@ -2,7 +2,7 @@
 
 use core::arch::x86_64::*;
 
-use super::{Pairs, Vector};
+use super::{LoadPair, Vector};
 
 /// Four messages of 32-bit words.
 #[derive(Clone, Copy)]
@@ -14,11 +14,11 @@ pub(crate) struct Xmm64(__m128i);
 
 /// Reverses the bytes of each word: first within pairs of bytes, then the pairs.
 #[inline(always)]
-unsafe fn swap_bytes(x: __m128i, word: usize) -> __m128i {
+unsafe fn swap_bytes(x: __m128i, word_size: usize) -> __m128i {
     // SAFETY: SSE2 is part of the architecture.
     unsafe {
         let x = _mm_or_si128(_mm_slli_epi16::<8>(x), _mm_srli_epi16::<8>(x));
-        if word == 4 {
+        if word_size == 4 {
             _mm_shufflehi_epi16::<0b10_11_00_01>(_mm_shufflelo_epi16::<0b10_11_00_01>(x))
         } else {
             _mm_shufflehi_epi16::<0b00_01_10_11>(_mm_shufflelo_epi16::<0b00_01_10_11>(x))
@@ -129,10 +129,10 @@ impl Vector for Xmm64 {
     }
 }
 
-impl Pairs for Xmm64 {
+impl LoadPair for Xmm64 {
     /// A 2 x 2 transpose.
     #[inline(always)]
-    unsafe fn pair(lanes: *const *const u8, offset: usize) -> [Self; 2] {
+    unsafe fn load_pair(lanes: *const *const u8, offset: usize) -> [Self; 2] {
         // SAFETY: SSE2 is part of the architecture; the caller promises 16 readable bytes for both pointers.
         unsafe {
             let row = |j: usize| _mm_loadu_si128((*lanes.add(j)).add(offset).cast());

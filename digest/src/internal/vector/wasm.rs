@@ -2,7 +2,7 @@
 
 use core::arch::wasm32::*;
 
-use super::{Pairs, Vector};
+use super::{LoadPair, Vector};
 
 /// Four messages of 32-bit words.
 #[derive(Clone, Copy)]
@@ -110,7 +110,7 @@ impl Vector for Simd64 {
         let mut words = [Self(u64x2_splat(0)); 16];
         for part in 0..8 {
             // SAFETY: the caller promises a readable block of 128 bytes for both pointers.
-            let pair = unsafe { Self::pair(lanes, offset + 16 * part) };
+            let pair = unsafe { Self::load_pair(lanes, offset + 16 * part) };
             let swap = |Self(x)| Self(i8x16_shuffle::<7, 6, 5, 4, 3, 2, 1, 0, 15, 14, 13, 12, 11, 10, 9, 8>(x, x));
             words.as_chunks_mut().0[part] = if big_endian { pair.map(swap) } else { pair };
         }
@@ -118,10 +118,10 @@ impl Vector for Simd64 {
     }
 }
 
-impl Pairs for Simd64 {
+impl LoadPair for Simd64 {
     /// A 2 x 2 transpose.
     #[inline(always)]
-    unsafe fn pair(lanes: *const *const u8, offset: usize) -> [Self; 2] {
+    unsafe fn load_pair(lanes: *const *const u8, offset: usize) -> [Self; 2] {
         // SAFETY: the caller promises 16 readable bytes for both pointers.
         let row = |lane: usize| unsafe { v128_load((*lanes.add(lane)).add(offset).cast()) };
         let (a, b) = (row(0), row(1));

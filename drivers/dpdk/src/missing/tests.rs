@@ -22,8 +22,8 @@ impl Tree {
     fn new(name: &str) -> Self {
         let root = std::env::temp_dir().join(format!("gantry-dpdk-{}-{name}", std::process::id()));
         let _ = std::fs::remove_dir_all(&root);
-        let open = |path: &Path| std::fs::File::open(path).map(|_| ());
-        let tree = Self(Machine { root, open });
+        let try_open = |path: &Path| std::fs::File::open(path).map(|_| ());
+        let tree = Self(Machine { root, try_open });
         tree.write("proc/self/maps", "7f00-7f01 r-xp 0 08:01 5 /usr/lib/librte_common_qat.so.23.0\n");
         tree.write("proc/self/status", "Name:\tgantry\nCapEff:\t0000000000000000\n");
         tree.lock_limit("1073741824");
@@ -183,7 +183,8 @@ fn reports_other_bound_devices_of_the_iommu_group_except_bridges() {
 #[test]
 fn names_the_vfio_file_that_cannot_be_opened() {
     let mut tree = Tree::with_card("permission");
-    tree.0.open = |path| if path.ends_with("vfio/7") { Err(io::ErrorKind::PermissionDenied.into()) } else { Ok(()) };
+    tree.0.try_open =
+        |path| if path.ends_with("vfio/7") { Err(io::ErrorKind::PermissionDenied.into()) } else { Ok(()) };
     assert_eq!(tree.find_missing(QAT), ["/dev/vfio/7 cannot be opened for reading and writing: permission denied"]);
 }
 

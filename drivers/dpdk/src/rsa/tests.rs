@@ -26,7 +26,7 @@ fn key(algorithm: Algorithm) -> &'static [u8] {
 #[test]
 fn pads_a_digest_with_pkcs1_v1_5() {
     let mut number = [0; 256];
-    pad(&[7; 32], &mut number).unwrap();
+    pad_pkcs1(&[7; 32], &mut number).unwrap();
     assert_eq!((number[..2].to_vec(), number[204]), (vec![0, 1], 0));
     assert!(number[2..204].iter().all(|byte| *byte == 0xff));
     // RFC 8017, 9.2, note 1: SHA-256.
@@ -36,23 +36,23 @@ fn pads_a_digest_with_pkcs1_v1_5() {
     ];
     assert_eq!((&number[205..224], &number[224..]), (&info[..], &[7; 32][..]));
     for length in DIGESTS {
-        pad(&vec![7; length], &mut number).unwrap();
+        pad_pkcs1(&vec![7; length], &mut number).unwrap();
         assert_eq!(usize::from(number[255 - length]), length, "the digest's length precedes it");
     }
-    assert!(pad(&[7; 20], &mut number).is_err());
+    assert!(pad_pkcs1(&[7; 20], &mut number).is_err());
 }
 
 #[test]
 fn rejects_a_key_whose_primes_do_not_multiply_to_its_modulus() {
     for (algorithm, size) in ALGORITHMS {
         let numbers = |key: &'_ [u8]| {
-            let (modulus, primes) = (key[..size].to_vec(), key[2 * size + rsa::EXPONENT..].to_vec());
-            is_sound(&RsaKey { modulus: &modulus, exponent: &[1, 0, 1], primes: Some(&primes) })
-                && is_sound(&RsaKey { modulus: &modulus, exponent: &[1, 0, 1], primes: None })
+            let (modulus, primes) = (key[..size].to_vec(), key[2 * size + rsa::EXPONENT_LEN..].to_vec());
+            is_valid_key(&RsaKey { modulus: &modulus, exponent: &[1, 0, 1], primes: Some(&primes) })
+                && is_valid_key(&RsaKey { modulus: &modulus, exponent: &[1, 0, 1], primes: None })
         };
         let right = key(algorithm);
         assert!(numbers(right), "{algorithm}");
-        let primes = 2 * size + rsa::EXPONENT;
+        let primes = 2 * size + rsa::EXPONENT_LEN;
         for wrong in [0, 1, size - 1, primes, primes + size / 2 - 1, primes + size - 1] {
             let mut key = right.to_vec();
             // Clear the first bit (the modulus is too short), or flip a last bit (the modulus is even or differs from the
@@ -206,9 +206,9 @@ fn requests_fail_over_if_the_device_stops_between_signing_and_checking() {
     }
     drop((completions, queue, session, gantry));
     assert!(stopped.cryptodev.run());
-    let ring = stopped.take().unwrap().expect("a free queue pair");
+    let ring = stopped.take_ring().unwrap().expect("a free queue pair");
     assert_eq!((stopped.abandoned(), stopped.sessions_to_free()), (0, 0));
-    stopped.put(ring);
+    stopped.return_ring(ring);
 }
 
 #[test]
@@ -220,19 +220,19 @@ fn a_faulty_signature_is_never_returned() {
     let params = SessionParams::new(Algorithm::Rsa2048Pkcs1, key(Algorithm::Rsa2048Pkcs1));
     let session = RsaSession::new(&engine, &params, 256).unwrap();
     for faulty in [false, true] {
-        let mut ring = engine.take().unwrap().expect("a free queue pair");
-        let number = ring.pair.number;
+        let mut ring = engine.take_ring().unwrap().expect("a free queue pair");
+        let number = ring.pair.index;
         let pair = &mut ring.pair;
-        let mut slot = ring.free.pop().unwrap();
+        let mut slot = ring.free_slots.pop().unwrap();
         let (input, mut output) = ([9; 32], [0xee; 256]);
         let operands = Operands::Sign { input: &input, output: &mut output };
         let (power, step) = session.prepare(&operands, &input, number, &mut pair.memory(&slot)).unwrap();
-        assert_eq!(step, Step::Sign);
-        slot = run(pair, Request::power(slot, power, true, 256));
+        assert_eq!(step, RsaStep::Sign);
+        slot = run(pair, Request::modular_power(slot, power, true, 256));
         // Flip one bit, as a fault in half of the computation could.
-        pair.memory(&slot).buffer[DATA + 256 + 200] ^= u8::from(faulty);
+        pair.memory(&slot).buffer[DATA_OFFSET + 256 + 200] ^= u8::from(faulty);
         let power = session.prepare_check(number, &mut pair.memory(&slot)).unwrap();
-        slot = run(pair, Request::power(slot, power, false, 256));
+        slot = run(pair, Request::modular_power(slot, power, false, 256));
         let result = session.finish(operands, &mut pair.memory(&slot));
         assert_eq!(result == Ok(Outcome::Done), !faulty, "{result:?}");
         assert_eq!(
@@ -242,8 +242,8 @@ fn a_faulty_signature_is_never_returned() {
         );
         assert_eq!(output == [0xee; 256], faulty, "a faulty signature is not written");
         session.wipe(pair, &slot);
-        ring.free.push(slot);
-        engine.put(ring);
+        ring.free_slots.push(slot);
+        engine.return_ring(ring);
     }
 }
 

@@ -5,7 +5,7 @@ use gantry_core::Process;
 static STARTED_IN: OnceLock<Process> = OnceLock::new();
 
 /// Returns whether this process is a child of the one that started DPDK. Costs no system call.
-pub(crate) fn forked() -> bool {
+pub(crate) fn is_forked_child() -> bool {
     STARTED_IN.get().is_some_and(|process| !process.is_current())
 }
 
@@ -21,9 +21,9 @@ pub(crate) fn in_child(check: impl FnOnce() -> bool) -> bool {
     // SAFETY: the child runs `check` and ends without unwinding or exit handlers.
     let child = unsafe { libc::fork() };
     if child == 0 {
-        let good = check();
+        let is_good = check();
         // SAFETY: the call only ends the child.
-        unsafe { libc::_exit(i32::from(!good)) }
+        unsafe { libc::_exit(i32::from(!is_good)) }
     }
     let mut status = -1;
     // SAFETY: the call waits for the child above, and `status` is memory for its status.

@@ -5,21 +5,23 @@ use std::ptr::{NonNull, null_mut};
 
 use gantry_core::driver::Segment;
 
-use super::{Cryptodev, DATA, IV, MOST_DATA, MOST_TAG, Memory, ROOM, Session, Shim};
+use super::{
+    BUFFER_BYTES, Cryptodev, DATA_OFFSET, IV_BYTES, MAX_DATA_BYTES, MAX_TAG_BYTES, Session, Shim, SlotAddresses,
+};
 
 /// Kinds of RSA requests.
 const RSA_PRIVATE: u32 = 5;
 const RSA_PUBLIC: u32 = 6;
 /// Maximum number of completions taken from the device at a time.
-const BURST: usize = 64;
+const MAX_COMPLETIONS: usize = 64;
 
 /// A queue pair with its slots, for one thread at a time.
 pub(crate) struct Pair {
     shim: Shim,
     /// Its index in the device, from 0.
-    pub(crate) number: u32,
+    pub(crate) index: u32,
     queue: NonNull<c_void>,
-    memory: Vec<Memory>,
+    memory: Vec<SlotAddresses>,
     /// For each slot: true if the slot is in the device.
     in_device: Vec<bool>,
     /// For each slot: the memory outside of the slot that the slot's request points to (rule 5).
@@ -65,12 +67,12 @@ impl LentMemory {
 
 impl Cryptodev {
     /// Returns the queue pair of this number, with memory for `slots` requests; `None` if memory ran out. Call it once for each number.
-    pub(crate) fn pair(&self, number: u32, slots: u32) -> Option<(Pair, Vec<Slot>)> {
-        let mut memory = vec![Memory { data: null_mut(), iv: null_mut() }; slots as usize];
+    pub(crate) fn create_pair(&self, index: u32, slots: u32) -> Option<(Pair, Vec<Slot>)> {
+        let mut memory = vec![SlotAddresses { data: null_mut(), iv: null_mut() }; slots as usize];
         // SAFETY: there is room for the addresses of all slots; a pair of this number exists since `configure`.
-        let queue = NonNull::new(unsafe { (self.shim.0.queue_new)(self.id, number, slots, memory.as_mut_ptr()) })?;
+        let queue = NonNull::new(unsafe { (self.shim.0.queue_new)(self.id, index, slots, memory.as_mut_ptr()) })?;
         let (in_device, lent_memory) = (vec![false; memory.len()], memory.iter().map(|_| None).collect());
-        Some((Pair { shim: self.shim, number, queue, memory, in_device, lent_memory }, (0..slots).map(Slot).collect()))
+        Some((Pair { shim: self.shim, index, queue, memory, in_device, lent_memory }, (0..slots).map(Slot).collect()))
     }
 }
 
@@ -87,9 +89,9 @@ impl Slot {
 
 /// The memory of a slot.
 pub(crate) struct SlotMemory<'a> {
-    /// The data begin at [`DATA`].
+    /// The data begin at [`DATA_OFFSET`].
     pub(crate) buffer: &'a mut [u8],
-    pub(crate) iv: &'a mut [u8; IV],
+    pub(crate) iv: &'a mut [u8; IV_BYTES],
 }
 
 /// The result of a request in the device.
@@ -115,13 +117,15 @@ impl Pair {
         let memory = self.memory[slot.index()];
         // SAFETY: the shim returned these addresses for the slot, with this many bytes, which were zeroed or written since. The device does
         // not have the slot (rule 2), and `self` is borrowed as long as the slot memory.
-        unsafe { SlotMemory { buffer: std::slice::from_raw_parts_mut(memory.data, ROOM), iv: &mut *memory.iv.cast() } }
+        unsafe {
+            SlotMemory { buffer: std::slice::from_raw_parts_mut(memory.data, BUFFER_BYTES), iv: &mut *memory.iv.cast() }
+        }
     }
 
     /// Makes a request read its data outside of its slot, and write its result there, too, if `lent_memory` has an output.
     pub(crate) fn lend(&mut self, request: &mut Request, lent_memory: LentMemory) {
         let length = lent_memory.input.len();
-        let is_whole = request.packet as usize == DATA && request.data() == length;
+        let is_whole = request.packet as usize == DATA_OFFSET && request.data_len() == length;
         assert!(
             is_whole && lent_memory.output.as_ref().is_none_or(|output| output.len() == length),
             "a lent segment must be all of the request's data"
@@ -175,9 +179,9 @@ impl Pair {
         &mut self,
         mut on_completion: impl FnMut(&mut Self, Slot, Status, Option<LentMemory>),
     ) -> Result<usize, QueueError> {
-        let mut done = [Completion::default(); BURST];
+        let mut done = [Completion::default(); MAX_COMPLETIONS];
         // SAFETY: there is room for a burst; the pair is borrowed, so no other thread uses it.
-        let count = unsafe { (self.shim.0.dequeue)(self.queue.as_ptr(), done.as_mut_ptr(), BURST as u32) };
+        let count = unsafe { (self.shim.0.dequeue)(self.queue.as_ptr(), done.as_mut_ptr(), MAX_COMPLETIONS as u32) };
         let count = usize::try_from(count).map_err(|_| QueueError::Stopped)?;
         for Completion { slot, status } in done.into_iter().take(count) {
             // Rule 2 depends on this: a slot must not come back twice.
@@ -223,42 +227,52 @@ unsafe impl Send for Request {}
 pub(crate) struct Layout {
     pub(crate) kind: u32,
     /// Start of the packet that the device sees. The packet ends with the tag.
-    pub(crate) packet: usize,
-    /// Length of the data, which begin at [`DATA`].
-    pub(crate) data: usize,
+    pub(crate) packet_offset: usize,
+    /// Length of the data, which begin at [`DATA_OFFSET`].
+    pub(crate) data_len: usize,
     /// Length of the tag, which follows the data.
-    pub(crate) tag: usize,
+    pub(crate) tag_len: usize,
     /// Start of the associated data, for AEADs.
-    pub(crate) aad: usize,
+    pub(crate) aad_offset: usize,
 }
 
 impl Request {
     pub(crate) fn new(slot: Slot, session: &Session, layout: &Layout) -> Self {
-        let Layout { kind, packet, data, tag, aad } = *layout;
-        assert!(packet <= DATA && aad <= DATA && data <= MOST_DATA && tag <= MOST_TAG, "a request must fit its slot");
-        let front = (DATA - packet) as u32;
+        let Layout { kind, packet_offset, data_len, tag_len, aad_offset } = *layout;
+        assert!(
+            packet_offset <= DATA_OFFSET
+                && aad_offset <= DATA_OFFSET
+                && data_len <= MAX_DATA_BYTES
+                && tag_len <= MAX_TAG_BYTES,
+            "a request must fit its slot"
+        );
+        let front = (DATA_OFFSET - packet_offset) as u32;
         Self {
             session: session.pointer,
             slot,
             kind,
-            packet: packet as u32,
-            packet_length: front + (data + tag) as u32,
+            packet: packet_offset as u32,
+            packet_length: front + (data_len + tag_len) as u32,
             cipher: front,
-            cipher_length: data as u32,
+            cipher_length: data_len as u32,
             auth: 0,
-            auth_length: front + data as u32,
-            tag: (DATA + data) as u32,
-            aad: aad as u32,
+            auth_length: front + data_len as u32,
+            tag: (DATA_OFFSET + data_len) as u32,
+            aad: aad_offset as u32,
             input: null_mut(),
             output: null_mut(),
         }
     }
 
-    /// Computes a power of the number at [`DATA`] in an RSA session. The result follows the number, and has its length.
-    pub(crate) fn power(slot: Slot, session: &Session, private: bool, bytes: usize) -> Self {
-        assert!(session.rsa && bytes <= MOST_DATA / 2, "a number must fit its slot");
+    /// Computes a power of the number at [`DATA_OFFSET`] in an RSA session. The result follows the number, and has its length.
+    pub(crate) fn modular_power(slot: Slot, session: &Session, private: bool, bytes: usize) -> Self {
+        assert!(session.is_rsa && bytes <= MAX_DATA_BYTES / 2, "a number must fit its slot");
         let kind = if private { RSA_PRIVATE } else { RSA_PUBLIC };
-        Self::new(slot, session, &Layout { kind, packet: DATA, data: bytes, tag: 0, aad: DATA })
+        Self::new(
+            slot,
+            session,
+            &Layout { kind, packet_offset: DATA_OFFSET, data_len: bytes, tag_len: 0, aad_offset: DATA_OFFSET },
+        )
     }
 
     pub(crate) fn slot(&self) -> &Slot {
@@ -266,7 +280,7 @@ impl Request {
     }
 
     /// Returns the length of the data in bytes.
-    fn data(&self) -> usize {
+    fn data_len(&self) -> usize {
         self.cipher_length as usize
     }
 }

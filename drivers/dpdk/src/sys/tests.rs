@@ -7,7 +7,7 @@ use super::*;
 
 #[test]
 fn ranges_follow_dpdks_semantics() {
-    let range = |min, max, step| Range { min, max, step, spare: 0 };
+    let range = |min, max, step| LengthRange { min, max, step, spare: 0 };
     assert!(range(16, 16, 0).allows(16) && !range(16, 16, 0).allows(17));
     assert!(range(16, 32, 8).allows(24) && !range(16, 32, 8).allows(20) && !range(16, 32, 8).allows(40));
     assert!(range(1, 20, 1).allows(12) && !range(1, 20, 1).allows(0));
@@ -18,14 +18,14 @@ fn ranges_follow_dpdks_semantics() {
 #[cfg(target_pointer_width = "64")]
 fn structures_have_the_sizes_in_the_shim() {
     let sizes = [
-        size_of::<Offer>(),
+        size_of::<CapabilityRecord>(),
         size_of::<DeviceRecord>(),
         size_of::<SessionRecord>(),
         size_of::<RsaRecord>(),
-        size_of::<Memory>(),
+        size_of::<SlotAddresses>(),
         size_of::<Request>(),
         size_of::<Completion>(),
-        size_of::<Interface>(),
+        size_of::<ShimFunctions>(),
     ];
     // The shim asserts the same numbers.
     assert_eq!(sizes, [40, 152, 56, 32, 16, 64, 8, 144]);

@@ -10,17 +10,17 @@ use zeroize::Zeroizing;
 use super::framework;
 
 /// Variable that marks the child process, which has the key.
-const MARK: &str = "GANTRY_TEST_HAS_KEY";
+const CHILD_MARKER: &str = "GANTRY_TEST_HAS_KEY";
 
 #[test]
 #[ignore = "needs DPDK, and the shim of scripts/dpdk"]
 fn a_key_is_gone_when_its_session_is_closed() {
-    if std::env::var_os(MARK).is_some() {
+    if std::env::var_os(CHILD_MARKER).is_some() {
         return use_key();
     }
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "tests::keys::a_key_is_gone_when_its_session_is_closed", "--include-ignored", "--nocapture"])
-        .env(MARK, "1")
+        .env(CHILD_MARKER, "1")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
@@ -29,7 +29,7 @@ fn a_key_is_gone_when_its_session_is_closed() {
     let mut go_on = child.stdin.take().unwrap();
     let mut copies_when = |state: &str| {
         assert!(lines.any(|line| line == state), "the child ended");
-        let copies = secrets::copies(child.id(), &secrets::key(32)).unwrap();
+        let copies = secrets::count_copies(child.id(), &secrets::key(32)).unwrap();
         go_on.write_all(b"\n").unwrap();
         copies
     };

@@ -15,7 +15,7 @@ use crate::sys;
 const KEY: [u8; 32] = [9; 32];
 const AAD: [u8; 20] = [4; 20];
 /// A byte that no message contains.
-const OLD: u8 = 0xee;
+const UNTOUCHED: u8 = 0xee;
 
 fn open(gantry: &Gantry, algorithm: Algorithm) -> (Session, Queue) {
     let key = &KEY[..algorithm.info().key.min.max(16)];
@@ -40,7 +40,7 @@ fn run((session, queue): &mut (Session, Queue), submission: Submission) -> Compl
 }
 
 fn owned_region() -> Region {
-    Region::owned(vec![OLD; 40_000].into())
+    Region::owned(vec![UNTOUCHED; 40_000].into())
 }
 
 fn filled(segment: Segment, bytes: &[u8]) -> Segment {
@@ -97,7 +97,7 @@ macro_rules! devices {
 fn data_in_regions_is_used_in_place_with_the_same_results() {
     use Algorithm as A;
     let devices = devices!("lent");
-    let copied = |device: &str| DpdkDriver::copied(&format!("dpdk:{device}")).unwrap();
+    let copied = |device: &str| DpdkDriver::copied_bytes(&format!("dpdk:{device}")).unwrap();
     let algorithms = [A::Aes128Cbc, A::Aes128Ctr, A::Aes128Gcm, A::Aes128Ccm, A::Sha256, A::HmacSha256, A::Aes128Cmac];
     for algorithm in algorithms {
         let (_reference_gantry, mut reference) = open_on(devices, algorithm);
@@ -125,7 +125,7 @@ fn data_in_regions_is_used_in_place_with_the_same_results() {
                 let Some(reverse) = unprotect(algorithm, output.clone(), expected.tag()) else { continue };
                 assert_eq!(read_all(&output), expected.data(), "{case}");
                 let neighbours = [other.segment(4990, 11).unwrap(), other.segment(5001 + length, 64).unwrap()];
-                assert!(neighbours.iter().all(|piece| read_all(piece).iter().all(|byte| *byte == OLD)), "{case}");
+                assert!(neighbours.iter().all(|piece| read_all(piece).iter().all(|byte| *byte == UNTOUCHED)), "{case}");
 
                 let plain = region.segment(20_000, length).unwrap();
                 assert_eq!(run(&mut opened, reverse.into_output(plain.clone())).result, Ok(Outcome::Done), "{case}");
@@ -154,11 +154,11 @@ fn short_data_is_copied_and_counted() {
                 let region = owned_region();
                 let input = filled(region.segment(1, length).unwrap(), &text);
                 let output = region.segment(2000, length).unwrap();
-                let before = DpdkDriver::copied(&format!("dpdk:{device}")).unwrap();
+                let before = DpdkDriver::copied_bytes(&format!("dpdk:{device}")).unwrap();
                 let completion = run(&mut opened, protect(algorithm, input).into_output(output.clone()));
                 assert_eq!((&completion.result, completion.submission.tag()), (&Ok(Outcome::Done), expected.tag()));
                 assert_eq!(read_all(&output), expected.data(), "{algorithm} of {length} bytes on {device}");
-                let copied = DpdkDriver::copied(&format!("dpdk:{device}")).unwrap() - before;
+                let copied = DpdkDriver::copied_bytes(&format!("dpdk:{device}")).unwrap() - before;
                 assert_eq!(copied, copies * length as u64, "{algorithm} of {length} bytes on {device}");
             }
         }
@@ -178,15 +178,15 @@ fn authenticated_foreign_memory_and_data_of_chains_are_copied() {
             let mut opened = open(&gantry, algorithm);
             let text = message(992);
             let expected = run(&mut opened, protect(algorithm, text.clone())).submission;
-            let memory: Arc<Vec<AtomicU8>> = Arc::new((0..4000).map(|_| AtomicU8::new(OLD)).collect());
+            let memory: Arc<Vec<AtomicU8>> = Arc::new((0..4000).map(|_| AtomicU8::new(UNTOUCHED)).collect());
             let region = if is_foreign { sys::foreign_region(&memory) } else { owned_region() };
             let input = filled(region.segment(1, 992).unwrap(), &text);
             let output = region.segment(2000, 992).unwrap();
-            let before = DpdkDriver::copied(&format!("dpdk:{device}")).unwrap();
+            let before = DpdkDriver::copied_bytes(&format!("dpdk:{device}")).unwrap();
             let completion = run(&mut opened, protect(algorithm, input).into_output(output.clone()));
             assert_eq!((&completion.result, completion.submission.tag()), (&Ok(Outcome::Done), expected.tag()));
             assert_eq!(read_all(&output), expected.data(), "{algorithm}");
-            let copied = DpdkDriver::copied(&format!("dpdk:{device}")).unwrap() - before;
+            let copied = DpdkDriver::copied_bytes(&format!("dpdk:{device}")).unwrap() - before;
             assert_eq!(copied == 0, lent, "{algorithm} on {device}: {copied}");
         }
     }
@@ -202,7 +202,7 @@ fn a_bad_tag_leaves_no_plaintext_in_a_region() {
             let sealed = run(&mut opened, protect(algorithm, message(992))).submission;
             let mut tag = sealed.tag().to_vec();
             tag[5] ^= 1;
-            let memory: Arc<Vec<AtomicU8>> = Arc::new((0..4000).map(|_| AtomicU8::new(OLD)).collect());
+            let memory: Arc<Vec<AtomicU8>> = Arc::new((0..4000).map(|_| AtomicU8::new(UNTOUCHED)).collect());
             for region in [owned_region(), sys::foreign_region(&memory)] {
                 let input = filled(region.segment(0, 992).unwrap(), sealed.data());
                 let output = region.segment(1000, 992).unwrap();
@@ -211,7 +211,7 @@ fn a_bad_tag_leaves_no_plaintext_in_a_region() {
                     assert_eq!(run(&mut opened, submission).result, Ok(Outcome::BadTag));
                     let content = read_all(&output);
                     assert!(
-                        content == [0; 992] || content == [OLD; 992],
+                        content == [0; 992] || content == [UNTOUCHED; 992],
                         "{algorithm} on {device}: {:?}",
                         &content[..32]
                     );
@@ -232,7 +232,7 @@ fn a_stopped_device_keeps_its_regions_and_never_writes_to_them_again() {
         let expected = run(&mut opened, protect(Algorithm::Aes128Cbc, text.clone())).submission.data().to_vec();
         let (session, mut queue) = opened;
 
-        let memory: Arc<Vec<AtomicU8>> = Arc::new((0..40_000).map(|_| AtomicU8::new(OLD)).collect());
+        let memory: Arc<Vec<AtomicU8>> = Arc::new((0..40_000).map(|_| AtomicU8::new(UNTOUCHED)).collect());
         let region = sys::foreign_region(&memory);
         let input = filled(region.segment(0, 992).unwrap(), &text);
         let outputs: Vec<Segment> = (1..=20).map(|at| region.segment(at * 1000, 992).unwrap()).collect();
@@ -260,12 +260,12 @@ fn a_stopped_device_keeps_its_regions_and_never_writes_to_them_again() {
         assert!(Arc::strong_count(&memory) > 1, "the device still uses the memory");
         let content: Vec<u8> = memory.iter().map(|byte| byte.load(Ordering::Relaxed)).collect();
         assert!(stopped.cryptodev.run());
-        let ring = stopped.take().unwrap().expect("a free queue pair");
+        let ring = stopped.take_ring().unwrap().expect("a free queue pair");
         assert_eq!((stopped.abandoned(), Arc::strong_count(&memory)), (0, 1));
         assert!(
             memory.iter().map(|byte| byte.load(Ordering::Relaxed)).eq(content),
             "the device wrote to returned memory"
         );
-        stopped.put(ring);
+        stopped.return_ring(ring);
     }
 }

@@ -96,16 +96,16 @@ fn the_longest_idle_queue_pair_is_reused_first() {
     framework(&[name], 3);
     let engine = engine(name);
     // Each queue pair has its own memory, which identifies it.
-    let place = |ring: &mut crate::engine::Ring| ring.pair.memory(&ring.free[0]).buffer.as_ptr().addr();
-    let mut three: Vec<_> = (0..3).map(|_| engine.take().unwrap().expect("there are three")).collect();
-    let places: Vec<usize> = three.iter_mut().map(place).collect();
-    assert!(engine.take().unwrap().is_none());
+    let memory_address = |ring: &mut crate::engine::Ring| ring.pair.memory(&ring.free_slots[0]).buffer.as_ptr().addr();
+    let mut three: Vec<_> = (0..3).map(|_| engine.take_ring().unwrap().expect("there are three")).collect();
+    let addresses: Vec<usize> = three.iter_mut().map(memory_address).collect();
+    assert!(engine.take_ring().unwrap().is_none());
     for ring in three {
-        engine.put(ring);
+        engine.return_ring(ring);
     }
     for turn in 0..6 {
-        let mut ring = engine.take().unwrap().expect("all are idle");
-        assert_eq!(place(&mut ring), places[turn % 3]);
-        engine.put(ring);
+        let mut ring = engine.take_ring().unwrap().expect("all are idle");
+        assert_eq!(memory_address(&mut ring), addresses[turn % 3]);
+        engine.return_ring(ring);
     }
 }

@@ -8,7 +8,7 @@ use super::driver;
 const SLOW: &str = "crypto_openssl_route";
 const FAST: &str = "crypto_aesni_mb_route";
 const BATCHES: usize = 400;
-const MOST: usize = 32;
+const MAX_BATCH: usize = 32;
 
 /// DPDK's scheduler sends messages from 128 bytes on to a fixed worker, even if the other one is faster.
 #[test]
@@ -26,8 +26,8 @@ fn a_learned_route_sends_messages_of_1_to_2_kib_to_the_faster_device() {
             gantry.calibrate(algorithm, operation, false);
             for bytes in [1024, 1504, 2048] {
                 let slow =
-                    (0..BATCHES).map(|batch| count_on_slow(&gantry, &session, algorithm, bytes, 1 + batch % MOST));
-                let (slow, all) = (slow.sum::<usize>(), (0..BATCHES).map(|batch| 1 + batch % MOST).sum::<usize>());
+                    (0..BATCHES).map(|batch| count_on_slow(&gantry, &session, algorithm, bytes, 1 + batch % MAX_BATCH));
+                let (slow, all) = (slow.sum::<usize>(), (0..BATCHES).map(|batch| 1 + batch % MAX_BATCH).sum::<usize>());
                 // One in a hundred may probe the slow device again.
                 assert!(
                     slow * 100 <= all,

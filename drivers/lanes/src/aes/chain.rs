@@ -2,11 +2,11 @@
 //! of the AES instructions. CMAC uses the chain alone.
 
 #[cfg(target_arch = "x86_64")]
-use gantry_digest::{LevelName, internal::wipe::overwrite};
+use gantry_digest::{LevelName, internal::wipe::overwrite_stack};
 
-use super::keys::{Keys, PerLane, Shared};
+use super::keys::{KernelKeys, PerLaneKeys, SharedKey};
 use super::register::*;
-use super::{Aes, BLOCK, RoundKeys};
+use super::{Aes, BLOCK_LEN, RoundKeys};
 
 /// Advances chains over `blocks` blocks of their data: `chain = AES(chain xor block)`, for each lane and block in turn.
 ///
@@ -18,33 +18,33 @@ use super::{Aes, BLOCK, RoundKeys};
 /// The CPU has the instructions for which the function was compiled. `chains` and `from` are valid for all lanes, and so is `to` in an
 /// `Encrypt` function. Each pointer in `from` is readable, and each in `to` writable, for `blocks` blocks. `keys` has the number of
 /// rounds for which the function was compiled.
-pub(crate) type Chain = unsafe fn(
-    chains: *mut [u8; BLOCK],
+pub(crate) type ChainFn = unsafe fn(
+    chains: *mut [u8; BLOCK_LEN],
     from: *const *const u8,
     to: *const *mut u8,
     blocks: usize,
-    keys: *const [u8; BLOCK],
+    keys: *const [u8; BLOCK_LEN],
 );
 
-/// Implements all [`Chain`] functions, for `REGISTERS * R::BLOCKS` lanes. With `SHORT` the last round runs twice, the second time with
-/// the next block added to its key. This takes one more instruction per block, but the chain's latency is one instruction shorter.
+/// Implements all [`ChainFn`] functions, for `REGISTERS * R::BLOCKS` lanes. With `LOW_LATENCY` the last round runs twice, the second time
+/// with the next block added to its key. This takes one more instruction per block, but the chain's latency is one instruction shorter.
 ///
 /// # Safety
-/// As for [`Chain`]; the CPU has the instructions of `R`.
+/// As for [`ChainFn`]; the CPU has the instructions of `R`.
 #[inline(always)]
 unsafe fn chain<
     R: Register,
-    K: Keys<R>,
+    K: KernelKeys<R>,
     const REGISTERS: usize,
     const ROUNDS: usize,
     const ENCRYPT: bool,
-    const SHORT: bool,
+    const LOW_LATENCY: bool,
 >(
-    chains: *mut [u8; BLOCK],
+    chains: *mut [u8; BLOCK_LEN],
     from: *const *const u8,
     to: *const *mut u8,
     blocks: usize,
-    keys: *const [u8; BLOCK],
+    keys: *const [u8; BLOCK_LEN],
 ) {
     // SAFETY: register `r` holds the lanes from `r * R::BLOCKS` on; the caller's promises cover all of them.
     unsafe {
@@ -61,21 +61,24 @@ unsafe fn chain<
         while R::BLOCKS > 1 && blocks - block >= 4 {
             let mut data = [x; 4];
             for r in 0..REGISTERS {
-                let four = R::gather_four(from.add(r * R::BLOCKS), block * BLOCK);
+                let four = R::gather_four(from.add(r * R::BLOCKS), block * BLOCK_LEN);
                 for (data, four) in data.iter_mut().zip(four) {
                     data[r] = four;
                 }
             }
             let [first, second, third, fourth] = data;
             let first = start_first_round::<R, K, REGISTERS>(x, first, keys.reload());
-            let (first, second) = encrypt_blocks::<R, K, REGISTERS, ROUNDS, SHORT>(first, Some(second), keys.reload());
-            let (second, third) = encrypt_blocks::<R, K, REGISTERS, ROUNDS, SHORT>(second, Some(third), keys.reload());
-            let (third, fourth) = encrypt_blocks::<R, K, REGISTERS, ROUNDS, SHORT>(third, Some(fourth), keys.reload());
-            (x, _) = encrypt_blocks::<R, K, REGISTERS, ROUNDS, SHORT>(fourth, None, keys.reload());
+            let (first, second) =
+                encrypt_blocks::<R, K, REGISTERS, ROUNDS, LOW_LATENCY>(first, Some(second), keys.reload());
+            let (second, third) =
+                encrypt_blocks::<R, K, REGISTERS, ROUNDS, LOW_LATENCY>(second, Some(third), keys.reload());
+            let (third, fourth) =
+                encrypt_blocks::<R, K, REGISTERS, ROUNDS, LOW_LATENCY>(third, Some(fourth), keys.reload());
+            (x, _) = encrypt_blocks::<R, K, REGISTERS, ROUNDS, LOW_LATENCY>(fourth, None, keys.reload());
             if ENCRYPT {
                 for (r, first) in first.into_iter().enumerate() {
                     let four = [first, second[r], third[r], x[r]];
-                    R::scatter_four(four, to.add(r * R::BLOCKS), block * BLOCK);
+                    R::scatter_four(four, to.add(r * R::BLOCKS), block * BLOCK_LEN);
                 }
             }
             block += 4;
@@ -83,13 +86,13 @@ unsafe fn chain<
         while block < blocks {
             let mut data = x;
             for (r, data) in data.iter_mut().enumerate() {
-                *data = R::gather(from.add(r * R::BLOCKS), block * BLOCK);
+                *data = R::gather(from.add(r * R::BLOCKS), block * BLOCK_LEN);
             }
             let data = start_first_round::<R, K, REGISTERS>(x, data, keys.reload());
-            (x, _) = encrypt_blocks::<R, K, REGISTERS, ROUNDS, SHORT>(data, None, keys.reload());
+            (x, _) = encrypt_blocks::<R, K, REGISTERS, ROUNDS, LOW_LATENCY>(data, None, keys.reload());
             if ENCRYPT {
                 for (r, x) in x.iter().enumerate() {
-                    x.scatter(to.add(r * R::BLOCKS), block * BLOCK);
+                    x.scatter(to.add(r * R::BLOCKS), block * BLOCK_LEN);
                 }
             }
             block += 1;
@@ -103,9 +106,9 @@ unsafe fn chain<
 /// Starts the first round: adds the data and the first round key to the chaining values.
 ///
 /// # Safety
-/// As for [`Chain`]; the CPU has the instructions of `R`.
+/// As for [`ChainFn`]; the CPU has the instructions of `R`.
 #[inline(always)]
-unsafe fn start_first_round<R: Register, K: Keys<R>, const REGISTERS: usize>(
+unsafe fn start_first_round<R: Register, K: KernelKeys<R>, const REGISTERS: usize>(
     mut x: [R; REGISTERS],
     data: [R; REGISTERS],
     keys: K,
@@ -121,10 +124,16 @@ unsafe fn start_first_round<R: Register, K: Keys<R>, const REGISTERS: usize>(
 /// the caller must ignore the state.
 ///
 /// # Safety
-/// As for [`Chain`]; the CPU has the instructions of `R`.
+/// As for [`ChainFn`]; the CPU has the instructions of `R`.
 #[inline(always)]
 #[allow(clippy::needless_range_loop, reason = "the index refers to two arrays and the keys")]
-unsafe fn encrypt_blocks<R: Register, K: Keys<R>, const REGISTERS: usize, const ROUNDS: usize, const SHORT: bool>(
+unsafe fn encrypt_blocks<
+    R: Register,
+    K: KernelKeys<R>,
+    const REGISTERS: usize,
+    const ROUNDS: usize,
+    const LOW_LATENCY: bool,
+>(
     mut x: [R; REGISTERS],
     next: Option<[R; REGISTERS]>,
     keys: K,
@@ -142,7 +151,7 @@ unsafe fn encrypt_blocks<R: Register, K: Keys<R>, const REGISTERS: usize, const 
         }
         match next {
             None => {}
-            Some(next) if SHORT => {
+            Some(next) if LOW_LATENCY => {
                 for r in 0..REGISTERS {
                     started[r] = before[r].last_round(next[r].xor(keys.get(0, r)).xor(keys.get(ROUNDS, r)));
                 }
@@ -153,20 +162,20 @@ unsafe fn encrypt_blocks<R: Register, K: Keys<R>, const REGISTERS: usize, const 
     }
 }
 
-/// The functions of one CPU level and key length. Only [`Aes::chains`] returns one, so a value proves that this CPU has the
+/// The functions of one CPU level and key length. Only [`Aes::chain_kernels`] returns one, so a value proves that this CPU has the
 /// instructions.
 #[derive(Clone, Copy)]
-pub(crate) struct Kernels {
-    pub(crate) mode: Mode,
+pub(crate) struct ChainKernels {
+    pub(crate) mode: ChainMode,
     /// The functions for few chains: at most as many as these functions have lanes.
     pub(crate) narrow: LaneKernels,
     /// The functions for more chains than `narrow` has lanes.
     pub(crate) wide: LaneKernels,
     /// The function for a single chain.
-    pub(crate) single: Chain,
+    pub(crate) single: ChainFn,
 }
 
-impl Kernels {
+impl ChainKernels {
     /// Returns the functions for `chains` chains.
     pub(crate) fn for_chains(&self, chains: usize) -> LaneKernels {
         if chains <= self.narrow.lanes { self.narrow } else { self.wide }
@@ -178,14 +187,14 @@ impl Kernels {
 pub(crate) struct LaneKernels {
     pub(crate) lanes: usize,
     /// The function for lanes that share one key.
-    pub(crate) shared: Chain,
+    pub(crate) shared: ChainFn,
     /// The function for lanes with their own keys.
-    pub(crate) per_lane: Chain,
+    pub(crate) per_lane: ChainFn,
 }
 
 /// Selects whether the chaining values are output.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Mode {
+pub(crate) enum ChainMode {
     /// CBC encryption: every chaining value is a block of ciphertext.
     Encrypt,
     /// CBC-MAC: only the last chaining value counts.
@@ -195,28 +204,28 @@ pub(crate) enum Mode {
 impl Aes {
     /// Returns the largest number of lanes. Two chains side by side are never slower than one after the other: idle lanes cost nothing.
     pub(crate) fn lanes(self) -> usize {
-        self.chains(&RoundKeys::zeroed(), Mode::Encrypt).wide.lanes
+        self.chain_kernels(&RoundKeys::zeroed(), ChainMode::Encrypt).wide.lanes
     }
 
     /// Returns the functions for keys of one length.
     #[allow(clippy::unused_self, reason = "`self` proves that the CPU has the instructions")]
-    pub(crate) fn chains(self, keys: &RoundKeys, mode: Mode) -> Kernels {
+    pub(crate) fn chain_kernels(self, keys: &RoundKeys, mode: ChainMode) -> ChainKernels {
         /// Picks the function compiled for the rounds and the mode.
         macro_rules! pick {
             ($function:ident $shared:literal) => {
                 match (keys.rounds, mode) {
-                    (10, Mode::Encrypt) => $function::<10, true, $shared>,
-                    (10, Mode::Absorb) => $function::<10, false, $shared>,
-                    (12, Mode::Encrypt) => $function::<12, true, $shared>,
-                    (12, Mode::Absorb) => $function::<12, false, $shared>,
-                    (_, Mode::Encrypt) => $function::<14, true, $shared>,
-                    (_, Mode::Absorb) => $function::<14, false, $shared>,
+                    (10, ChainMode::Encrypt) => $function::<10, true, $shared>,
+                    (10, ChainMode::Absorb) => $function::<10, false, $shared>,
+                    (12, ChainMode::Encrypt) => $function::<12, true, $shared>,
+                    (12, ChainMode::Absorb) => $function::<12, false, $shared>,
+                    (_, ChainMode::Encrypt) => $function::<14, true, $shared>,
+                    (_, ChainMode::Absorb) => $function::<14, false, $shared>,
                 }
             };
         }
         macro_rules! kernels {
             ($narrow:ident $lanes:literal, $wide:ident $wide_lanes:literal, $single:ident) => {
-                Kernels {
+                ChainKernels {
                     mode,
                     narrow: LaneKernels { lanes: $lanes, shared: pick!($narrow true), per_lane: pick!($narrow false) },
                     wide: LaneKernels { lanes: $wide_lanes, shared: pick!($wide true), per_lane: pick!($wide false) },
@@ -228,41 +237,41 @@ impl Aes {
         match self.0.name() {
             // 16 lanes are too few to start two AES instructions in each cycle.
             LevelName::Avx512 if self.0.vaes() && self.0.latency() > 1 => {
-                kernels!(sixteen_short 16, thirty_two 32, one_avx2)
+                kernels!(lanes_16_low_latency 16, lanes_32 32, lanes_1_avx2)
             }
-            LevelName::Avx512 if self.0.vaes() => kernels!(sixteen 16, sixteen 16, one_avx2),
-            LevelName::Vaes => kernels!(eight_avx2 8, sixteen_vaes 16, one_avx2),
-            LevelName::Avx512 | LevelName::Avx2 => kernels!(eight_avx2 8, eight_avx2 8, one_avx2),
-            LevelName::Base => kernels!(eight 8, eight 8, one),
+            LevelName::Avx512 if self.0.vaes() => kernels!(lanes_16 16, lanes_16 16, lanes_1_avx2),
+            LevelName::Vaes => kernels!(lanes_8_avx2 8, lanes_16_vaes 16, lanes_1_avx2),
+            LevelName::Avx512 | LevelName::Avx2 => kernels!(lanes_8_avx2 8, lanes_8_avx2 8, lanes_1_avx2),
+            LevelName::Base => kernels!(lanes_8 8, lanes_8 8, lanes_1),
         }
         // 12 lanes would not be faster according to llvm-mca's models of Cortex-A55, A72, Neoverse N1 and V2: 0 to 1 %, and up to 6 %
         // slower with a key per lane.
         #[cfg(target_arch = "aarch64")]
-        kernels!(eight 8, eight 8, one)
+        kernels!(lanes_8 8, lanes_8 8, lanes_1)
     }
 }
 
 /// [`chain`] compiled for one set of CPU features.
 macro_rules! compiled {
-    ($name:ident, $features:literal, $register:ty, $count:literal, short $short:literal) => {
+    ($name:ident, $features:literal, $register:ty, $count:literal, low_latency $low_latency:literal) => {
         /// # Safety
-        /// As for [`Chain`].
+        /// As for [`ChainFn`].
         #[target_feature(enable = $features)]
         unsafe fn $name<const ROUNDS: usize, const ENCRYPT: bool, const SHARED: bool>(
-            chains: *mut [u8; BLOCK],
+            chains: *mut [u8; BLOCK_LEN],
             from: *const *const u8,
             to: *const *mut u8,
             blocks: usize,
-            keys: *const [u8; BLOCK],
+            keys: *const [u8; BLOCK_LEN],
         ) {
             // SAFETY: the attribute enables the features that the register needs; the caller promises the rest.
             unsafe {
                 if SHARED {
-                    chain::<$register, Shared<$register, 0>, $count, ROUNDS, ENCRYPT, $short>(
+                    chain::<$register, SharedKey<$register, 0>, $count, ROUNDS, ENCRYPT, $low_latency>(
                         chains, from, to, blocks, keys,
                     );
                 } else {
-                    chain::<$register, PerLane<$count>, $count, ROUNDS, ENCRYPT, $short>(
+                    chain::<$register, PerLaneKeys<$count>, $count, ROUNDS, ENCRYPT, $low_latency>(
                         chains, from, to, blocks, keys,
                     );
                 }
@@ -272,43 +281,43 @@ macro_rules! compiled {
 }
 
 #[cfg(target_arch = "x86_64")]
-compiled!(sixteen, "avx512f,vaes,aes", Zmm, 4, short false);
+compiled!(lanes_16, "avx512f,vaes,aes", Zmm, 4, low_latency false);
 #[cfg(target_arch = "x86_64")]
-compiled!(sixteen_short, "avx512f,vaes,aes", Zmm, 4, short true);
+compiled!(lanes_16_low_latency, "avx512f,vaes,aes", Zmm, 4, low_latency true);
 #[cfg(target_arch = "x86_64")]
-compiled!(thirty_two, "avx512f,vaes,aes", Zmm, 8, short false);
+compiled!(lanes_32, "avx512f,vaes,aes", Zmm, 8, low_latency false);
 #[cfg(target_arch = "x86_64")]
-compiled!(sixteen_spilled, "avx2,vaes,aes", Ymm, 8, short false);
+compiled!(lanes_16_spilled, "avx2,vaes,aes", Ymm, 8, low_latency false);
 #[cfg(target_arch = "x86_64")]
-compiled!(eight_avx2, "avx2,aes", Xmm, 8, short false);
+compiled!(lanes_8_avx2, "avx2,aes", Xmm, 8, low_latency false);
 #[cfg(target_arch = "x86_64")]
-compiled!(one_avx2, "avx2,aes", Xmm, 1, short false);
+compiled!(lanes_1_avx2, "avx2,aes", Xmm, 1, low_latency false);
 #[cfg(target_arch = "x86_64")]
-compiled!(eight, "aes", Xmm, 8, short false);
+compiled!(lanes_8, "aes", Xmm, 8, low_latency false);
 #[cfg(target_arch = "x86_64")]
-compiled!(one, "aes", Xmm, 1, short false);
+compiled!(lanes_1, "aes", Xmm, 1, low_latency false);
 #[cfg(target_arch = "aarch64")]
-compiled!(eight, "aes,neon", Block, 8, short false);
+compiled!(lanes_8, "aes,neon", Block, 8, low_latency false);
 #[cfg(target_arch = "aarch64")]
-compiled!(one, "aes,neon", Block, 1, short false);
+compiled!(lanes_1, "aes,neon", Block, 1, low_latency false);
 
-/// Bytes of stack to which [`sixteen_spilled`] spills registers: blocks of the lanes with keys added.
+/// Bytes of stack to which [`lanes_16_spilled`] spills registers: blocks of the lanes with keys added.
 #[cfg(target_arch = "x86_64")]
-const SPILLED: usize = 2 << 10;
+const SPILLED_BYTES: usize = 2 << 10;
 
-/// Runs [`sixteen_spilled`] and wipes the stack that it used.
+/// Runs [`lanes_16_spilled`] and wipes the stack that it used.
 ///
 /// # Safety
-/// As for [`Chain`].
+/// As for [`ChainFn`].
 #[cfg(target_arch = "x86_64")]
-unsafe fn sixteen_vaes<const ROUNDS: usize, const ENCRYPT: bool, const SHARED: bool>(
-    chains: *mut [u8; BLOCK],
+unsafe fn lanes_16_vaes<const ROUNDS: usize, const ENCRYPT: bool, const SHARED: bool>(
+    chains: *mut [u8; BLOCK_LEN],
     from: *const *const u8,
     to: *const *mut u8,
     blocks: usize,
-    keys: *const [u8; BLOCK],
+    keys: *const [u8; BLOCK_LEN],
 ) {
     // SAFETY: as the caller promises.
-    unsafe { sixteen_spilled::<ROUNDS, ENCRYPT, SHARED>(chains, from, to, blocks, keys) };
-    overwrite::<SPILLED>();
+    unsafe { lanes_16_spilled::<ROUNDS, ENCRYPT, SHARED>(chains, from, to, blocks, keys) };
+    overwrite_stack::<SPILLED_BYTES>();
 }

@@ -1,10 +1,10 @@
 //! GCM (SP 800-38D), encryption and decryption, with two or four blocks per register.
 //!
 //! Blocks are independent, so one message fills the pipelines: the AES rounds of eight registers are interleaved with the GHASH
-//! multiplications of the previous eight (`eights.rs`). A message may be split after any byte (`update.rs`). `ends.rs` handles the
+//! multiplications of the previous eight (`eight_lines.rs`). A message may be split after any byte (`update.rs`). `ends.rs` handles the
 //! associated data, the first counter and the tag. `short.rs` handles a short message in one step.
 
-mod eights;
+mod eight_lines;
 mod ends;
 mod short;
 mod update;
@@ -15,14 +15,14 @@ use gantry_core::driver::Buffers;
 use gantry_digest::LevelName;
 use zeroize::Zeroize;
 
-use super::data::Data;
+use super::buffers::RawBuffers;
 use super::ghash::{Powers, REGISTERS, Sum};
-use super::keys::{Keys, Shared};
-use super::register::{Register, Wide, Xmm, Ymm, Zmm};
-use super::{Aes, BLOCK, RoundKeys};
+use super::keys::{KernelKeys, SharedKey};
+use super::register::{Register, WideRegister, Xmm, Ymm, Zmm};
+use super::{Aes, BLOCK_LEN, RoundKeys};
 
 /// Bytes of the widest register.
-const WIDEST: usize = 64;
+const MAX_LINE_BYTES: usize = 64;
 
 /// The counters after a 12-byte nonce: for the block that masks the tag, and for the first block of data.
 const TAG_COUNTER: u32 = 1;
@@ -35,35 +35,35 @@ const MAX_BYTES: u64 = (1 << 36) - 32;
 pub(crate) struct GcmKey {
     powers: Powers,
     keys: RoundKeys,
-    kernels: &'static Kernels,
+    kernels: &'static GcmKernels,
 }
 
 /// The state of a message between two pieces.
 #[derive(Clone)]
-pub(crate) struct Message {
+pub(crate) struct GcmState {
     /// The ciphertext of a line (one register) that is incomplete so far, padded with zeros. It is not in the hash yet.
-    partial: [u128; WIDEST / BLOCK],
+    partial: [u128; MAX_LINE_BYTES / BLOCK_LEN],
     /// The hash so far, the mask of the tag, and the next counter block; all with reversed bytes.
     hash: u128,
     mask: u128,
     counter: u128,
     /// Number of bytes of associated data, and number of bytes of data processed so far.
-    associated: u64,
+    aad_bytes: u64,
     bytes: u64,
     /// True if the nonce has 12 bytes: then the lowest bits of a counter depend only on the byte offset. With any other nonce they also
     /// depend on the hash key, so no branch may use them.
     has_standard_nonce: bool,
 }
 
-impl Message {
+impl GcmState {
     /// Returns an empty state, which [`GcmKey::begin`] must initialise.
     pub(crate) fn empty() -> Self {
-        Message {
-            partial: [0; WIDEST / BLOCK],
+        GcmState {
+            partial: [0; MAX_LINE_BYTES / BLOCK_LEN],
             hash: 0,
             mask: 0,
             counter: 0,
-            associated: 0,
+            aad_bytes: 0,
             bytes: 0,
             has_standard_nonce: false,
         }
@@ -90,16 +90,16 @@ impl Message {
     #[cfg(test)]
     pub(crate) fn set_counter(&mut self, counter: u32) {
         self.counter = self.counter >> 32 << 32 | u128::from(counter);
-        self.has_standard_nonce = counter % (REGISTERS * WIDEST / BLOCK) as u32 == DATA_COUNTER;
+        self.has_standard_nonce = counter % (REGISTERS * MAX_LINE_BYTES / BLOCK_LEN) as u32 == DATA_COUNTER;
     }
 
     /// Returns the number of bytes in `partial`.
-    fn used<R: Wide>(&self) -> usize {
-        self.bytes as usize % R::LINE
+    fn partial_len<R: WideRegister>(&self) -> usize {
+        self.bytes as usize % R::LINE_BYTES
     }
 }
 
-impl Drop for Message {
+impl Drop for GcmState {
     fn drop(&mut self) {
         // `partial` holds ciphertext, which is not secret. A counter derived from the hash key would leak information about that key.
         self.hash.zeroize();
@@ -112,27 +112,27 @@ impl Drop for Message {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TooLong;
 
-/// The functions of one CPU level and key length. Only [`Aes::gcm`] returns one, so a reference to it proves that this CPU has the
+/// The functions of one CPU level and key length. Only [`Aes::gcm_kernels`] returns one, so a reference to it proves that this CPU has the
 /// instructions.
-struct Kernels {
+struct GcmKernels {
     /// Length of a line, which is one register, in bytes.
     line_bytes: usize,
     powers: unsafe fn(&mut GcmKey),
-    begin: unsafe fn(&GcmKey, &mut Message, nonce: &[u8], associated: &[u8]),
-    seal: Direction,
-    open: Direction,
-    tag: unsafe fn(&Powers, &Message, &mut [u8; BLOCK]),
+    begin: unsafe fn(&GcmKey, &mut GcmState, nonce: &[u8], aad: &[u8]),
+    seal: DirectionKernels,
+    open: DirectionKernels,
+    tag: unsafe fn(&Powers, &GcmState, &mut [u8; BLOCK_LEN]),
 }
 
 /// The functions for one direction: encryption or decryption.
-struct Direction {
-    update: Update,
+struct DirectionKernels {
+    update: UpdateFn,
     /// Processes all whole groups of eight lines. The counter of the first line must equal the counter of a message's first line, modulo
     /// the number of blocks in eight lines.
-    eights: Update,
+    eight_lines: UpdateFn,
     /// Processes a whole message with a 12-byte nonce, with at most [`short::MAX_LINES`] lines and a partial line of data, and less than a
     /// line of associated data.
-    short: Short,
+    short: ShortMessageFn,
 }
 
 /// Encrypts or decrypts data.
@@ -140,18 +140,18 @@ struct Direction {
 /// # Safety
 /// The CPU has the instructions for which the function was compiled. The input is readable and the output writable; they are identical
 /// or do not overlap.
-type Update = unsafe fn(&GcmKey, &mut Message, Data<'_>);
+type UpdateFn = unsafe fn(&GcmKey, &mut GcmState, RawBuffers<'_>);
 
 /// Encrypts or decrypts a whole message and writes its tag.
 ///
 /// # Safety
-/// As for [`Update`].
-type Short = unsafe fn(&GcmKey, nonce: &[u8; 12], associated: &[u8], Data<'_>, tag: &mut [u8; BLOCK]);
+/// As for [`UpdateFn`].
+type ShortMessageFn = unsafe fn(&GcmKey, nonce: &[u8; 12], aad: &[u8], RawBuffers<'_>, tag: &mut [u8; BLOCK_LEN]);
 
 impl Aes {
     /// Returns the functions for keys of `bytes` bytes. `None` if AES has no such key length, or if the CPU lacks VAES or VPCLMULQDQ:
     /// without these, plain software is faster.
-    fn gcm(self, bytes: usize) -> Option<&'static Kernels> {
+    fn gcm_kernels(self, bytes: usize) -> Option<&'static GcmKernels> {
         macro_rules! kernels {
             ($level:ident) => {
                 match bytes {
@@ -170,15 +170,15 @@ impl Aes {
     }
 }
 
-/// [`Kernels`] compiled for one set of CPU features, with `$cached` round keys kept in registers.
+/// [`GcmKernels`] compiled for one set of CPU features, with `$cached` round keys kept in registers.
 macro_rules! compiled {
     ($name:ident, $features:literal, $register:ty, cached $cached:literal) => {
         mod $name {
             use super::*;
 
-            pub(super) const fn kernels<const ROUNDS: usize>() -> Kernels {
-                Kernels {
-                    line_bytes: <$register>::LINE,
+            pub(super) const fn kernels<const ROUNDS: usize>() -> GcmKernels {
+                GcmKernels {
+                    line_bytes: <$register>::LINE_BYTES,
                     powers: powers::<ROUNDS>,
                     begin: begin::<ROUNDS>,
                     seal: direction::<ROUNDS, false>(),
@@ -187,10 +187,10 @@ macro_rules! compiled {
                 }
             }
 
-            const fn direction<const ROUNDS: usize, const DECRYPT: bool>() -> Direction {
-                Direction {
+            const fn direction<const ROUNDS: usize, const DECRYPT: bool>() -> DirectionKernels {
+                DirectionKernels {
                     update: update::<ROUNDS, DECRYPT>,
-                    eights: eights::<ROUNDS, DECRYPT>,
+                    eight_lines: eight_lines::<ROUNDS, DECRYPT>,
                     short: short::<DECRYPT>,
                 }
             }
@@ -202,51 +202,55 @@ macro_rules! compiled {
             }
 
             #[target_feature(enable = $features)]
-            fn begin<const ROUNDS: usize>(key: &GcmKey, message: &mut Message, nonce: &[u8], associated: &[u8]) {
+            fn begin<const ROUNDS: usize>(key: &GcmKey, message: &mut GcmState, nonce: &[u8], aad: &[u8]) {
                 // SAFETY: as above.
-                unsafe { ends::begin::<$register, ROUNDS>(key, message, nonce, associated) }
+                unsafe { ends::begin::<$register, ROUNDS>(key, message, nonce, aad) }
             }
 
             /// # Safety
-            /// As for [`Update`].
+            /// As for [`UpdateFn`].
             #[target_feature(enable = $features)]
             unsafe fn update<const ROUNDS: usize, const DECRYPT: bool>(
                 key: &GcmKey,
-                message: &mut Message,
-                data: Data<'_>,
+                message: &mut GcmState,
+                data: RawBuffers<'_>,
             ) {
                 // SAFETY: as above; the caller promises the rest.
                 unsafe { update::update::<$register, ROUNDS, DECRYPT>(key, message, data) }
             }
 
             /// # Safety
-            /// As for [`Update`], with at least eight lines.
+            /// As for [`UpdateFn`], with at least eight lines.
             #[target_feature(enable = $features)]
-            unsafe fn eights<const ROUNDS: usize, const DECRYPT: bool>(
+            unsafe fn eight_lines<const ROUNDS: usize, const DECRYPT: bool>(
                 key: &GcmKey,
-                message: &mut Message,
-                data: Data<'_>,
+                message: &mut GcmState,
+                data: RawBuffers<'_>,
             ) {
                 // SAFETY: as above; the caller promises the rest.
-                unsafe { eights::eights::<$register, Shared<$register, $cached>, ROUNDS, DECRYPT>(key, message, data) }
+                unsafe {
+                    eight_lines::eight_lines::<$register, SharedKey<$register, $cached>, ROUNDS, DECRYPT>(
+                        key, message, data,
+                    )
+                }
             }
 
             /// # Safety
-            /// As for [`Short`].
+            /// As for [`ShortMessageFn`].
             #[target_feature(enable = $features)]
             unsafe fn short<const DECRYPT: bool>(
                 key: &GcmKey,
                 nonce: &[u8; 12],
-                associated: &[u8],
-                data: Data<'_>,
-                tag: &mut [u8; BLOCK],
+                aad: &[u8],
+                data: RawBuffers<'_>,
+                tag: &mut [u8; BLOCK_LEN],
             ) {
                 // SAFETY: as above; the caller promises the rest.
-                unsafe { short::short::<$register, DECRYPT>(key, nonce, associated, data, tag) }
+                unsafe { short::short::<$register, DECRYPT>(key, nonce, aad, data, tag) }
             }
 
             #[target_feature(enable = $features)]
-            fn tag(powers: &Powers, message: &Message, tag: &mut [u8; BLOCK]) {
+            fn tag(powers: &Powers, message: &GcmState, tag: &mut [u8; BLOCK_LEN]) {
                 // SAFETY: as above.
                 unsafe { ends::tag::<$register>(powers, message, tag) }
             }
@@ -258,32 +262,32 @@ compiled!(avx512, "avx512f,avx512bw,vaes,vpclmulqdq", Zmm, cached 10);
 compiled!(vaes, "avx2,vaes,vpclmulqdq", Ymm, cached 0);
 
 impl GcmKey {
-    /// Expands a key. `None` where [`Aes::gcm`] returns `None`. A key proves that this CPU has the instructions of its functions.
+    /// Expands a key. `None` where [`Aes::gcm_kernels`] returns `None`. A key proves that this CPU has the instructions of its functions.
     pub(crate) fn new(aes: Aes, key: &[u8]) -> Option<Arc<Self>> {
-        let kernels = aes.gcm(key.len())?;
-        let mut place = Arc::new(GcmKey { powers: Powers::zeroed(), keys: RoundKeys::zeroed(), kernels });
-        Arc::get_mut(&mut place)?.set(aes, key);
-        Some(place)
+        let kernels = aes.gcm_kernels(key.len())?;
+        let mut gcm_key = Arc::new(GcmKey { powers: Powers::zeroed(), keys: RoundKeys::zeroed(), kernels });
+        Arc::get_mut(&mut gcm_key)?.replace(aes, key);
+        Some(gcm_key)
     }
 
     /// Replaces the key by another one of the same length. Computes it in place: moving a value leaves copies behind.
-    pub(crate) fn set(&mut self, aes: Aes, key: &[u8]) {
+    pub(crate) fn replace(&mut self, aes: Aes, key: &[u8]) {
         self.keys.expand(aes, key);
         // SAFETY: the CPU has the instructions because `self` exists.
         unsafe { (self.kernels.powers)(self) }
     }
 
     /// Begins a message, overwriting any state of a previous one.
-    pub(crate) fn begin(&self, message: &mut Message, nonce: &[u8], associated: &[u8]) {
-        (message.associated, message.bytes, message.hash) = (associated.len() as u64, 0, 0);
+    pub(crate) fn begin(&self, message: &mut GcmState, nonce: &[u8], aad: &[u8]) {
+        (message.aad_bytes, message.bytes, message.hash) = (aad.len() as u64, 0, 0);
         message.has_standard_nonce = nonce.len() == 12;
         // SAFETY: the CPU has the instructions because `self` exists.
-        unsafe { (self.kernels.begin)(self, message, nonce, associated) }
+        unsafe { (self.kernels.begin)(self, message, nonce, aad) }
     }
 
     /// Encrypts or decrypts the next piece, of any length.
-    pub(crate) fn update(&self, message: &mut Message, decrypt: bool, data: Buffers<'_>) -> Result<(), TooLong> {
-        let data = Data::from(data);
+    pub(crate) fn update(&self, message: &mut GcmState, decrypt: bool, data: Buffers<'_>) -> Result<(), TooLong> {
+        let data = RawBuffers::from(data);
         if message.bytes.saturating_add(data.bytes as u64) > MAX_BYTES {
             return Err(TooLong);
         }
@@ -292,7 +296,7 @@ impl GcmKey {
         Ok(())
     }
 
-    fn direction(&self, decrypt: bool) -> &Direction {
+    fn direction(&self, decrypt: bool) -> &DirectionKernels {
         if decrypt { &self.kernels.open } else { &self.kernels.seal }
     }
 
@@ -302,28 +306,28 @@ impl GcmKey {
         &self,
         decrypt: bool,
         nonce: &[u8],
-        associated: &[u8],
+        aad: &[u8],
         data: Buffers<'_>,
-    ) -> Result<[u8; BLOCK], TooLong> {
+    ) -> Result<[u8; BLOCK_LEN], TooLong> {
         let line = self.kernels.line_bytes;
         if let Some(nonce) = nonce.as_array()
-            && associated.len() < line
+            && aad.len() < line
             && data.len() < (short::MAX_LINES + 1) * line
         {
-            let mut tag = [0; BLOCK];
+            let mut tag = [0; BLOCK_LEN];
             // SAFETY: as above; `data` borrows the buffers.
-            unsafe { (self.direction(decrypt).short)(self, nonce, associated, Data::from(data), &mut tag) }
+            unsafe { (self.direction(decrypt).short)(self, nonce, aad, RawBuffers::from(data), &mut tag) }
             return Ok(tag);
         }
-        let mut message = Message::empty();
-        self.begin(&mut message, nonce, associated);
+        let mut message = GcmState::empty();
+        self.begin(&mut message, nonce, aad);
         self.update(&mut message, decrypt, data)?;
         Ok(self.tag(&message))
     }
 
     /// Returns the tag. The message is complete.
-    pub(crate) fn tag(&self, message: &Message) -> [u8; BLOCK] {
-        let mut tag = [0; BLOCK];
+    pub(crate) fn tag(&self, message: &GcmState) -> [u8; BLOCK_LEN] {
+        let mut tag = [0; BLOCK_LEN];
         // SAFETY: as above.
         unsafe { (self.kernels.tag)(&self.powers, message, &mut tag) }
         tag
@@ -347,13 +351,13 @@ impl GcmKey {
 /// # Safety
 /// The CPU has AES instructions.
 #[inline(always)]
-unsafe fn block(from: &u128) -> Xmm {
+unsafe fn load_block(from: &u128) -> Xmm {
     // SAFETY: as above; `from` is one block long.
     unsafe { Xmm::load(core::ptr::from_ref(from).cast()) }
 }
 
 #[inline(always)]
-fn set(to: &mut u128, block: Xmm) {
+fn store_block(to: &mut u128, block: Xmm) {
     // SAFETY: `to` is one block long.
     unsafe { block.store(core::ptr::from_mut(to).cast()) }
 }
@@ -363,10 +367,10 @@ fn set(to: &mut u128, block: Xmm) {
 /// # Safety
 /// The CPU has the instructions of `R`.
 #[inline(always)]
-unsafe fn encrypt_blocks<R: Wide, const N: usize>(mut x: [R; N], keys: &RoundKeys, rounds: usize) -> [R; N] {
+unsafe fn encrypt_blocks<R: WideRegister, const N: usize>(mut x: [R; N], keys: &RoundKeys, rounds: usize) -> [R; N] {
     // SAFETY: as above, and `keys` has all round keys.
     unsafe {
-        let keys = Shared::<R, 0>::new(keys.as_blocks().as_ptr());
+        let keys = SharedKey::<R, 0>::new(keys.as_blocks().as_ptr());
         let first = keys.get(0, 0);
         for x in &mut x {
             *x = x.xor(first);
@@ -390,7 +394,12 @@ unsafe fn encrypt_blocks<R: Wide, const N: usize>(mut x: [R; N], keys: &RoundKey
 /// # Safety
 /// The CPU has the instructions of `R`, and VPCLMULQDQ.
 #[inline(always)]
-unsafe fn hash_blocks<R: Wide, const N: usize>(hash: Xmm, mut lines: [R; N], powers: &Powers, blocks: usize) -> Xmm {
+unsafe fn hash_blocks<R: WideRegister, const N: usize>(
+    hash: Xmm,
+    mut lines: [R; N],
+    powers: &Powers,
+    blocks: usize,
+) -> Xmm {
     // SAFETY: as above.
     unsafe {
         lines[0] = lines[0].xor(R::from_first(hash));

@@ -6,30 +6,30 @@
 
 use zeroize::Zeroize;
 
-use super::BLOCK;
+use super::BLOCK_LEN;
 use super::keys::hide_from_optimizer;
-use super::register::{Register, Wide, Xmm};
+use super::register::{Register, WideRegister, Xmm};
 
 /// Number of registers that are hashed at once.
 pub(super) const REGISTERS: usize = 8;
 
 /// Number of blocks in `REGISTERS` registers of the widest kind.
-const MOST: usize = 32;
+const MAX_POWERS: usize = 32;
 /// Number of zeros after the powers. The blocks of a register that are past the end of a sum are multiplied by these zeros.
-const ZEROS: usize = 3;
+const PADDING_ZEROS: usize = 3;
 
 /// The powers of a hash key, each multiplied by x, the highest first. There is one for each block that is hashed at once, and zeros follow.
 #[repr(C, align(64))]
 pub(super) struct Powers {
-    powers: [u128; MOST + ZEROS],
+    powers: [u128; MAX_POWERS + PADDING_ZEROS],
     /// The sum of each power's halves, in both halves.
-    sums: [u128; MOST + ZEROS],
+    sums: [u128; MAX_POWERS + PADDING_ZEROS],
 }
 
 impl Powers {
     /// Returns powers that are all zero.
     pub(super) fn zeroed() -> Self {
-        Powers { powers: [0; MOST + ZEROS], sums: [0; MOST + ZEROS] }
+        Powers { powers: [0; MAX_POWERS + PADDING_ZEROS], sums: [0; MAX_POWERS + PADDING_ZEROS] }
     }
 
     /// Computes the powers of a hash key with reversed bytes.
@@ -37,16 +37,16 @@ impl Powers {
     /// # Safety
     /// The CPU has the instructions of `R`, and VPCLMULQDQ.
     #[inline(always)]
-    pub(super) unsafe fn compute<R: Wide>(&mut self, key: Xmm) {
-        const { assert!(REGISTERS * R::BLOCKS <= MOST && R::BLOCKS <= ZEROS + 1) };
-        let places = MOST - REGISTERS * R::BLOCKS..MOST;
-        let (all, sums) = (&mut self.powers[places.clone()], &mut self.sums[places]);
+    pub(super) unsafe fn compute<R: WideRegister>(&mut self, key: Xmm) {
+        const { assert!(REGISTERS * R::BLOCKS <= MAX_POWERS && R::BLOCKS <= PADDING_ZEROS + 1) };
+        let range = MAX_POWERS - REGISTERS * R::BLOCKS..MAX_POWERS;
+        let (all, sums) = (&mut self.powers[range.clone()], &mut self.sums[range]);
         // SAFETY: the caller promises the instructions. A block is stored to an element, and a register where enough elements remain.
         unsafe {
             let first = R::from_first(key.times_x(POLYNOMIAL));
             let mut power = first;
-            for place in all[(REGISTERS - 1) * R::BLOCKS..].iter_mut().rev() {
-                power.first().store(core::ptr::from_mut(place).cast());
+            for element in all[(REGISTERS - 1) * R::BLOCKS..].iter_mut().rev() {
+                power.first().store(core::ptr::from_mut(element).cast());
                 power = product(power, first);
             }
             let mut registers = [R::load(all[(REGISTERS - 1) * R::BLOCKS..].as_ptr().cast()); REGISTERS];
@@ -73,9 +73,9 @@ impl Powers {
     /// # Safety
     /// The CPU has the instructions of `R`.
     #[inline(always)]
-    unsafe fn factors<R: Wide>(&self, power: usize) -> (R, R) {
-        let place = MOST - power;
-        let (powers, sums) = (&self.powers[place..][..R::BLOCKS], &self.sums[place..][..R::BLOCKS]);
+    unsafe fn factors<R: WideRegister>(&self, power: usize) -> (R, R) {
+        let index = MAX_POWERS - power;
+        let (powers, sums) = (&self.powers[index..][..R::BLOCKS], &self.sums[index..][..R::BLOCKS]);
         // SAFETY: the caller promises the instructions; both slices have `R::BLOCKS` elements.
         unsafe { (R::load(powers.as_ptr().cast()), R::load(sums.as_ptr().cast())) }
     }
@@ -88,8 +88,8 @@ impl Powers {
 
 impl Drop for Powers {
     fn drop(&mut self) {
-        self.powers[..MOST].zeroize();
-        self.sums[..MOST].zeroize();
+        self.powers[..MAX_POWERS].zeroize();
+        self.sums[..MAX_POWERS].zeroize();
     }
 }
 
@@ -101,7 +101,7 @@ pub(super) struct Sum<'a, R> {
     high: R,
 }
 
-impl<'a, R: Wide> Sum<'a, R> {
+impl<'a, R: WideRegister> Sum<'a, R> {
     /// # Safety
     /// The CPU has the instructions of `R`, and VPCLMULQDQ.
     #[inline(always)]
@@ -139,7 +139,7 @@ impl<'a, R: Wide> Sum<'a, R> {
 /// # Safety
 /// The CPU has VPCLMULQDQ.
 #[inline(always)]
-unsafe fn product<R: Wide>(a: R, b: R) -> R {
+unsafe fn product<R: WideRegister>(a: R, b: R) -> R {
     // SAFETY: as above.
     unsafe {
         let middle = a.product::<0x01>(b).xor(a.product::<0x10>(b));
@@ -150,7 +150,7 @@ unsafe fn product<R: Wide>(a: R, b: R) -> R {
 /// The modulus 1 + x + x^2 + x^7 + x^128 without x^128, bits in reversed order.
 const POLYNOMIAL: u64 = 0xc2 << 56;
 /// [`POLYNOMIAL`] as a block.
-const POLYNOMIAL_BLOCK: [u8; BLOCK] = (POLYNOMIAL as u128).to_le_bytes();
+const POLYNOMIAL_BLOCK: [u8; BLOCK_LEN] = (POLYNOMIAL as u128).to_le_bytes();
 
 /// Reduces products modulo the polynomial. The lower half, whose bits are the higher coefficients of the reversed product, is
 /// folded into the upper one in two steps of 64 bits.
@@ -158,7 +158,7 @@ const POLYNOMIAL_BLOCK: [u8; BLOCK] = (POLYNOMIAL as u128).to_le_bytes();
 /// # Safety
 /// The CPU has VPCLMULQDQ.
 #[inline(always)]
-unsafe fn reduce<R: Wide>(low: R, middle: R, high: R) -> R {
+unsafe fn reduce<R: WideRegister>(low: R, middle: R, high: R) -> R {
     // SAFETY: as above, and values of the type exist; `POLYNOMIAL_BLOCK` is one block long.
     unsafe {
         let polynomial = R::broadcast(&POLYNOMIAL_BLOCK);

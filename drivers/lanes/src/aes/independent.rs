@@ -3,10 +3,10 @@
 
 use gantry_core::driver::Buffers;
 
-use super::data::Data;
-use super::keys::{Keys, Shared};
+use super::buffers::RawBuffers;
+use super::keys::{KernelKeys, SharedKey};
 use super::register::*;
-use super::{Aes, BLOCK, RoundKeys};
+use super::{Aes, BLOCK_LEN, RoundKeys};
 #[cfg(target_arch = "x86_64")]
 use gantry_digest::LevelName;
 
@@ -14,14 +14,14 @@ use gantry_digest::LevelName;
 pub(crate) struct Message<'a> {
     keys: &'a RoundKeys,
     /// The first counter in counter mode; the ciphertext before the first block in CBC.
-    iv: [u8; BLOCK],
-    data: Data<'a>,
+    iv: [u8; BLOCK_LEN],
+    data: RawBuffers<'a>,
 }
 
 impl<'a> Message<'a> {
     /// Returns a message. CBC requires the keys of the inverse cipher and whole blocks of data.
     #[inline(always)]
-    pub(crate) fn new(keys: &'a RoundKeys, iv: [u8; BLOCK], data: Buffers<'a>) -> Self {
+    pub(crate) fn new(keys: &'a RoundKeys, iv: [u8; BLOCK_LEN], data: Buffers<'a>) -> Self {
         Message { keys, iv, data: data.into() }
     }
 }
@@ -30,14 +30,14 @@ impl<'a> Message<'a> {
 ///
 /// # Safety
 /// The CPU has the instructions for which the function was compiled. The keys have the number of rounds for which it was compiled.
-type Messages = unsafe fn(messages: &[Message<'_>]);
+type CryptMessagesFn = unsafe fn(messages: &[Message<'_>]);
 
-/// The function of one CPU level, mode and key length. Only [`Aes::independent`] returns one, so a value proves that this CPU has the
-/// instructions.
+/// The function of one CPU level, mode and key length. Only [`Aes::independent_kernel`] returns one, so a value proves that this CPU has
+/// the instructions.
 #[derive(Clone, Copy)]
-pub(crate) struct Kernel(Messages);
+pub(crate) struct IndependentKernel(CryptMessagesFn);
 
-impl Kernel {
+impl IndependentKernel {
     /// Encrypts or decrypts messages. Their keys have the length for which this function was compiled.
     pub(crate) fn run(self, messages: &mut [Message<'_>]) {
         // SAFETY: the CPU has the instructions because `self` exists. `RoundKeys` always holds fifteen round keys, padded with zeros, so
@@ -48,7 +48,7 @@ impl Kernel {
 
 /// A mode in which blocks do not wait for each other.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Mode {
+pub(crate) enum IndependentMode {
     /// Counter mode, both ways.
     Ctr,
     /// Decryption in CBC.
@@ -58,16 +58,16 @@ pub(crate) enum Mode {
 impl Aes {
     /// Returns the function for keys as long as `keys`.
     #[allow(clippy::unused_self, reason = "`self` proves that the CPU has the instructions")]
-    pub(crate) fn independent(self, mode: Mode, keys: &RoundKeys) -> Kernel {
+    pub(crate) fn independent_kernel(self, mode: IndependentMode, keys: &RoundKeys) -> IndependentKernel {
         macro_rules! kernel {
             ($function:ident) => {
-                Kernel(match (mode, keys.rounds) {
-                    (Mode::Ctr, 10) => $function::<10, false>,
-                    (Mode::Ctr, 12) => $function::<12, false>,
-                    (Mode::Ctr, _) => $function::<14, false>,
-                    (Mode::Cbc, 10) => $function::<10, true>,
-                    (Mode::Cbc, 12) => $function::<12, true>,
-                    (Mode::Cbc, _) => $function::<14, true>,
+                IndependentKernel(match (mode, keys.rounds) {
+                    (IndependentMode::Ctr, 10) => $function::<10, false>,
+                    (IndependentMode::Ctr, 12) => $function::<12, false>,
+                    (IndependentMode::Ctr, _) => $function::<14, false>,
+                    (IndependentMode::Cbc, 10) => $function::<10, true>,
+                    (IndependentMode::Cbc, 12) => $function::<12, true>,
+                    (IndependentMode::Cbc, _) => $function::<14, true>,
                 })
             };
         }
@@ -83,15 +83,15 @@ impl Aes {
     }
 }
 
-/// [`messages`] compiled for one set of CPU features.
+/// [`crypt_messages`] compiled for one set of CPU features.
 macro_rules! compiled {
     ($name:ident, $features:literal, $register:ty, $count:literal and $few:literal, cached $cached:literal) => {
         /// # Safety
-        /// As for [`Messages`].
+        /// As for [`CryptMessagesFn`].
         #[target_feature(enable = $features)]
         unsafe fn $name<const ROUNDS: usize, const CBC: bool>(all: &[Message<'_>]) {
             // SAFETY: the attribute enables the features that the register needs; the caller promises the rest.
-            unsafe { messages::<$register, Shared<$register, $cached>, $count, $few, ROUNDS, CBC>(all) }
+            unsafe { crypt_messages::<$register, SharedKey<$register, $cached>, $count, $few, ROUNDS, CBC>(all) }
         }
     };
 }
@@ -107,16 +107,16 @@ compiled!(base, "aes", Xmm, 8 and 4, cached 0);
 #[cfg(target_arch = "aarch64")]
 compiled!(base, "aes,neon", Block, 8 and 4, cached 0);
 
-/// Implements all [`Messages`] functions. Processes `REGISTERS` registers side by side, then `FEW`, then one.
+/// Implements all [`CryptMessagesFn`] functions. Processes `REGISTERS` registers side by side, then `FEW_REGISTERS`, then one.
 ///
 /// # Safety
-/// As for [`Messages`], and the CPU has the instructions of `R`.
+/// As for [`CryptMessagesFn`], and the CPU has the instructions of `R`.
 #[inline(always)]
-unsafe fn messages<
-    R: Successive,
-    K: Keys<R>,
+unsafe fn crypt_messages<
+    R: SuccessiveBlocks,
+    K: KernelKeys<R>,
     const REGISTERS: usize,
-    const FEW: usize,
+    const FEW_REGISTERS: usize,
     const ROUNDS: usize,
     const CBC: bool,
 >(
@@ -127,8 +127,8 @@ unsafe fn messages<
         unsafe {
             let mut rest = Remainder::<R, CBC>::new(message);
             rest.run::<K, REGISTERS, ROUNDS>(message.keys);
-            rest.run::<Shared<R, 0>, FEW, ROUNDS>(message.keys);
-            rest.run::<Shared<R, 0>, 1, ROUNDS>(message.keys);
+            rest.run::<SharedKey<R, 0>, FEW_REGISTERS, ROUNDS>(message.keys);
+            rest.run::<SharedKey<R, 0>, 1, ROUNDS>(message.keys);
             if rest.bytes > 0 {
                 rest.process_partial::<ROUNDS>(message.keys);
             }
@@ -138,8 +138,8 @@ unsafe fn messages<
 
 /// The remainder of a message, with the counter or the ciphertext block that its next block needs.
 struct Remainder<R, const CBC: bool> {
-    from: *const [u8; BLOCK],
-    to: *mut [u8; BLOCK],
+    from: *const [u8; BLOCK_LEN],
+    to: *mut [u8; BLOCK_LEN],
     bytes: usize,
     /// The counter of the next block, in counter mode.
     counter: u128,
@@ -149,14 +149,14 @@ struct Remainder<R, const CBC: bool> {
 
 /// A buffer for a partial register of data, on one cache line.
 #[repr(align(64))]
-struct PartialRegister([[u8; BLOCK]; 4]);
+struct PartialRegister([[u8; BLOCK_LEN]; 4]);
 
-impl<R: Successive, const CBC: bool> Remainder<R, CBC> {
+impl<R: SuccessiveBlocks, const CBC: bool> Remainder<R, CBC> {
     /// # Safety
     /// The CPU has the instructions of `R`.
     #[inline(always)]
     unsafe fn new(message: &Message<'_>) -> Self {
-        let Data { from, to, bytes, .. } = message.data;
+        let RawBuffers { from, to, bytes, .. } = message.data;
         Remainder {
             from: from.cast(),
             to: to.cast(),
@@ -173,18 +173,18 @@ impl<R: Successive, const CBC: bool> Remainder<R, CBC> {
     /// The CPU has the instructions of `R`. `from` is readable and `to` writable for `bytes` bytes; they are identical or do not overlap.
     /// The keys have `ROUNDS` rounds.
     #[inline(always)]
-    unsafe fn run<K: Keys<R>, const N: usize, const ROUNDS: usize>(&mut self, keys: &RoundKeys) {
+    unsafe fn run<K: KernelKeys<R>, const N: usize, const ROUNDS: usize>(&mut self, keys: &RoundKeys) {
         let blocks = N * R::BLOCKS;
-        if self.bytes < blocks * BLOCK {
+        if self.bytes < blocks * BLOCK_LEN {
             return;
         }
         // SAFETY: `keys` always holds fifteen round keys, and the loop condition checks the remaining bytes.
         unsafe {
             let keys = K::new(keys.as_blocks().as_ptr());
-            while self.bytes >= blocks * BLOCK {
+            while self.bytes >= blocks * BLOCK_LEN {
                 self.crypt::<K, N, ROUNDS>(self.from, self.to, keys.reload());
                 (self.from, self.to) = (self.from.add(blocks), self.to.add(blocks));
-                self.bytes -= blocks * BLOCK;
+                self.bytes -= blocks * BLOCK_LEN;
             }
         }
     }
@@ -195,17 +195,17 @@ impl<R: Successive, const CBC: bool> Remainder<R, CBC> {
     /// As for [`run`](Self::run).
     #[inline(always)]
     unsafe fn process_partial<const ROUNDS: usize>(&mut self, keys: &RoundKeys) {
-        let mut part = PartialRegister([[0; BLOCK]; 4]);
+        let mut part = PartialRegister([[0; BLOCK_LEN]; 4]);
         let at = part.0.as_mut_ptr();
         // SAFETY: as above; `part` is at least as long as a register, and therefore longer than the remaining bytes.
         unsafe {
             at.cast::<u8>().copy_from_nonoverlapping(self.from.cast(), self.bytes);
-            let keys = Shared::<R, 0>::new(keys.as_blocks().as_ptr());
+            let keys = SharedKey::<R, 0>::new(keys.as_blocks().as_ptr());
             self.crypt::<_, 1, ROUNDS>(at, at, keys);
             self.to.cast::<u8>().copy_from_nonoverlapping(at.cast(), self.bytes);
         }
         // `part` also holds unused key stream. `black_box` takes its address, so the compiler must keep the zeros.
-        part = PartialRegister([[0; BLOCK]; 4]);
+        part = PartialRegister([[0; BLOCK_LEN]; 4]);
         core::hint::black_box(&part);
     }
 
@@ -215,10 +215,10 @@ impl<R: Successive, const CBC: bool> Remainder<R, CBC> {
     /// The CPU has the instructions of `R`. `from` is readable and `to` writable for `N` registers; they are identical or do not overlap.
     /// `keys` has at least `ROUNDS + 1` round keys.
     #[inline(always)]
-    unsafe fn crypt<K: Keys<R>, const N: usize, const ROUNDS: usize>(
+    unsafe fn crypt<K: KernelKeys<R>, const N: usize, const ROUNDS: usize>(
         &mut self,
-        from: *const [u8; BLOCK],
-        to: *mut [u8; BLOCK],
+        from: *const [u8; BLOCK_LEN],
+        to: *mut [u8; BLOCK_LEN],
         keys: K,
     ) {
         // SAFETY: the caller's promises.

@@ -3,15 +3,15 @@
 
 use core::arch::asm;
 
-use super::BLOCK;
+use super::BLOCK_LEN;
 use super::register::Register;
 
 /// The round keys of the registers of a kernel.
-pub(super) trait Keys<R: Register>: Copy {
+pub(super) trait KernelKeys<R: Register>: Copy {
     /// # Safety
     /// The CPU has the instructions of `R`. `keys` are readable while the result is used: fifteen, or as many as the calls of
     /// [`get`](Self::get) need.
-    unsafe fn new(keys: *const [u8; BLOCK]) -> Self;
+    unsafe fn new(keys: *const [u8; BLOCK_LEN]) -> Self;
     /// Returns the key that a round adds to a register.
     ///
     /// # Safety
@@ -24,14 +24,14 @@ pub(super) trait Keys<R: Register>: Copy {
 
 /// One key for all blocks: the first `CACHED` round keys are in registers, the others in memory.
 #[derive(Clone, Copy)]
-pub(super) struct Shared<R, const CACHED: usize> {
+pub(super) struct SharedKey<R, const CACHED: usize> {
     cached: [R; CACHED],
-    all: *const [u8; BLOCK],
+    all: *const [u8; BLOCK_LEN],
 }
 
-impl<R: Register, const CACHED: usize> Keys<R> for Shared<R, CACHED> {
+impl<R: Register, const CACHED: usize> KernelKeys<R> for SharedKey<R, CACHED> {
     #[inline(always)]
-    unsafe fn new(all: *const [u8; BLOCK]) -> Self {
+    unsafe fn new(all: *const [u8; BLOCK_LEN]) -> Self {
         // SAFETY: the caller's promise; all fifteen round keys exist for every key length. (A closure would not have the instructions.)
         unsafe {
             let all = hide_from_optimizer(all);
@@ -39,7 +39,7 @@ impl<R: Register, const CACHED: usize> Keys<R> for Shared<R, CACHED> {
             for (round, register) in cached.iter_mut().enumerate() {
                 *register = R::broadcast(all.add(round));
             }
-            Shared { cached, all }
+            SharedKey { cached, all }
         }
     }
 
@@ -54,18 +54,18 @@ impl<R: Register, const CACHED: usize> Keys<R> for Shared<R, CACHED> {
 
     #[inline(always)]
     fn reload(self) -> Self {
-        Shared { all: hide_from_optimizer(self.all), ..self }
+        SharedKey { all: hide_from_optimizer(self.all), ..self }
     }
 }
 
 /// Keys in memory, one block per round and lane of `N` registers: each lane has its own key.
 #[derive(Clone, Copy)]
-pub(super) struct PerLane<const N: usize>(*const [u8; BLOCK]);
+pub(super) struct PerLaneKeys<const N: usize>(*const [u8; BLOCK_LEN]);
 
-impl<R: Register, const N: usize> Keys<R> for PerLane<N> {
+impl<R: Register, const N: usize> KernelKeys<R> for PerLaneKeys<N> {
     #[inline(always)]
-    unsafe fn new(keys: *const [u8; BLOCK]) -> Self {
-        PerLane(keys)
+    unsafe fn new(keys: *const [u8; BLOCK_LEN]) -> Self {
+        PerLaneKeys(keys)
     }
 
     #[inline(always)]
@@ -76,7 +76,7 @@ impl<R: Register, const N: usize> Keys<R> for PerLane<N> {
 
     #[inline(always)]
     fn reload(self) -> Self {
-        PerLane(hide_from_optimizer(self.0))
+        PerLaneKeys(hide_from_optimizer(self.0))
     }
 }
 

@@ -13,12 +13,12 @@ mod x86;
 #[cfg(target_arch = "x86_64")]
 mod ymm;
 
-use super::BLOCK;
-pub(super) use independent::Successive;
+use super::BLOCK_LEN;
+pub(super) use independent::SuccessiveBlocks;
 #[cfg(target_arch = "aarch64")]
 pub(super) use neon::*;
 #[cfg(target_arch = "x86_64")]
-pub(super) use wide::Wide;
+pub(super) use wide::WideRegister;
 #[cfg(target_arch = "x86_64")]
 pub(super) use x86::*;
 #[cfg(target_arch = "x86_64")]
@@ -33,15 +33,15 @@ pub(super) trait Register: Copy {
 
     /// # Safety
     /// The CPU has the instructions that the methods of this type use; `from` is readable for a register.
-    unsafe fn load(from: *const [u8; BLOCK]) -> Self;
+    unsafe fn load(from: *const [u8; BLOCK_LEN]) -> Self;
     /// # Safety
     /// `to` is writable for a register.
-    unsafe fn store(self, to: *mut [u8; BLOCK]);
+    unsafe fn store(self, to: *mut [u8; BLOCK_LEN]);
     /// Repeats one block.
     ///
     /// # Safety
     /// `from` is readable for a block.
-    unsafe fn broadcast(from: *const [u8; BLOCK]) -> Self;
+    unsafe fn broadcast(from: *const [u8; BLOCK_LEN]) -> Self;
     /// Loads one block from each pointer.
     ///
     /// # Safety
@@ -60,7 +60,7 @@ pub(super) trait Register: Copy {
     unsafe fn gather_four(from: *const *const u8, offset: usize) -> [Self; 4] {
         // SAFETY: as above.
         unsafe {
-            let block = |block: usize| Self::gather(from, offset + block * BLOCK);
+            let block = |block: usize| Self::gather(from, offset + block * BLOCK_LEN);
             [block(0), block(1), block(2), block(3)]
         }
     }
@@ -72,7 +72,7 @@ pub(super) trait Register: Copy {
     unsafe fn scatter_four(four: [Self; 4], to: *const *mut u8, offset: usize) {
         for (block, x) in four.into_iter().enumerate() {
             // SAFETY: as above.
-            unsafe { x.scatter(to, offset + block * BLOCK) }
+            unsafe { x.scatter(to, offset + block * BLOCK_LEN) }
         }
     }
     fn xor(self, other: Self) -> Self;
@@ -86,22 +86,22 @@ pub(super) trait Register: Copy {
     fn last_inverse_round(self, key: Self) -> Self;
     /// Multiplies every block by x^[`BLOCKS`](Self::BLOCKS) in GF(2^128). Bit order of IEEE 1619: the lowest bit of the first byte is the
     /// coefficient of x^0.
-    fn next(self) -> Self;
-    /// Returns `N` registers, each the [`next`](Self::next) of its predecessor.
+    fn next_masks(self) -> Self;
+    /// Returns `N` registers, each the [`next_masks`](Self::next_masks) of its predecessor.
     #[inline(always)]
-    fn successive<const N: usize>(first: Self) -> [Self; N] {
+    fn successive_masks<const N: usize>(first: Self) -> [Self; N] {
         let mut registers = [first; N];
         for r in 1..N {
-            registers[r] = registers[r - 1].next();
+            registers[r] = registers[r - 1].next_masks();
         }
         registers
     }
-    /// Returns the `N` registers that follow `registers`, each the [`next`](Self::next) of its predecessor.
+    /// Returns the `N` registers that follow `registers`, each the [`next_masks`](Self::next_masks) of its predecessor.
     #[inline(always)]
-    fn following<const N: usize>(mut registers: [Self; N]) -> [Self; N] {
+    fn following_masks<const N: usize>(mut registers: [Self; N]) -> [Self; N] {
         let mut last = registers[N - 1];
         for register in &mut registers {
-            last = last.next();
+            last = last.next_masks();
             *register = last;
         }
         registers

@@ -5,34 +5,34 @@
 
 use gantry_core::driver::Buffers;
 
-use super::data::Data;
-use super::keys::{Keys, Shared};
+use super::buffers::RawBuffers;
+use super::keys::{KernelKeys, SharedKey};
 use super::register::*;
-use super::{Aes, BLOCK, RoundKeys};
+use super::{Aes, BLOCK_LEN, RoundKeys};
 #[cfg(target_arch = "x86_64")]
 use gantry_digest::LevelName;
 
 /// A data unit: one request of at least one block.
-pub(crate) struct Unit<'a> {
+pub(crate) struct DataUnit<'a> {
     /// Encryption keys for the tweak, in both directions.
     tweak_keys: &'a RoundKeys,
     /// Keys for the data, in the direction of the function.
     keys: &'a RoundKeys,
-    tweak: &'a [u8; BLOCK],
-    data: Data<'a>,
+    tweak: &'a [u8; BLOCK_LEN],
+    data: RawBuffers<'a>,
 }
 
-impl<'a> Unit<'a> {
+impl<'a> DataUnit<'a> {
     /// Returns `None` for data shorter than a block.
     #[inline(always)]
     pub(crate) fn new(
         tweak_keys: &'a RoundKeys,
         keys: &'a RoundKeys,
-        tweak: &'a [u8; BLOCK],
+        tweak: &'a [u8; BLOCK_LEN],
         data: Buffers<'a>,
     ) -> Option<Self> {
-        let data = Data::from(data);
-        (data.bytes >= BLOCK).then_some(Unit { tweak_keys, keys, tweak, data })
+        let data = RawBuffers::from(data);
+        (data.bytes >= BLOCK_LEN).then_some(DataUnit { tweak_keys, keys, tweak, data })
     }
 }
 
@@ -40,20 +40,20 @@ impl<'a> Unit<'a> {
 ///
 /// # Safety
 /// The CPU has the instructions for which the function was compiled.
-type Units = unsafe fn(units: &[Unit<'_>]);
+type CryptUnitsFn = unsafe fn(units: &[DataUnit<'_>]);
 
-/// The functions of one CPU level and key length. Only [`Aes::xts`] returns one, so a value proves that this CPU has the
+/// The functions of one CPU level and key length. Only [`Aes::xts_kernels`] returns one, so a value proves that this CPU has the
 /// instructions.
 #[derive(Clone, Copy)]
-pub(crate) struct Kernels {
-    encrypt: Units,
-    decrypt: Units,
+pub(crate) struct XtsKernels {
+    encrypt: CryptUnitsFn,
+    decrypt: CryptUnitsFn,
 }
 
-impl Kernels {
+impl XtsKernels {
     /// Encrypts or decrypts data units. Their keys must be for this direction, and must have the key length for which these functions were
     /// compiled.
-    pub(crate) fn run(&self, decrypt: bool, units: &mut [Unit<'_>]) {
+    pub(crate) fn run(&self, decrypt: bool, units: &mut [DataUnit<'_>]) {
         let function = if decrypt { self.decrypt } else { self.encrypt };
         // SAFETY: the CPU has the instructions because `self` exists.
         unsafe { function(units) }
@@ -63,12 +63,12 @@ impl Kernels {
 impl Aes {
     /// Returns the functions for keys of the same length as `keys`. XTS has no keys of 24 bytes.
     #[allow(clippy::unused_self, reason = "`self` proves that the CPU has the instructions")]
-    pub(crate) fn xts(self, keys: &RoundKeys) -> Kernels {
+    pub(crate) fn xts_kernels(self, keys: &RoundKeys) -> XtsKernels {
         macro_rules! kernels {
             ($function:ident) => {
                 match keys.rounds {
-                    10 => Kernels { encrypt: $function::<10, false>, decrypt: $function::<10, true> },
-                    _ => Kernels { encrypt: $function::<14, false>, decrypt: $function::<14, true> },
+                    10 => XtsKernels { encrypt: $function::<10, false>, decrypt: $function::<10, true> },
+                    _ => XtsKernels { encrypt: $function::<14, false>, decrypt: $function::<14, true> },
                 }
             };
         }
@@ -84,15 +84,15 @@ impl Aes {
     }
 }
 
-/// [`units`] compiled for one set of CPU features.
+/// [`crypt_units`] compiled for one set of CPU features.
 macro_rules! compiled {
     ($name:ident, $features:literal, $register:ty, $count:literal, cached $cached:literal) => {
         /// # Safety
-        /// As for [`Units`].
+        /// As for [`CryptUnitsFn`].
         #[target_feature(enable = $features)]
-        unsafe fn $name<const ROUNDS: usize, const DECRYPT: bool>(data: &[Unit<'_>]) {
+        unsafe fn $name<const ROUNDS: usize, const DECRYPT: bool>(data: &[DataUnit<'_>]) {
             // SAFETY: the attribute enables the features that the register needs; the caller promises the rest.
-            unsafe { units::<$register, Shared<$register, $cached>, $count, ROUNDS, DECRYPT>(data) }
+            unsafe { crypt_units::<$register, SharedKey<$register, $cached>, $count, ROUNDS, DECRYPT>(data) }
         }
     };
 }
@@ -108,13 +108,19 @@ compiled!(base, "aes", Xmm, 8, cached 0);
 #[cfg(target_arch = "aarch64")]
 compiled!(base, "aes,neon", Block, 8, cached 0);
 
-/// Implements all [`Units`] functions, with `REGISTERS` registers in flight.
+/// Implements all [`CryptUnitsFn`] functions, with `REGISTERS` registers in flight.
 ///
 /// # Safety
 /// The CPU has the instructions of `R`.
 #[inline(always)]
-unsafe fn units<R: Register, K: Keys<R>, const REGISTERS: usize, const ROUNDS: usize, const DECRYPT: bool>(
-    units: &[Unit<'_>],
+unsafe fn crypt_units<
+    R: Register,
+    K: KernelKeys<R>,
+    const REGISTERS: usize,
+    const ROUNDS: usize,
+    const DECRYPT: bool,
+>(
+    units: &[DataUnit<'_>],
 ) {
     // SAFETY: the caller promises the instructions.
     unsafe {
@@ -139,13 +145,13 @@ unsafe fn units<R: Register, K: Keys<R>, const REGISTERS: usize, const ROUNDS: u
 /// # Safety
 /// The CPU has the instructions of `R`, a register of one block.
 #[inline(always)]
-unsafe fn encrypt_tweak<R: Register, const ROUNDS: usize>(unit: &Unit<'_>) -> R {
+unsafe fn encrypt_tweak<R: Register, const ROUNDS: usize>(unit: &DataUnit<'_>) -> R {
     // SAFETY: the caller promises the instructions.
     unsafe {
         let mut x = [R::load(unit.tweak)];
-        rounds::<R, Shared<R, 0>, 1, ROUNDS, false>(
+        rounds::<R, SharedKey<R, 0>, 1, ROUNDS, false>(
             &mut x,
-            &[R::load(&[0; BLOCK])],
+            &[R::load(&[0; BLOCK_LEN])],
             uncached_keys::<R>(unit.tweak_keys),
         );
         x[0]
@@ -157,14 +163,20 @@ unsafe fn encrypt_tweak<R: Register, const ROUNDS: usize>(unit: &Unit<'_>) -> R 
 /// # Safety
 /// The CPU has the instructions of `R`.
 #[inline(always)]
-unsafe fn crypt_unit<R: Register, K: Keys<R>, const REGISTERS: usize, const ROUNDS: usize, const DECRYPT: bool>(
-    unit: &Unit<'_>,
+unsafe fn crypt_unit<
+    R: Register,
+    K: KernelKeys<R>,
+    const REGISTERS: usize,
+    const ROUNDS: usize,
+    const DECRYPT: bool,
+>(
+    unit: &DataUnit<'_>,
     mut tweak: R::One,
 ) {
-    let Data { from, to, bytes, .. } = unit.data;
-    let part = bytes % BLOCK;
+    let RawBuffers { from, to, bytes, .. } = unit.data;
+    let part = bytes % BLOCK_LEN;
     // An incomplete last block takes the missing bytes from the block before it.
-    let blocks = bytes / BLOCK - usize::from(part > 0);
+    let blocks = bytes / BLOCK_LEN - usize::from(part > 0);
     let mut remaining = RemainingBlocks { from: from.cast(), to: to.cast(), blocks };
     // SAFETY: the caller promises the instructions. The unit has borrowed its data, and `remaining` counts the blocks that remain. In the
     // end a whole and an incomplete block remain, or nothing. They are read before they are written: the memory may be the same.
@@ -172,19 +184,19 @@ unsafe fn crypt_unit<R: Register, K: Keys<R>, const REGISTERS: usize, const ROUN
         if blocks >= R::BLOCKS {
             let mut mask = R::times_powers_of_x(tweak);
             remaining.run::<R, K, REGISTERS, ROUNDS, DECRYPT>(&mut mask, unit.keys);
-            remaining.run::<R, Shared<R, 0>, 1, ROUNDS, DECRYPT>(&mut mask, unit.keys);
+            remaining.run::<R, SharedKey<R, 0>, 1, ROUNDS, DECRYPT>(&mut mask, unit.keys);
             tweak = mask.first();
         }
         if remaining.blocks == 0 && part == 0 {
             return;
         }
-        remaining.run::<R::One, Shared<R::One, 0>, 1, ROUNDS, DECRYPT>(&mut tweak, unit.keys);
+        remaining.run::<R::One, SharedKey<R::One, 0>, 1, ROUNDS, DECRYPT>(&mut tweak, unit.keys);
         if part > 0 {
             // The last whole block was encrypted last, so it is decrypted first.
-            let masks = if DECRYPT { [tweak.next(), tweak] } else { [tweak, tweak.next()] };
-            let mut stolen = [0; BLOCK];
+            let masks = if DECRYPT { [tweak.next_masks(), tweak] } else { [tweak, tweak.next_masks()] };
+            let mut stolen = [0; BLOCK_LEN];
             let mut x = [R::One::load(remaining.from)];
-            rounds::<R::One, Shared<R::One, 0>, 1, ROUNDS, DECRYPT>(
+            rounds::<R::One, SharedKey<R::One, 0>, 1, ROUNDS, DECRYPT>(
                 &mut x,
                 &[masks[0]],
                 uncached_keys::<R::One>(unit.keys),
@@ -194,7 +206,7 @@ unsafe fn crypt_unit<R: Register, K: Keys<R>, const REGISTERS: usize, const ROUN
             remaining.from.add(1).cast::<u8>().copy_to_nonoverlapping(last.as_mut_ptr(), part);
             remaining.to.add(1).cast::<u8>().copy_from_nonoverlapping(stolen.as_ptr(), part);
             x = [R::One::load(&raw const last)];
-            rounds::<R::One, Shared<R::One, 0>, 1, ROUNDS, DECRYPT>(
+            rounds::<R::One, SharedKey<R::One, 0>, 1, ROUNDS, DECRYPT>(
                 &mut x,
                 &[masks[1]],
                 uncached_keys::<R::One>(unit.keys),
@@ -206,8 +218,8 @@ unsafe fn crypt_unit<R: Register, K: Keys<R>, const REGISTERS: usize, const ROUN
 
 /// The remaining whole blocks.
 struct RemainingBlocks {
-    from: *const [u8; BLOCK],
-    to: *mut [u8; BLOCK],
+    from: *const [u8; BLOCK_LEN],
+    to: *mut [u8; BLOCK_LEN],
     blocks: usize,
 }
 
@@ -217,7 +229,7 @@ impl RemainingBlocks {
     /// # Safety
     /// The CPU has the instructions of `R`; `from` is readable and `to` writable for `blocks` blocks; they are identical or do not overlap.
     #[inline(always)]
-    unsafe fn run<R: Register, K: Keys<R>, const N: usize, const ROUNDS: usize, const DECRYPT: bool>(
+    unsafe fn run<R: Register, K: KernelKeys<R>, const N: usize, const ROUNDS: usize, const DECRYPT: bool>(
         &mut self,
         mask: &mut R,
         keys: &RoundKeys,
@@ -225,11 +237,11 @@ impl RemainingBlocks {
         if self.blocks < N * R::BLOCKS {
             return;
         }
-        let mut masks = R::successive(*mask);
+        let mut masks = R::successive_masks(*mask);
         // SAFETY: the caller promises the instructions, and all fifteen keys exist for every key length.
         let keys = unsafe { K::new(keys.as_blocks().as_ptr()) };
         while self.blocks >= N * R::BLOCKS {
-            let following = R::following(masks);
+            let following = R::following_masks(masks);
             let mut x = masks;
             // SAFETY: `N * R::BLOCKS` blocks remain; all of them are read before any is written.
             unsafe {
@@ -255,9 +267,9 @@ impl RemainingBlocks {
 /// # Safety
 /// The CPU has the instructions of `R`.
 #[inline(always)]
-unsafe fn uncached_keys<R: Register>(keys: &RoundKeys) -> Shared<R, 0> {
+unsafe fn uncached_keys<R: Register>(keys: &RoundKeys) -> SharedKey<R, 0> {
     // SAFETY: as above; all fifteen keys exist for every key length.
-    unsafe { Shared::new(keys.as_blocks().as_ptr()) }
+    unsafe { SharedKey::new(keys.as_blocks().as_ptr()) }
 }
 
 /// Encrypts or decrypts several registers. Adds the masks to the input and to the output.
@@ -266,7 +278,7 @@ unsafe fn uncached_keys<R: Register>(keys: &RoundKeys) -> Shared<R, 0> {
 /// The CPU has the instructions of `R`, and `keys` has all round keys.
 #[inline(always)]
 #[allow(clippy::needless_range_loop, reason = "the index refers to two arrays")]
-unsafe fn rounds<R: Register, K: Keys<R>, const N: usize, const ROUNDS: usize, const DECRYPT: bool>(
+unsafe fn rounds<R: Register, K: KernelKeys<R>, const N: usize, const ROUNDS: usize, const DECRYPT: bool>(
     x: &mut [R; N],
     masks: &[R; N],
     keys: K,

@@ -6,7 +6,7 @@
 use core::arch::asm;
 
 /// Returns the number of branches and addresses in `work` that depend on a secret.
-pub(crate) fn decisions(work: impl FnOnce()) -> usize {
+pub(crate) fn count_decisions(work: impl FnOnce()) -> usize {
     assert!(request(RUNNING_ON_VALGRIND, &mut []) > 0, "not in valgrind: run scripts/constant-time");
     let before = request(COUNT_ERRORS, &mut []);
     work();
@@ -14,21 +14,21 @@ pub(crate) fn decisions(work: impl FnOnce()) -> usize {
 }
 
 /// Declares that the bytes are secret.
-pub(crate) fn secret(bytes: &mut [u8]) {
+pub(crate) fn mark_secret(bytes: &mut [u8]) {
     request(MAKE_MEM_UNDEFINED, bytes);
 }
 
 /// Declares that the bytes, such as a ciphertext, are public.
-pub(crate) fn public(bytes: &mut [u8]) {
+pub(crate) fn mark_public(bytes: &mut [u8]) {
     request(MAKE_MEM_DEFINED, bytes);
 }
 
 /// Returns true if the first byte is secret.
 pub(crate) fn is_secret(bytes: &[u8]) -> bool {
-    decisions(|| branch(bytes)) > 0
+    count_decisions(|| branch_on_first_byte(bytes)) > 0
 }
 
-fn branch(bytes: &[u8]) {
+fn branch_on_first_byte(bytes: &[u8]) {
     if core::hint::black_box(bytes[0]) > 100 {
         core::hint::black_box(bytes);
     }
@@ -44,13 +44,17 @@ pub(crate) fn self_test() {
     let no_decision = |key: &[u8]| {
         core::hint::black_box(core::hint::black_box(key[3]) & key[7]);
     };
-    assert_eq!(decisions(|| [branch, look_up, no_decision].iter().for_each(|work| work(&key))), 0, "nothing is secret");
-    secret(&mut key);
-    assert_eq!(decisions(|| branch(&key)), 1, "a branch");
-    assert_eq!(decisions(|| look_up(&key)), 1, "a look-up");
-    assert_eq!(decisions(|| no_decision(&key)), 0, "no decision");
-    public(&mut key);
-    assert_eq!(decisions(|| branch(&key)), 0, "no secret any more");
+    assert_eq!(
+        count_decisions(|| [branch_on_first_byte, look_up, no_decision].iter().for_each(|work| work(&key))),
+        0,
+        "nothing is secret"
+    );
+    mark_secret(&mut key);
+    assert_eq!(count_decisions(|| branch_on_first_byte(&key)), 1, "a branch");
+    assert_eq!(count_decisions(|| look_up(&key)), 1, "a look-up");
+    assert_eq!(count_decisions(|| no_decision(&key)), 0, "no decision");
+    mark_public(&mut key);
+    assert_eq!(count_decisions(|| branch_on_first_byte(&key)), 0, "no secret any more");
 }
 
 /// Client requests of valgrind.h and memcheck.h (version 3.19).

@@ -11,13 +11,13 @@ use std::{hint, ptr};
 type Trace = Vec<[u64; 18]>;
 
 /// Returns the traces of `work` with the secrets of run 0 and of run 1. `prepare` stores the secrets of a run.
-pub(crate) fn traces(mut prepare: impl FnMut(usize), mut work: impl FnMut()) -> [Trace; 2] {
+pub(crate) fn record_traces(mut prepare: impl FnMut(usize), mut work: impl FnMut()) -> [Trace; 2] {
     // SAFETY: another thread of the parent may hold a lock during the fork. The child takes no lock except the allocator's, in `prepare`
     // and `work`, and the C library resets that lock in the child.
     let child = unsafe { libc::fork() };
     assert!(child >= 0, "{}", std::io::Error::last_os_error());
     if child == 0 {
-        let end = End;
+        let end = ExitOnDrop;
         // SAFETY: these calls do not dereference their pointers.
         unsafe {
             if libc::ptrace(libc::PTRACE_TRACEME, 0, ptr::null_mut::<u8>(), ptr::null_mut::<u8>()) != 0 {
@@ -55,9 +55,9 @@ pub(crate) fn traces(mut prepare: impl FnMut(usize), mut work: impl FnMut()) -> 
 }
 
 /// Ends the child on any exit, including a panic, so that it does not continue as a copy of the test.
-struct End;
+struct ExitOnDrop;
 
-impl Drop for End {
+impl Drop for ExitOnDrop {
     fn drop(&mut self) {
         // SAFETY: the call takes no pointers.
         unsafe { libc::_exit(1) }

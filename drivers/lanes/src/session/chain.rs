@@ -6,8 +6,8 @@ use gantry_core::driver::{Buffers, CipherStream, Offer, Operands};
 use gantry_core::{Fault, Operation, Outcome, Unsupported};
 
 use super::digest::Digester;
-use super::{Exceptions, Work, block, converted, require_equal_lengths, wrong_operation};
-use crate::aes::BLOCK;
+use super::{Exceptions, Runner, convert_jobs, iv_block, require_equal_lengths, wrong_operation};
+use crate::aes::BLOCK_LEN;
 use crate::cbc::{CbcJob, CbcKey};
 use crate::cmac::{CmacJob, CmacKey, CmacStream};
 
@@ -50,28 +50,28 @@ impl Digester for Cmac {
 }
 
 /// AES-CBC encryption.
-pub(super) struct CbcWork(pub(super) Arc<CbcKey>);
+pub(super) struct CbcRunner(pub(super) Arc<CbcKey>);
 
-impl CbcWork {
+impl CbcRunner {
     fn job<'a>(&'a self, operands: Operands<'a>) -> Result<CbcJob<'a>, Fault> {
         match operands {
             Operands::Cipher { operation: Operation::Encrypt, iv, data } => {
-                Ok(CbcJob { key: &self.0, iv: *block(iv)?, data })
+                Ok(CbcJob { key: &self.0, iv: *iv_block(iv)?, data })
             }
             _ => Err(wrong_operation()),
         }
     }
 }
 
-impl Work for CbcWork {
+impl Runner for CbcRunner {
     fn run(&self, operands: Operands<'_>) -> Result<Outcome, Fault> {
         self.job(operands)?.run();
         Ok(Outcome::Done)
     }
 
     fn run_batch<'a>(&'a self, first: Operands<'a>, others: &'a mut [Offer<'_>], exceptions: &'a mut Exceptions) {
-        let admit = |work: &Self| require_equal_lengths(self.0.runs_with(&work.0));
-        self.0.run(1 + others.len(), converted(self, first, others, exceptions, admit, Self::job));
+        let check_runner = |runner: &Self| require_equal_lengths(self.0.runs_with(&runner.0));
+        self.0.run(1 + others.len(), convert_jobs(self, first, others, exceptions, check_runner, Self::job));
     }
 
     fn cipher_stream(&self, operation: Operation, iv: &[u8]) -> Result<Box<dyn CipherStream>, Unsupported> {
@@ -86,7 +86,7 @@ impl Work for CbcWork {
 struct LanesCbcStream {
     key: Arc<CbcKey>,
     /// The last block of ciphertext, or the IV before the first block. Not secret.
-    chain: [u8; BLOCK],
+    chain: [u8; BLOCK_LEN],
 }
 
 impl CipherStream for LanesCbcStream {

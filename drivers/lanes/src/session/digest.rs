@@ -6,7 +6,7 @@ use std::sync::Arc;
 use gantry_core::driver::{DeviceSession, DigestStream, Offer, Operands};
 use gantry_core::{Fault, Operation, Outcome, Unsupported};
 
-use super::{Exceptions, LanesSession, Work, converted, require_equal_lengths, wrong_operation};
+use super::{Exceptions, LanesSession, Runner, convert_jobs, require_equal_lengths, wrong_operation};
 
 /// An implementation of a digest or a MAC, with its key.
 pub(super) trait Digester: Send + Sync + Sized + 'static {
@@ -42,12 +42,12 @@ pub(super) trait Digester: Send + Sync + Sized + 'static {
     }
 }
 
-/// The work of a session.
-pub(super) struct DigestWork<D>(Arc<D>);
+/// The runner of a session.
+pub(super) struct DigestRunner<D>(Arc<D>);
 
-impl<D: Digester> DigestWork<D> {
+impl<D: Digester> DigestRunner<D> {
     pub(super) fn session(digester: D) -> Arc<dyn DeviceSession> {
-        LanesSession::shared(DigestWork(Arc::new(digester)))
+        LanesSession::shared(DigestRunner(Arc::new(digester)))
     }
 
     #[inline(always)]
@@ -69,15 +69,15 @@ fn stream_of<D: Digester>(stream: &mut dyn DigestStream) -> Result<&mut LanesStr
     stream.downcast_mut().ok_or_else(|| Fault::failed("the stream belongs to another session"))
 }
 
-impl<D: Digester> Work for DigestWork<D> {
+impl<D: Digester> Runner for DigestRunner<D> {
     fn run(&self, operands: Operands<'_>) -> Result<Outcome, Fault> {
         self.0.run_one(self.job(operands)?);
         Ok(Outcome::Done)
     }
 
     fn run_batch<'a>(&'a self, first: Operands<'a>, others: &'a mut [Offer<'_>], exceptions: &'a mut Exceptions) {
-        let admit = |work: &Self| require_equal_lengths(self.0.runs_with(&work.0));
-        self.0.run(1 + others.len(), converted(self, first, others, exceptions, admit, Self::job));
+        let check_runner = |runner: &Self| require_equal_lengths(self.0.runs_with(&runner.0));
+        self.0.run(1 + others.len(), convert_jobs(self, first, others, exceptions, check_runner, Self::job));
     }
 
     fn digest_stream(&self) -> Result<Box<dyn DigestStream>, Unsupported> {

@@ -7,30 +7,30 @@ use gantry_core::driver::{Buffers, DeviceSession};
 use gantry_core::{Algorithm, Outcome, SessionParams};
 use gantry_digest::Level;
 use gantry_digest::internal::dispatch::{Hash, Kernels};
-use gantry_digest::internal::hash::{self, Job, Start, Stream};
+use gantry_digest::internal::hash::{self, Job, Setup, Stream};
 use gantry_digest::internal::kernel::sha1::{self, Sha1};
 use gantry_digest::internal::kernel::sha2::{self, Sha256, Sha512};
-use gantry_digest::internal::wipe::{in_own_frame, overwrite};
+use gantry_digest::internal::wipe::{in_own_frame, overwrite_stack};
 
 use super::LanesSession;
-use super::aead::{Aead, OpenMessage, SealMessage, Tags};
-use crate::aes::{Aes, BLOCK};
+use super::aead::{Aead, ComputedTags, OpenMessage, SealMessage};
+use crate::aes::{Aes, BLOCK_LEN};
 use crate::cbc::{CbcJob, CbcKey};
 use crate::groups::MAX_GROUP;
 use crate::independent::IndependentKey;
 
 /// Bytes of stack that HMAC of [`MAX_GROUP`] messages may use; it copies its keys into lanes. The maximum is 40 KiB, for one message of
 /// SHA-512 with precomputed words.
-const AUTHENTICATION_STACK: usize = 48 << 10;
+const AUTHENTICATION_STACK_BYTES: usize = 48 << 10;
 
 /// Maximum length of a tag in bytes (SHA-512).
-const LONGEST_TAG: usize = 64;
+const MAX_TAG_BYTES: usize = 64;
 
 /// A cipher, and HMAC.
-struct EtmWork<C, H: Hash> {
+struct EtmRunner<C, H: Hash> {
     cipher: C,
     kernels: Kernels<H>,
-    start: Start<H>,
+    setup: Setup<H>,
     /// Length of a tag in bytes.
     tag_len: usize,
 }
@@ -54,11 +54,11 @@ fn with_hmac<C: Cipher>(level: Level, cipher: C, params: &SessionParams) -> Opti
         cipher: C,
         params: &SessionParams,
         initial: [H::Word; 8],
-        digest: usize,
+        digest_len: usize,
     ) -> Arc<dyn DeviceSession> {
         let kernels = H::kernels(level);
-        let start = Start::hmac(kernels, initial, digest, params.mac_key());
-        LanesSession::shared(EtmWork { cipher, kernels, start, tag_len: params.tag_len().min(digest) })
+        let setup = Setup::hmac(kernels, initial, digest_len, params.mac_key());
+        LanesSession::shared(EtmRunner { cipher, kernels, setup, tag_len: params.tag_len().min(digest_len) })
     }
     Some(match params.algorithm().info().digest? {
         Algorithm::Sha1 => session_with::<C, Sha1>(level, cipher, params, sha1::INITIAL, 20),
@@ -70,12 +70,12 @@ fn with_hmac<C: Cipher>(level: Level, cipher: C, params: &SessionParams) -> Opti
 }
 
 /// A message for a cipher: its key, the IV, and the data.
-type CipherMessage<'a, C> = (&'a C, [u8; BLOCK], Buffers<'a>);
+type CipherMessage<'a, C> = (&'a C, [u8; BLOCK_LEN], Buffers<'a>);
 
 /// A cipher, with a key.
 trait Cipher: Send + Sync + Sized + 'static {
     /// The length of data is a multiple of this number of bytes.
-    const BLOCK: usize;
+    const BLOCK_LEN: usize;
 
     /// Returns true if messages under `other` may share a batch with messages under this key.
     fn runs_with(&self, other: &Self) -> bool;
@@ -99,7 +99,7 @@ impl Cbc {
 }
 
 impl Cipher for Cbc {
-    const BLOCK: usize = BLOCK;
+    const BLOCK_LEN: usize = BLOCK_LEN;
 
     fn runs_with(&self, other: &Self) -> bool {
         self.encrypt.runs_with(&other.encrypt)
@@ -117,7 +117,7 @@ impl Cipher for Cbc {
 struct Ctr(IndependentKey);
 
 impl Cipher for Ctr {
-    const BLOCK: usize = 1;
+    const BLOCK_LEN: usize = 1;
 
     fn runs_with(&self, other: &Self) -> bool {
         self.0.runs_with(&other.0)
@@ -132,85 +132,86 @@ impl Cipher for Ctr {
     }
 }
 
-impl<C: Cipher, H: Hash> Aead for EtmWork<C, H> {
+impl<C: Cipher, H: Hash> Aead for EtmRunner<C, H> {
     fn runs_with(&self, other: &Self) -> bool {
         self.cipher.runs_with(&other.cipher)
     }
 
-    fn allows(&self, iv: &[u8], data: usize, tag: usize) -> bool {
-        iv.len() == BLOCK && data.is_multiple_of(C::BLOCK) && tag == self.tag_len
+    fn allows(&self, iv: &[u8], data_len: usize, tag_len: usize) -> bool {
+        iv.len() == BLOCK_LEN && data_len.is_multiple_of(C::BLOCK_LEN) && tag_len == self.tag_len
     }
 
     fn seal(&self, messages: &mut [SealMessage<'_, Self>]) {
         let count = messages.len();
         let data =
-            messages.iter_mut().map(|message| (&message.work.cipher, iv_of(message.iv), message.data.reborrow()));
+            messages.iter_mut().map(|message| (&message.runner.cipher, iv_of(message.iv), message.data.reborrow()));
         self.cipher.encrypt(count, data);
         self.authenticate(messages.iter_mut().map(|message| MacInput {
-            start: &message.work.start,
+            setup: &message.runner.setup,
             parts: [message.aad, message.iv, message.data.output()],
             tag: message.tag,
         }));
     }
 
     fn open(&self, messages: &mut [OpenMessage<'_, Self>]) {
-        let mut computed = Tags::<LONGEST_TAG>::zeroed();
+        let mut computed = ComputedTags::<MAX_TAG_BYTES>::zeroed();
         self.authenticate(messages.iter().zip(&mut computed.0).map(|(message, computed)| MacInput {
-            start: &message.work.start,
+            setup: &message.runner.setup,
             parts: [message.aad, message.iv, message.data.input()],
-            tag: &mut computed[..message.work.tag_len],
+            tag: &mut computed[..message.runner.tag_len],
         }));
         computed.compare(messages);
         // Messages with a wrong tag are not decrypted.
         let genuine = messages.iter_mut().filter(|message| message.outcome == Outcome::Done);
-        self.cipher.decrypt(genuine.map(|message| (&message.work.cipher, iv_of(message.iv), message.data.reborrow())));
+        self.cipher
+            .decrypt(genuine.map(|message| (&message.runner.cipher, iv_of(message.iv), message.data.reborrow())));
     }
 }
 
-fn iv_of(iv: &[u8]) -> [u8; BLOCK] {
+fn iv_of(iv: &[u8]) -> [u8; BLOCK_LEN] {
     *iv.as_array().expect("the length of the IV was checked")
 }
 
 /// The index of the data in `parts` of a message.
-const DATA: usize = 2;
+const DATA_PART: usize = 2;
 
 /// A message to be authenticated.
 struct MacInput<'a, H: Hash> {
-    start: &'a Start<H>,
+    setup: &'a Setup<H>,
     /// Associated data, IV, and the data.
     parts: [&'a [u8]; 3],
     tag: &'a mut [u8],
 }
 
-impl<C: Cipher, H: Hash> EtmWork<C, H> {
+impl<C: Cipher, H: Hash> EtmRunner<C, H> {
     /// Computes the tags of at most [`MAX_GROUP`] messages side by side, each with its own key. Wipes the stack it used.
     fn authenticate<'a>(&self, messages: impl Iterator<Item = MacInput<'a, H>>) {
         in_own_frame(|| self.compute_tags(messages));
-        overwrite::<AUTHENTICATION_STACK>();
+        overwrite_stack::<AUTHENTICATION_STACK_BYTES>();
     }
 
     fn compute_tags<'a>(&self, messages: impl Iterator<Item = MacInput<'a, H>>) {
         let mut all = [const { None }; MAX_GROUP];
-        let mut long = false;
-        for (place, mut message) in all.iter_mut().zip(messages) {
-            let mut stream = Stream::new(message.start);
+        let mut has_long_prefix = false;
+        for (slot, mut message) in all.iter_mut().zip(messages) {
+            let mut stream = Stream::new(message.setup);
             // Associated data and IV are mostly shorter than a block. The stream then buffers them, and the data need not be copied to
             // begin at a block boundary.
-            if message.parts[..DATA].iter().map(|part| part.len()).sum::<usize>() < H::BLOCK {
-                for part in &mut message.parts[..DATA] {
+            if message.parts[..DATA_PART].iter().map(|part| part.len()).sum::<usize>() < H::BLOCK_SIZE {
+                for part in &mut message.parts[..DATA_PART] {
                     stream.begin_with(core::mem::take(part));
                 }
             } else {
-                long = true;
+                has_long_prefix = true;
             }
-            *place = Some((message, stream));
+            *slot = Some((message, stream));
         }
-        for part in if long { 0 } else { DATA }..=DATA {
+        for part in if has_long_prefix { 0 } else { DATA_PART }..=DATA_PART {
             let jobs = all.iter_mut().flatten().map(|(message, stream)| Job {
-                start: message.start,
+                setup: message.setup,
                 stream: Some(stream),
                 input: message.parts[part],
-                output: if part == DATA { Some(&mut *message.tag) } else { None },
+                output: if part == DATA_PART { Some(&mut *message.tag) } else { None },
             });
             hash::run(self.kernels, jobs);
         }

@@ -6,28 +6,28 @@ use gantry_core::Operation;
 use gantry_core::driver::DeviceSession;
 use gantry_digest::Level;
 use gantry_digest::internal::dispatch::{Hash, Kernels};
-use gantry_digest::internal::hash::{self, Job, Start, Stream};
+use gantry_digest::internal::hash::{self, Job, Setup, Stream};
 
-use super::digest::{DigestWork, Digester};
+use super::digest::{DigestRunner, Digester};
 
 struct Hasher<H: Hash> {
     kernels: Kernels<H>,
-    start: Start<H>,
+    setup: Setup<H>,
     operation: Operation,
 }
 
 pub(super) fn session<H: Hash>(
     level: Level,
     initial: &[H::Word; 8],
-    digest: usize,
+    digest_len: usize,
     hmac: Option<&[u8]>,
 ) -> Arc<dyn DeviceSession> {
     let kernels = H::kernels(level);
-    let (start, operation) = match hmac {
-        Some(key) => (Start::hmac(kernels, *initial, digest, key), Operation::Mac),
-        None => (Start::digest(*initial, digest), Operation::Digest),
+    let (setup, operation) = match hmac {
+        Some(key) => (Setup::hmac(kernels, *initial, digest_len, key), Operation::Mac),
+        None => (Setup::digest(*initial, digest_len), Operation::Digest),
     };
-    DigestWork::session(Hasher { kernels, start, operation })
+    DigestRunner::session(Hasher { kernels, setup, operation })
 }
 
 impl<H: Hash> Digester for Hasher<H> {
@@ -39,7 +39,7 @@ impl<H: Hash> Digester for Hasher<H> {
     }
 
     fn stream(&self) -> Stream<H> {
-        Stream::new(&self.start)
+        Stream::new(&self.setup)
     }
 
     #[inline(always)]
@@ -49,7 +49,7 @@ impl<H: Hash> Digester for Hasher<H> {
         input: &'a [u8],
         output: Option<&'a mut [u8]>,
     ) -> Job<'a, H> {
-        Job { start: &self.start, stream, input, output }
+        Job { setup: &self.setup, stream, input, output }
     }
 
     fn run_one(&self, job: Job<'_, H>) {

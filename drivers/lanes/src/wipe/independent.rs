@@ -12,9 +12,9 @@ use super::tests::secrets_of_hmac;
 use crate::aes::{Aes, every_aes};
 use crate::cbc::CbcKey;
 use crate::cmac::CmacKey;
-use crate::independent::{IndependentKey, Position};
+use crate::independent::{CtrPosition, IndependentKey};
 use crate::random::Random;
-use crate::stack::{holds, stack_after};
+use crate::stack::{holds_secret, stack_after};
 use crate::{LanesDriver, NAME};
 
 /// Runs messages with one key and with several. Key stream is secret too.
@@ -45,19 +45,22 @@ fn ctr_and_cbc_decryption_leave_no_secret_on_the_stack() {
                         keys[0].run(core::iter::once(keys[0].message(iv, Buffers::InPlace(&mut unused))));
                         secrets.push(unused);
                     }
-                    assert!(!holds(&stack, &secrets), "{aes:?}, CBC {cbc}, {bytes} bytes, {key_count} keys, {count}");
+                    assert!(
+                        !holds_secret(&stack, &secrets),
+                        "{aes:?}, CBC {cbc}, {bytes} bytes, {key_count} keys, {count}"
+                    );
                 }
                 if !cbc {
                     let mut output = data[39].clone();
                     let stack = stack_after(|| {
-                        let mut position = Position::new(iv);
+                        let mut position = CtrPosition::new(iv);
                         for piece in output.chunks_mut(77) {
                             position.run(&keys[0], piece.into());
                         }
                     });
                     let stream = data[39].iter().zip(&output).map(|(a, b)| a ^ b).collect();
                     let secrets = [keys[0].secrets(), vec![stream]].concat();
-                    assert!(!holds(&stack, &secrets), "{aes:?}, {bytes} bytes, in pieces");
+                    assert!(!holds_secret(&stack, &secrets), "{aes:?}, {bytes} bytes, in pieces");
                 }
             }
         }
@@ -124,7 +127,7 @@ fn sealing_and_opening_leave_no_secret_on_the_stack() {
                 let mut tags = vec![vec![0; algorithm.info().tag.max]; count];
                 let check = |work: &mut (dyn FnMut() + Send), what: &str| {
                     assert!(
-                        !holds(&stack_after(work), &secrets),
+                        !holds_secret(&stack_after(work), &secrets),
                         "{level:?} {algorithm}, {count}, {key_count} keys: {what}"
                     );
                 };

@@ -26,7 +26,7 @@ impl DeviceSession for ModelSession {
     /// Runs the software of a modelled board. Core does not call this on a card, which is not direct.
     fn run(&self, operands: Operands<'_>) -> Result<Outcome, Fault> {
         let bytes = operands.bytes();
-        self.card.direct(&self.rate, bytes, || self.reference.run(operands))
+        self.card.run_on_caller(&self.rate, bytes, || self.reference.run(operands))
     }
 }
 

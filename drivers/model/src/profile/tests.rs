@@ -5,7 +5,7 @@ use super::*;
 #[test]
 fn built_in_profiles_are_valid_and_have_unique_names() {
     for (index, profile) in PROFILES.iter().enumerate() {
-        assert_eq!(profile.check(), Ok(()));
+        assert_eq!(profile.validate(), Ok(()));
         assert!(PROFILES[..index].iter().all(|other| other.name != profile.name), "{}", profile.name);
         assert!(!profile.description.is_empty());
     }
@@ -39,13 +39,13 @@ fn errors_name_the_invalid_field() {
         (rates(&[Rate { megabits: 0, ..aes }]), "the bandwidth of aes-128-cbc is 0"),
         (rates(&[Rate { setup_ns: u64::MAX, ..aes }]), "the setup of aes-128-cbc takes more than 10 s"),
     ] {
-        let problem = profile.check().unwrap_err().to_string();
+        let problem = profile.validate().unwrap_err().to_string();
         assert!(problem.contains(says), "{problem}");
     }
     assert!((Power { idle_watts: 2.0, loaded_watts: 6.0 }.watts(0.25) - 3.0).abs() < 1e-9);
     for (idle_watts, loaded_watts) in [(-1.0, 2.0), (3.0, 2.0), (f64::NAN, 2.0), (1.0, f64::INFINITY)] {
         let power = Some(Power { idle_watts, loaded_watts });
-        assert!(Profile { power, ..good.clone() }.check().is_err());
+        assert!(Profile { power, ..good.clone() }.validate().is_err());
     }
 }
 

@@ -50,7 +50,7 @@ impl Case {
     /// Creates a case with about `len` bytes of data, as far as the algorithm allows.
     pub(crate) fn new(algorithm: Algorithm, len: usize) -> Self {
         let info = algorithm.info();
-        let len = info.data_length(len);
+        let len = info.nearest_data_length(len);
         let iv = bytes(if info.iv.allows(12) { 12 } else { info.iv.min }, 7);
         let input = if algorithm == Algorithm::EcdhP256 { info.generator.to_vec() } else { bytes(len, 9) };
         Self { iv, aad: bytes(len % 37, 8), input }
@@ -66,7 +66,7 @@ impl Case {
     }
 
     /// Runs the request directly, in place.
-    pub(crate) fn direct(
+    pub(crate) fn run_direct(
         &self,
         session: &Session,
         operation: Operation,

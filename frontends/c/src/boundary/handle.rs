@@ -7,16 +7,16 @@ use crate::code::Code;
 
 /// An object that C holds.
 #[repr(C)]
-pub struct Handle<T: Kind> {
+pub struct Handle<T: HandleType> {
     /// The mark of the type, which is the first field because allocators overwrite the start of freed memory.
     mark: u64,
     inner: T,
 }
 
 /// Types that have handles. Any thread may use them.
-pub trait Kind: Send + Sync {
+pub trait HandleType: Send + Sync {
     /// The first word of a handle, which differs by type.
-    const MARK: u64;
+    const TYPE_MARK: u64;
 }
 
 /// A `gantry`.
@@ -24,22 +24,22 @@ pub type GantryHandle = Handle<gantry_core::Gantry>;
 /// A `gantry_stream`.
 pub type StreamHandle = Handle<Mutex<gantry_core::Stream>>;
 
-impl Kind for gantry_core::Gantry {
-    const MARK: u64 = u64::from_be_bytes(*b"gantry\xf9\x01");
+impl HandleType for gantry_core::Gantry {
+    const TYPE_MARK: u64 = u64::from_be_bytes(*b"gantry\xf9\x01");
 }
 
-impl Kind for Mutex<gantry_core::Stream> {
-    const MARK: u64 = u64::from_be_bytes(*b"gantry\xf9\x03");
+impl HandleType for Mutex<gantry_core::Stream> {
+    const TYPE_MARK: u64 = u64::from_be_bytes(*b"gantry\xf9\x03");
 }
 
-impl<T: Kind> Handle<T> {
+impl<T: HandleType> Handle<T> {
     /// Makes a handle for an object and writes it to `out`.
     ///
     /// # Safety
     /// The call.
     pub(super) unsafe fn create(inner: T, out: *mut *mut Self) -> Result<(), Code> {
         check_pointer(out)?;
-        let handle = Box::into_raw(Box::new(Handle { mark: T::MARK, inner }));
+        let handle = Box::into_raw(Box::new(Handle { mark: T::TYPE_MARK, inner }));
         // SAFETY: the call.
         unsafe { write_out(out, handle) }
     }
@@ -57,7 +57,7 @@ impl<T: Kind> Handle<T> {
         }
         // SAFETY: the handle: the mark is our own word, and is checked before the rest is used. Only shared references are ever made.
         unsafe {
-            if (&raw const (*at).mark).read() != T::MARK {
+            if (&raw const (*at).mark).read() != T::TYPE_MARK {
                 return Err(Code::Handle);
             }
             Ok(&(*at).inner)

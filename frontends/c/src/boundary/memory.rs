@@ -39,7 +39,7 @@ pub(super) unsafe fn size_of_struct<T: Versioned>(at: *const T) -> Result<usize,
 ///
 /// # Safety
 /// The call: the struct can be read in its full size.
-pub(super) unsafe fn read<T: Versioned>(at: *const T) -> Result<T, Code> {
+pub(super) unsafe fn read_struct<T: Versioned>(at: *const T) -> Result<T, Code> {
     // SAFETY: the call.
     let size = unsafe { size_of_struct(at) }?;
     // SAFETY: the call: the rest of the struct, within its size.
@@ -52,7 +52,7 @@ pub(super) unsafe fn read<T: Versioned>(at: *const T) -> Result<T, Code> {
 }
 
 /// Returns the bytes of `count` elements of `size` bytes, if an allocation can be as large.
-pub(super) fn extent(count: usize, size: usize) -> Result<usize, Code> {
+pub(super) fn array_bytes(count: usize, size: usize) -> Result<usize, Code> {
     count.checked_mul(size).filter(|bytes| isize::try_from(*bytes).is_ok()).ok_or(Code::Argument)
 }
 
@@ -104,19 +104,19 @@ pub(super) unsafe fn array<'a, T: Copy>(at: *const T, count: usize) -> Result<&'
         return Ok(&[]);
     }
     check_pointer(at)?;
-    check_bytes(at.cast(), extent(count, size_of::<T>())?)?;
+    check_bytes(at.cast(), array_bytes(count, size_of::<T>())?)?;
     // SAFETY: the call; alignment and size were checked.
     Ok(unsafe { slice::from_raw_parts(at, count) })
 }
 
-/// Returns a string; the error `wrong` if it is not UTF-8.
+/// Returns a string; `error` if it is not UTF-8.
 ///
 /// # Safety
 /// The call.
-pub(super) unsafe fn text<'a>(at: *const c_char, wrong: Code) -> Result<&'a str, Code> {
+pub(super) unsafe fn str_from_c<'a>(at: *const c_char, error: Code) -> Result<&'a str, Code> {
     check_pointer(at)?;
     // SAFETY: the call: a C string.
-    unsafe { CStr::from_ptr(at) }.to_str().map_err(|_| wrong)
+    unsafe { CStr::from_ptr(at) }.to_str().map_err(|_| error)
 }
 
 /// Writes a result.

@@ -8,13 +8,13 @@
 //!   start detects some pointers that break this promise.
 //! * **The queue.** Until the completion of a request in a queue was returned, the request's buffers are valid, and nothing else uses them.
 //!
-//! `gantry.h` states these promises, and each function's safety section refers to the header. No panic crosses into C: [`guard`] wraps
-//! every function.
+//! `gantry.h` states these promises, and each function's safety section refers to the header. No panic crosses into C: [`catch_panic`]
+//! wraps every function.
 
 #![allow(unsafe_code)]
 
+mod column_hash;
 mod handle;
-mod hashes;
 mod many;
 mod memory;
 mod open;
@@ -44,22 +44,22 @@ use crate::code::{Code, description};
 use crate::last_error;
 
 /// Runs `body`, and turns a panic into [`Code::Internal`].
-fn guard(body: impl FnOnce() -> Result<(), Code>) -> c_int {
-    guard_count(|| body().map(|()| 0))
+fn catch_panic(body: impl FnOnce() -> Result<(), Code>) -> c_int {
+    catch_panic_count(|| body().map(|()| 0))
 }
 
-/// As [`guard`], for functions that return a number of 0 or more.
-fn guard_count(body: impl FnOnce() -> Result<c_int, Code>) -> c_int {
-    last_error::begin();
+/// As [`catch_panic`], for functions that return a number of 0 or more.
+fn catch_panic_count(body: impl FnOnce() -> Result<c_int, Code>) -> c_int {
+    last_error::reset();
     // State that a panic may leave half changed is behind a lock, which is then poisoned.
     let result = catch_unwind(AssertUnwindSafe(body)).unwrap_or(Err(Code::Internal));
     result.unwrap_or_else(|code| {
-        last_error::complete(description(code as c_int));
+        last_error::set_default(description(code as c_int));
         code as c_int
     })
 }
 
-/// As [`guard`], for functions that return nothing.
-fn guard_void(body: impl FnOnce()) {
+/// As [`catch_panic`], for functions that return nothing.
+fn catch_panic_void(body: impl FnOnce()) {
     let _ = catch_unwind(AssertUnwindSafe(body));
 }

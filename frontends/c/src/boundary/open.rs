@@ -5,8 +5,8 @@ use std::ffi::{c_char, c_int};
 use gantry_runtime::{Config, Error};
 
 use super::handle::GantryHandle;
-use super::memory::{bytes_mut, check_bytes, check_pointer, text};
-use super::{guard, guard_void};
+use super::memory::{bytes_mut, check_bytes, check_pointer, str_from_c};
+use super::{catch_panic, catch_panic_void};
 use crate::code::Code;
 
 /// The name of the configuration in error messages, in place of a file name.
@@ -23,7 +23,7 @@ pub unsafe extern "C" fn gantry_open(
     message: *mut c_char,
     message_len: usize,
 ) -> c_int {
-    guard(|| {
+    catch_panic(|| {
         check_pointer(out)?;
         let message_len = if message.is_null() { 0 } else { message_len };
         check_bytes(message.cast_const().cast(), message_len)?;
@@ -34,7 +34,7 @@ pub unsafe extern "C" fn gantry_open(
             Config::from_env()
         } else {
             // SAFETY: the call.
-            match unsafe { text(configuration, Code::Configuration) } {
+            match unsafe { str_from_c(configuration, Code::Configuration) } {
                 Ok(text) => Config::from_toml(text, SOURCE_NAME),
                 Err(code) => {
                     report("the configuration is not UTF-8");
@@ -58,13 +58,13 @@ pub unsafe extern "C" fn gantry_open(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gantry_close(handle: *mut GantryHandle) {
     // SAFETY: the handle.
-    guard_void(|| drop(unsafe { GantryHandle::take(handle) }));
+    catch_panic_void(|| drop(unsafe { GantryHandle::take(handle) }));
 }
 
 /// Writes as much of a text as fits, in whole characters, with a terminating 0.
 fn write_message(text: &str, into: &mut [u8]) {
-    let Some(most) = into.len().checked_sub(1) else { return };
-    let len = text.floor_char_boundary(most);
+    let Some(max_len) = into.len().checked_sub(1) else { return };
+    let len = text.floor_char_boundary(max_len);
     into[..len].copy_from_slice(&text.as_bytes()[..len]);
     into[len] = 0;
 }

@@ -11,10 +11,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use gantry_core::{Data, IoBuf, Outcome, Process, QueueOptions, RejectReason, Submission};
 use gantry_runtime::Readiness;
 
-use super::handle::{GantryHandle, Handle, Kind, try_lock};
-use super::memory::{bytes, bytes_mut, check_bytes, check_pointer, extent, read, write_out};
-use super::session::{SessionHandle, add_buffers, check, is_in_place};
-use super::{guard, guard_count, guard_void};
+use super::handle::{GantryHandle, Handle, HandleType, try_lock};
+use super::memory::{array_bytes, bytes, bytes_mut, check_bytes, check_pointer, read_struct, write_out};
+use super::session::{SessionHandle, add_buffers, check_request, is_in_place};
+use super::{catch_panic, catch_panic_count, catch_panic_void};
 use crate::abi::{self, operation};
 use crate::code::{Code, outcome_code};
 use crate::ranges::Ranges;
@@ -30,8 +30,8 @@ pub struct Queue {
 /// A `gantry_queue`.
 pub type QueueHandle = Handle<Queue>;
 
-impl Kind for Queue {
-    const MARK: u64 = u64::from_be_bytes(*b"gantry\xf9\x04");
+impl HandleType for Queue {
+    const TYPE_MARK: u64 = u64::from_be_bytes(*b"gantry\xf9\x04");
 }
 
 struct QueueState {
@@ -39,16 +39,16 @@ struct QueueState {
     readiness: Readiness,
     /// Requests in flight, by core's number of each.
     pending: Vec<Option<PendingRequest>>,
-    free: Vec<usize>,
+    free_slots: Vec<usize>,
     /// Completions that C has not taken yet; it has room for `depth`.
-    done: VecDeque<abi::Completion>,
+    completed: VecDeque<abi::Completion>,
 }
 
 /// State of a request in flight.
 struct PendingRequest {
     user: u64,
     /// The destination of a digest, MAC or tag, which core makes in its own memory.
-    result: *mut c_void,
+    result_out: *mut c_void,
     result_len: usize,
 }
 
@@ -97,7 +97,7 @@ pub unsafe extern "C" fn gantry_queue_open(
     depth: usize,
     out: *mut *mut QueueHandle,
 ) -> c_int {
-    guard(|| {
+    catch_panic(|| {
         check_pointer(out)?;
         // SAFETY: the handle.
         let gantry = unsafe { GantryHandle::get(handle) }?;
@@ -105,8 +105,8 @@ pub unsafe extern "C" fn gantry_queue_open(
         let readiness = Readiness::new().map_err(|_| Code::System)?;
         let descriptor = readiness.as_fd().as_raw_fd();
         let pending = (0..depth).map(|_| None).collect();
-        let (free, done) = ((0..depth).collect(), VecDeque::with_capacity(depth));
-        let state = Mutex::new(QueueState { queue, readiness, pending, free, done });
+        let (free_slots, completed) = ((0..depth).collect(), VecDeque::with_capacity(depth));
+        let state = Mutex::new(QueueState { queue, readiness, pending, free_slots, completed });
         let queue = Queue { state, descriptor, process: Process::current() };
         // SAFETY: the call.
         unsafe { QueueHandle::create(queue, out) }
@@ -119,7 +119,7 @@ pub unsafe extern "C" fn gantry_queue_open(
 /// As `gantry.h` says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gantry_queue_close(queue: *mut QueueHandle) {
-    guard_void(|| {
+    catch_panic_void(|| {
         // SAFETY: the handle.
         let Some(queue) = (unsafe { QueueHandle::take(queue) }) else { return };
         if queue.belongs_to_parent() {
@@ -144,32 +144,32 @@ pub unsafe extern "C" fn gantry_queue_submit(
     request: *const abi::Request,
     user: u64,
 ) -> c_int {
-    guard(|| {
+    catch_panic(|| {
         // SAFETY: the handles, and the call.
         let (queue, session, request) =
-            unsafe { (QueueHandle::get(queue)?, &SessionHandle::get(session)?.session, read(request)?) };
+            unsafe { (QueueHandle::get(queue)?, &SessionHandle::get(session)?.session, read_struct(request)?) };
         let mut state = queue.lock()?;
-        check(session, &request)?;
+        check_request(session, &request)?;
         let mut ranges = Ranges::with_capacity(2, 4).map_err(|_| Code::Memory)?;
         add_buffers(&request, &mut ranges);
         if !ranges.are_disjoint() {
             return Err(Code::Overlap);
         }
-        let Some(&slot) = state.free.last() else { return Err(Code::Full) };
-        // SAFETY: the queue; all requirements of `submission` were checked.
-        let submission = unsafe { submission(&request) }.user(slot as u64);
+        let Some(&slot) = state.free_slots.last() else { return Err(Code::Full) };
+        // SAFETY: the queue; all requirements of `to_submission` were checked.
+        let submission = unsafe { to_submission(&request) }.user(slot as u64);
         state.queue.submit(session, submission).map_err(|rejected| match rejected.why {
             RejectReason::Full => Code::Full,
             RejectReason::Misuse(misuse) => misuse.into(),
             _ => Code::Internal,
         })?;
-        state.free.pop();
-        let (result, result_len) = match request.operation {
+        state.free_slots.pop();
+        let (result_out, result_len) = match request.operation {
             operation::DIGEST | operation::MAC => (request.out, request.out_len),
             operation::SEAL => (request.tag, request.tag_len),
             _ => (std::ptr::null_mut(), 0),
         };
-        state.pending[slot] = Some(PendingRequest { user, result, result_len });
+        state.pending[slot] = Some(PendingRequest { user, result_out, result_len });
         Ok(())
     })
 }
@@ -185,7 +185,7 @@ pub unsafe extern "C" fn gantry_queue_complete(
     room: usize,
 ) -> c_int {
     // SAFETY: as required above.
-    guard_count(|| unsafe { deliver(queue, completions, room, false) })
+    catch_panic_count(|| unsafe { write_completions(queue, completions, room, false) })
 }
 
 /// `gantry_queue_wait`.
@@ -199,7 +199,7 @@ pub unsafe extern "C" fn gantry_queue_wait(
     room: usize,
 ) -> c_int {
     // SAFETY: as required above.
-    guard_count(|| unsafe { deliver(queue, completions, room, true) })
+    catch_panic_count(|| unsafe { write_completions(queue, completions, room, true) })
 }
 
 /// `gantry_queue_descriptor`.
@@ -209,7 +209,7 @@ pub unsafe extern "C" fn gantry_queue_wait(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gantry_queue_descriptor(queue: *mut QueueHandle) -> c_int {
     // SAFETY: the handle.
-    guard_count(|| Ok(unsafe { QueueHandle::get(queue) }?.descriptor))
+    catch_panic_count(|| Ok(unsafe { QueueHandle::get(queue) }?.descriptor))
 }
 
 /// `gantry_queue_arm`.
@@ -218,21 +218,21 @@ pub unsafe extern "C" fn gantry_queue_descriptor(queue: *mut QueueHandle) -> c_i
 /// As `gantry.h` says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gantry_queue_arm(queue: *mut QueueHandle, timeout_ms: *mut c_int) -> c_int {
-    guard_count(|| {
+    catch_panic_count(|| {
         check_pointer(timeout_ms)?;
         // SAFETY: the handle.
         let mut state = unsafe { QueueHandle::get(queue) }?.lock()?;
-        let QueueState { queue, readiness, done, .. } = &mut *state;
-        let waits = done.is_empty() && readiness.arm(queue);
+        let QueueState { queue, readiness, completed, .. } = &mut *state;
+        let is_armed = completed.is_empty() && readiness.arm(queue);
         let timeout = match queue.max_sleep() {
-            _ if !waits => 0,
+            _ if !is_armed => 0,
             // Rounded up, so that a request is due after the wait.
-            Some(patience) => c_int::try_from(patience.as_millis() + 1).unwrap_or(c_int::MAX),
+            Some(max_sleep) => c_int::try_from(max_sleep.as_millis() + 1).unwrap_or(c_int::MAX),
             None => -1,
         };
         // SAFETY: the call.
         unsafe { write_out(timeout_ms, timeout) }?;
-        Ok(c_int::from(waits))
+        Ok(c_int::from(is_armed))
     })
 }
 
@@ -248,8 +248,8 @@ impl Queue {
 
 impl QueueState {
     fn poll(&mut self, wait: bool) {
-        let Self { queue, pending, free, done, .. } = self;
-        let mut each = |completion| done.push_back(complete(pending, free, completion));
+        let Self { queue, pending, free_slots, completed, .. } = self;
+        let mut each = |completion| completed.push_back(to_c_completion(pending, free_slots, completion));
         if wait {
             queue.wait(&mut each)
         } else {
@@ -260,7 +260,7 @@ impl QueueState {
 
 /// # Safety
 /// The handle, and the call.
-unsafe fn deliver(
+unsafe fn write_completions(
     queue: *mut QueueHandle,
     completions: *mut abi::Completion,
     room: usize,
@@ -274,36 +274,36 @@ unsafe fn deliver(
         return Ok(0);
     }
     check_pointer(completions)?;
-    check_bytes(completions.cast_const().cast(), extent(room, size_of::<abi::Completion>())?)?;
+    check_bytes(completions.cast_const().cast(), array_bytes(room, size_of::<abi::Completion>())?)?;
     // A completion may be ready already, without a wait.
     state.poll(false);
-    if wait && state.done.is_empty() {
+    if wait && state.completed.is_empty() {
         state.poll(true);
     }
-    let some = state.done.len().min(room);
-    for (index, completion) in state.done.drain(..some).enumerate() {
+    let count = state.completed.len().min(room);
+    for (index, completion) in state.completed.drain(..count).enumerate() {
         // SAFETY: the call: within the array.
         unsafe { completions.add(index).write(completion) };
     }
-    Ok(c_int::try_from(some).unwrap_or(c_int::MAX))
+    Ok(c_int::try_from(count).unwrap_or(c_int::MAX))
 }
 
 /// Returns the completion for C. The request's buffers belong to C again.
-fn complete(
+fn to_c_completion(
     pending: &mut [Option<PendingRequest>],
-    free: &mut Vec<usize>,
+    free_slots: &mut Vec<usize>,
     completion: gantry_core::Completion,
 ) -> abi::Completion {
     let slot = completion.user as usize;
-    let PendingRequest { user, result, result_len } =
+    let PendingRequest { user, result_out, result_len } =
         pending[slot].take().expect("core completes submitted requests only");
-    free.push(slot);
+    free_slots.push(slot);
     let result = match completion.result {
         Ok(Outcome::Done) if result_len > 0 => {
             let tag = completion.submission.tag();
             if tag.len() == result_len {
-                // SAFETY: the queue: `check` has verified the length of this buffer, and no slice covers it.
-                unsafe { bytes_mut(result, result_len) }.copy_from_slice(tag);
+                // SAFETY: the queue: `check_request` has verified the length of this buffer, and no slice covers it.
+                unsafe { bytes_mut(result_out, result_len) }.copy_from_slice(tag);
                 abi::result::DONE
             } else {
                 Code::Internal as c_int
@@ -318,8 +318,8 @@ fn complete(
 /// Returns a request over C's buffers. IV, associated data and a tag to be verified are copied.
 ///
 /// # Safety
-/// The call and the queue; [`check`] has succeeded.
-unsafe fn submission(request: &abi::Request) -> Submission {
+/// The call and the queue; [`check_request`] has succeeded.
+unsafe fn to_submission(request: &abi::Request) -> Submission {
     // SAFETY: the call; lengths were checked.
     let (iv, aad) = unsafe { (bytes(request.iv, request.iv_len), bytes(request.aad, request.aad_len)) };
     // SAFETY: the queue; lengths were checked.

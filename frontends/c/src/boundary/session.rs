@@ -6,10 +6,12 @@ use std::sync::OnceLock;
 use gantry_core::driver::Buffers;
 use gantry_core::{Algorithm, Direction, Kind, Lengths, Misuse, Operation, Request, SessionParams};
 
-use super::handle::{GantryHandle, Handle, Kind as HandleKind};
-use super::hashes::ColumnHash;
-use super::memory::{bytes, bytes_mut, check_bytes, check_pointer, extent, range, read, size_of_struct, text};
-use super::{guard, guard_void};
+use super::column_hash::ColumnHash;
+use super::handle::{GantryHandle, Handle, HandleType};
+use super::memory::{
+    array_bytes, bytes, bytes_mut, check_bytes, check_pointer, range, read_struct, size_of_struct, str_from_c,
+};
+use super::{catch_panic, catch_panic_void};
 use crate::abi::{self, direction, flags, operation, result};
 use crate::code::{Code, outcome_code};
 use crate::ranges::Ranges;
@@ -18,19 +20,19 @@ use crate::ranges::Ranges;
 pub struct Session {
     pub(super) session: gantry_core::Session,
     /// The hash function for columns, set at first use; `None` if the algorithm has none.
-    hashes: OnceLock<Option<ColumnHash>>,
+    column_hash: OnceLock<Option<ColumnHash>>,
 }
 
 /// A `gantry_session`.
 pub type SessionHandle = Handle<Session>;
 
-impl HandleKind for Session {
-    const MARK: u64 = u64::from_be_bytes(*b"gantry\xf9\x02");
+impl HandleType for Session {
+    const TYPE_MARK: u64 = u64::from_be_bytes(*b"gantry\xf9\x02");
 }
 
 impl Session {
-    pub(super) fn hashes(&self) -> Option<&ColumnHash> {
-        self.hashes.get_or_init(|| ColumnHash::for_session(self.session.params())).as_ref()
+    pub(super) fn column_hash(&self) -> Option<&ColumnHash> {
+        self.column_hash.get_or_init(|| ColumnHash::for_session(self.session.params())).as_ref()
     }
 }
 
@@ -44,36 +46,36 @@ pub unsafe extern "C" fn gantry_session_open(
     params: *const abi::Params,
     out: *mut *mut SessionHandle,
 ) -> c_int {
-    guard(|| {
+    catch_panic(|| {
         check_pointer(out)?;
         // SAFETY: the handle, and the call.
-        let (gantry, given) = unsafe { (GantryHandle::get(handle)?, read(params)?) };
-        check_bytes(given.key, given.key_len)?;
-        check_bytes(given.mac_key, given.mac_key_len)?;
+        let (gantry, c_params) = unsafe { (GantryHandle::get(handle)?, read_struct(params)?) };
+        check_bytes(c_params.key, c_params.key_len)?;
+        check_bytes(c_params.mac_key, c_params.mac_key_len)?;
         // SAFETY: the call, and lengths were checked.
         let (name, key, mac_key) = unsafe {
-            let name = text(given.algorithm, Code::Algorithm)?;
-            (name, bytes(given.key, given.key_len), bytes(given.mac_key, given.mac_key_len))
+            let name = str_from_c(c_params.algorithm, Code::Algorithm)?;
+            (name, bytes(c_params.key, c_params.key_len), bytes(c_params.mac_key, c_params.mac_key_len))
         };
-        if given.flags & !flags::ANY_NONCE != 0 {
+        if c_params.flags & !flags::ANY_NONCE != 0 {
             return Err(Code::Argument);
         }
-        let direction = match given.direction {
+        let direction = match c_params.direction {
             direction::BOTH => Direction::Both,
             direction::ONLY_ENCRYPT => Direction::Encrypt,
             direction::ONLY_DECRYPT => Direction::Decrypt,
             _ => return Err(Code::Argument),
         };
-        let mut params = SessionParams::new(algorithm(name)?, key).with_mac_key(mac_key).with_direction(direction);
-        if given.tag_len > 0 {
-            params = params.with_tag_len(given.tag_len);
+        let mut params = SessionParams::new(find_algorithm(name)?, key).with_mac_key(mac_key).with_direction(direction);
+        if c_params.tag_len > 0 {
+            params = params.with_tag_len(c_params.tag_len);
         }
-        if given.flags & flags::ANY_NONCE != 0 {
+        if c_params.flags & flags::ANY_NONCE != 0 {
             params = params.with_any_nonce();
         }
         let session = gantry.session(params)?;
         // SAFETY: the call.
-        unsafe { SessionHandle::create(Session { session, hashes: OnceLock::new() }, out) }
+        unsafe { SessionHandle::create(Session { session, column_hash: OnceLock::new() }, out) }
     })
 }
 
@@ -84,7 +86,7 @@ pub unsafe extern "C" fn gantry_session_open(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gantry_session_close(session: *mut SessionHandle) {
     // SAFETY: the handle.
-    guard_void(|| drop(unsafe { SessionHandle::take(session) }));
+    catch_panic_void(|| drop(unsafe { SessionHandle::take(session) }));
 }
 
 /// `gantry_session_tag_len`.
@@ -103,7 +105,7 @@ pub unsafe extern "C" fn gantry_session_tag_len(session: *const SessionHandle) -
 /// As `gantry.h` says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gantry_run(session: *mut SessionHandle, requests: *mut abi::Request, count: usize) -> c_int {
-    guard(|| {
+    catch_panic(|| {
         // SAFETY: the handle.
         let session = &unsafe { SessionHandle::get(session) }?.session;
         if count == 0 {
@@ -117,7 +119,7 @@ pub unsafe extern "C" fn gantry_run(session: *mut SessionHandle, requests: *mut 
 }
 
 /// Returns the algorithm with a name, if it is unique and of a kind that this interface supports.
-fn algorithm(name: &str) -> Result<Algorithm, Code> {
+fn find_algorithm(name: &str) -> Result<Algorithm, Code> {
     let algorithm: Algorithm = name.parse()?;
     match algorithm.kind() {
         Kind::Digest | Kind::Mac | Kind::Cipher | Kind::Aead => Ok(algorithm),
@@ -138,7 +140,7 @@ impl RequestList {
     unsafe fn new(first: *mut abi::Request, count: usize) -> Result<Self, Code> {
         // SAFETY: the call.
         let stride = unsafe { size_of_struct(first.cast_const()) }?;
-        check_bytes(first.cast_const().cast(), extent(count, stride)?)?;
+        check_bytes(first.cast_const().cast(), array_bytes(count, stride)?)?;
         Ok(Self { first, stride, count })
     }
 
@@ -163,7 +165,7 @@ impl RequestList {
     unsafe fn get(&self, index: usize) -> Result<abi::Request, Code> {
         let at = self.at(index).cast_const();
         // SAFETY: the call.
-        unsafe { if size_of_struct(at)? == self.stride { read(at) } else { Err(Code::Version) } }
+        unsafe { if size_of_struct(at)? == self.stride { read_struct(at) } else { Err(Code::Version) } }
     }
 
     /// # Safety
@@ -177,7 +179,8 @@ impl RequestList {
         ranges.add_written(range(self.first.cast(), self.count * self.stride));
         for index in 0..self.count {
             // SAFETY: the call.
-            let checked = unsafe { self.get(index) }.and_then(|request| check(session, &request).map(|()| request));
+            let checked =
+                unsafe { self.get(index) }.and_then(|request| check_request(session, &request).map(|()| request));
             match checked {
                 Ok(request) => add_buffers(&request, &mut ranges),
                 Err(code) => {
@@ -193,8 +196,8 @@ impl RequestList {
         let mut requests = Vec::new();
         requests.try_reserve_exact(self.count).map_err(|_| Code::Memory)?;
         for index in 0..self.count {
-            // SAFETY: the call; all requirements of `borrow` were checked.
-            requests.push(unsafe { borrow(&self.get(index)?) });
+            // SAFETY: the call; all requirements of `borrow_request` were checked.
+            requests.push(unsafe { borrow_request(&self.get(index)?) });
         }
         let processed = session.process(&mut requests).map_err(Code::from);
         for (index, request) in requests.iter().enumerate() {
@@ -207,7 +210,7 @@ impl RequestList {
 }
 
 /// Checks everything about a single request.
-pub(super) fn check(session: &gantry_core::Session, request: &abi::Request) -> Result<(), Code> {
+pub(super) fn check_request(session: &gantry_core::Session, request: &abi::Request) -> Result<(), Code> {
     let params = session.params();
     let (operation, has_iv, has_tag) = match request.operation {
         operation::DIGEST => (Operation::Digest, false, false),
@@ -274,8 +277,8 @@ pub(super) fn add_buffers(request: &abi::Request, ranges: &mut Ranges) {
 /// Returns a request over C's buffers.
 ///
 /// # Safety
-/// The call; [`check`] has succeeded, and the buffers do not overlap each other or those of other requests of the call.
-unsafe fn borrow<'a>(request: &abi::Request) -> Request<'a> {
+/// The call; [`check_request`] has succeeded, and the buffers do not overlap each other or those of other requests of the call.
+unsafe fn borrow_request<'a>(request: &abi::Request) -> Request<'a> {
     // SAFETY: the call; lengths were checked.
     let (iv, aad) = unsafe { (bytes(request.iv, request.iv_len), bytes(request.aad, request.aad_len)) };
     // SAFETY: the call; the output overlaps no other buffer of which a slice is made here.

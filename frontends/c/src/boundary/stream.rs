@@ -8,7 +8,7 @@ use gantry_core::{Request, Stream};
 use super::handle::{StreamHandle, try_lock};
 use super::memory::{array, bytes, bytes_mut, check_bytes, check_pointer};
 use super::session::SessionHandle;
-use super::{guard, guard_void};
+use super::{catch_panic, catch_panic_void};
 use crate::code::Code;
 
 /// `gantry_piece`.
@@ -31,7 +31,7 @@ pub unsafe extern "C" fn gantry_stream_open(
     side_by_side: usize,
     out: *mut *mut StreamHandle,
 ) -> c_int {
-    guard(|| {
+    catch_panic(|| {
         check_pointer(out)?;
         // SAFETY: the handle.
         let session = unsafe { SessionHandle::get(session) }?;
@@ -48,7 +48,7 @@ pub unsafe extern "C" fn gantry_stream_open(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gantry_stream_close(stream: *mut StreamHandle) {
     // SAFETY: the handle.
-    guard_void(|| drop(unsafe { StreamHandle::take(stream) }));
+    catch_panic_void(|| drop(unsafe { StreamHandle::take(stream) }));
 }
 
 /// `gantry_stream_copy`.
@@ -57,7 +57,7 @@ pub unsafe extern "C" fn gantry_stream_close(stream: *mut StreamHandle) {
 /// As `gantry.h` says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gantry_stream_copy(stream: *mut StreamHandle, out: *mut *mut StreamHandle) -> c_int {
-    guard(|| {
+    catch_panic(|| {
         check_pointer(out)?;
         // SAFETY: the handle.
         let copy = try_lock(unsafe { StreamHandle::get(stream) }?)?.clone();
@@ -72,7 +72,7 @@ pub unsafe extern "C" fn gantry_stream_copy(stream: *mut StreamHandle, out: *mut
 /// As `gantry.h` says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gantry_stream_update(stream: *mut StreamHandle, data: *const c_void, len: usize) -> c_int {
-    guard(|| {
+    catch_panic(|| {
         check_bytes(data, len)?;
         // SAFETY: the handle.
         let mut stream = try_lock(unsafe { StreamHandle::get(stream) }?)?;
@@ -88,7 +88,7 @@ pub unsafe extern "C" fn gantry_stream_update(stream: *mut StreamHandle, data: *
 /// As `gantry.h` says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gantry_stream_update_many(pieces: *const Piece, count: usize) -> c_int {
-    guard(|| {
+    catch_panic(|| {
         // SAFETY: the call.
         let pieces = unsafe { array(pieces, count) }?;
         let mut streams: Vec<MutexGuard<'_, Stream>> = Vec::new();
@@ -116,7 +116,7 @@ pub unsafe extern "C" fn gantry_stream_update_many(pieces: *const Piece, count: 
 /// As `gantry.h` says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gantry_stream_final(stream: *mut StreamHandle, out: *mut c_void, out_len: usize) -> c_int {
-    guard(|| {
+    catch_panic(|| {
         check_bytes(out, out_len)?;
         // SAFETY: the handle.
         let mut stream = try_lock(unsafe { StreamHandle::get(stream) }?)?;

@@ -64,8 +64,8 @@ impl Lab {
     /// Compiles one of the tests' programs.
     pub(crate) fn test_program(&self, name: &str) -> PathBuf {
         let program = self.path(name);
-        fs::copy(here("tests").join(name), &program).unwrap();
-        let include = format!("-I{}", here("tests").display());
+        fs::copy(crate_path("tests").join(name), &program).unwrap();
+        let include = format!("-I{}", crate_path("tests").display());
         let version = format!("-DVERSION=\"{}\"", env!("CARGO_PKG_VERSION"));
         // Each program uses only some of the shared functions.
         self.compile("cc", "c99", &program, &[&include, &version, "-Wno-unused-function"]);
@@ -104,18 +104,18 @@ pub(crate) fn output(command: &mut Command) -> String {
 /// Links the library that cargo built beside the tests, with `scripts/c-library`.
 pub(crate) fn build(options: &[&str], folder: &Path) {
     let archive = std::env::current_exe().unwrap().with_file_name("libgantry_c.a");
-    let mut command = Command::new(here("../../scripts/c-library"));
+    let mut command = Command::new(crate_path("../../scripts/c-library"));
     let output = command.arg("--archive").arg(archive).args(options).arg(folder).output().unwrap();
     assert!(output.status.success(), "{}", text(&output.stderr));
 }
 
 /// Returns the path of a file of this crate.
-pub(crate) fn here(name: &str) -> PathBuf {
+pub(crate) fn crate_path(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
 }
 
-pub(crate) fn book(page: &str) -> PathBuf {
-    here("../../docs/src").join(page)
+pub(crate) fn book_page(page: &str) -> PathBuf {
+    crate_path("../../docs/src").join(page)
 }
 
 pub(crate) fn text(bytes: &[u8]) -> String {

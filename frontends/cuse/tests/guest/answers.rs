@@ -9,7 +9,7 @@ use libc::{EBADMSG, EDEADLK, EFAULT, EINVAL, ENOENT};
 use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
 
-use crate::client::{Crypto, NOWHERE, Noise, Server, at, at_mut};
+use crate::client::{Crypto, Rng, Server, UNMAPPED_ADDRESS, address_of, address_of_mut};
 use crate::records;
 
 const DES3: u32 = 2;
@@ -33,19 +33,19 @@ gantry_lab::in_guest! {
     ["--modules", "cuse", "--timeout", "300"]
     fn every_ioctl_answers_as_the_module_does() {
         let server = Server::start();
-        errors(&server);
-        results();
+        check_errors(&server);
+        check_results();
     }
 
     /// Repeats the tests through the retry protocol, except for errors that this protocol cannot detect.
     fn a_server_without_rights_gives_the_same_answers() {
         let _server = Server::start_without_rights(&[]);
-        results();
+        check_results();
         let crypto = Crypto::open();
         let session = crypto.cipher(CBC, &[1; 16]).unwrap();
         let data = [0; 32];
         assert_eq!(crypto.run(session, 2, &[0; 16], &data), Err(EINVAL));
-        let op = CryptOp { session, len: 16, src: NOWHERE, dst: NOWHERE, iv: at(&data), ..CryptOp::default() };
+        let op = CryptOp { session, len: 16, src: UNMAPPED_ADDRESS, dst: UNMAPPED_ADDRESS, iv: address_of(&data), ..CryptOp::default() };
         assert_eq!(crypto.crypt(op), Err(EFAULT));
         // The kernel copies at most 128 KiB for a server without rights. These data and their structure exceed this limit together.
         assert_eq!(crypto.run(session, ENCRYPT, &[0; 16], &vec![0; 128 << 10]), Err(libc::ENOMEM));
@@ -55,12 +55,12 @@ gantry_lab::in_guest! {
     /// Calls a 64-bit kernel through its system call entry for 32-bit programs.
     fn programs_of_32_bits_are_answered() {
         #[cfg(target_arch = "x86_64")]
-        crate::narrow::encrypts_and_hashes();
+        crate::narrow::check_encryption_and_hash();
     }
 }
 
 /// Checks every possible error.
-fn errors(server: &Server) {
+fn check_errors(server: &Server) {
     let crypto = Crypto::open();
     let (key, iv, data) = ([1; 16], [2; 16], [3; 64]);
     let mut output = [0; 128];
@@ -71,7 +71,7 @@ fn errors(server: &Server) {
 
     // Unsupported ioctls.
     for code in [0xc004_63fa, Ioctl::Key.code(Width::NATIVE), Ioctl::AsyncCrypt.code(Width::NATIVE), 0] {
-        assert_eq!(crypto.raw(code, at_mut(&mut output)), Err(EINVAL), "{code:x}");
+        assert_eq!(crypto.ioctl(code, address_of_mut(&mut output)), Err(EINVAL), "{code:x}");
     }
     // Every ioctl with an unmapped address.
     for ioctl in Ioctl::ALL {
@@ -79,7 +79,7 @@ fn errors(server: &Server) {
             Ioctl::Key | Ioctl::AsyncCrypt | Ioctl::AsyncFetch => EINVAL,
             _ => EFAULT,
         };
-        assert_eq!(crypto.raw(ioctl.code(Width::NATIVE), NOWHERE), Err(expected), "{ioctl:?}");
+        assert_eq!(crypto.ioctl(ioctl.code(Width::NATIVE), UNMAPPED_ADDRESS), Err(expected), "{ioctl:?}");
     }
     let mut features = [9; 4];
     assert_eq!(crypto.call(Ioctl::AsymmetricFeatures, &mut features), Ok(()));
@@ -90,10 +90,10 @@ fn errors(server: &Server) {
         let mut op = SessionOp {
             cipher: CBC,
             key_len: 16,
-            key: at(&key),
+            key: address_of(&key),
             mac: HMAC_SHA1,
             mac_key_len: 16,
-            mac_key: at(&key),
+            mac_key: address_of(&key),
             session: 0,
         };
         change(&mut op);
@@ -114,12 +114,12 @@ fn errors(server: &Server) {
         (|op| op.key_len = u32::MAX, EINVAL),
         (|op| op.mac_key_len = 513, EINVAL),
         (|op| op.mac_key_len = u32::MAX, EINVAL),
-        (|op| op.key = NOWHERE, EFAULT),
+        (|op| op.key = UNMAPPED_ADDRESS, EFAULT),
         (|op| op.key = 0, EFAULT),
-        (|op| op.mac_key = NOWHERE, EFAULT),
+        (|op| op.mac_key = UNMAPPED_ADDRESS, EFAULT),
         // The cipher's key is checked first, and the MAC's length only after it.
-        (|op| (op.key, op.mac_key_len) = (NOWHERE, 513), EFAULT),
-        (|op| (op.key_len, op.mac_key) = (15, NOWHERE), EINVAL),
+        (|op| (op.key, op.mac_key_len) = (UNMAPPED_ADDRESS, 513), EFAULT),
+        (|op| (op.key_len, op.mac_key) = (15, UNMAPPED_ADDRESS), EINVAL),
     ] {
         let op = op(change);
         assert_eq!(crypto.session(op.clone()), Err(errno), "{op:?}");
@@ -127,7 +127,8 @@ fn errors(server: &Server) {
     // The length of an unused key is not checked.
     assert!(crypto.session(op(|op| (op.mac, op.mac_key, op.mac_key_len) = (0, 0, u32::MAX))).is_ok());
     // An AEAD ignores the MAC.
-    let with_mac = SessionOp { cipher: GCM, key_len: 16, key: at(&key), mac: HMAC_SHA1, ..SessionOp::default() };
+    let with_mac =
+        SessionOp { cipher: GCM, key_len: 16, key: address_of(&key), mac: HMAC_SHA1, ..SessionOp::default() };
     assert!(crypto.session(with_mac).is_ok());
 
     assert_eq!(crypto.close(unknown), Ok(()));
@@ -148,11 +149,17 @@ fn errors(server: &Server) {
 
     // Requests.
     let plain = |change: &dyn Fn(&mut CryptOp)| {
-        let mut op =
-            CryptOp { session: cbc, len: 64, src: at(&data), dst: at(&output), iv: at(&iv), ..CryptOp::default() };
+        let mut op = CryptOp {
+            session: cbc,
+            len: 64,
+            src: address_of(&data),
+            dst: address_of(&output),
+            iv: address_of(&iv),
+            ..CryptOp::default()
+        };
         change(&mut op);
         // If the output is not mapped, the module releases pages that it did not take, and the program loses pages.
-        if server.is_module() && op.dst == NOWHERE && op.len > 0 { None } else { Some(crypto.crypt(op)) }
+        if server.is_module() && op.dst == UNMAPPED_ADDRESS && op.len > 0 { None } else { Some(crypto.crypt(op)) }
     };
     assert_eq!(plain(&|_| ()), Some(Ok(())));
     for (errno, change) in [
@@ -160,25 +167,28 @@ fn errors(server: &Server) {
         (EINVAL, &|op| op.op = 2),
         (EINVAL, &|op| op.op = u16::MAX),
         (EINVAL, &|op| op.len = 63),
-        (EFAULT, &|op| op.src = NOWHERE),
-        (EFAULT, &|op| op.dst = NOWHERE),
-        (EFAULT, &|op| op.iv = NOWHERE),
-        (EFAULT, &|op| (op.iv, op.op) = (NOWHERE, 2)),
-        (EFAULT, &|op| (op.iv, op.len) = (NOWHERE, 63)),
-        (EINVAL, &|op| (op.src, op.len) = (NOWHERE, 63)),
-        (EFAULT, &|op| (op.session, op.src) = (sha, NOWHERE)),
-        (EFAULT, &|op| (op.session, op.mac) = (sha, NOWHERE)),
+        (EFAULT, &|op| op.src = UNMAPPED_ADDRESS),
+        (EFAULT, &|op| op.dst = UNMAPPED_ADDRESS),
+        (EFAULT, &|op| op.iv = UNMAPPED_ADDRESS),
+        (EFAULT, &|op| (op.iv, op.op) = (UNMAPPED_ADDRESS, 2)),
+        (EFAULT, &|op| (op.iv, op.len) = (UNMAPPED_ADDRESS, 63)),
+        (EINVAL, &|op| (op.src, op.len) = (UNMAPPED_ADDRESS, 63)),
+        (EFAULT, &|op| (op.session, op.src) = (sha, UNMAPPED_ADDRESS)),
+        (EFAULT, &|op| (op.session, op.mac) = (sha, UNMAPPED_ADDRESS)),
         (EFAULT, &|op| (op.session, op.mac) = (sha, 0)),
     ] {
         assert_eq!(plain(change).unwrap_or(Err(errno)), Err(errno));
     }
     // Fields that a digest does not use are not checked.
-    assert_eq!(plain(&|op| (op.session, op.dst, op.mac) = (sha, NOWHERE, at(&output))).unwrap_or(Ok(())), Ok(()));
+    assert_eq!(
+        plain(&|op| (op.session, op.dst, op.mac) = (sha, UNMAPPED_ADDRESS, address_of(&output))).unwrap_or(Ok(())),
+        Ok(())
+    );
     // No data.
-    assert_eq!(plain(&|op| (op.len, op.src, op.dst) = (0, NOWHERE, NOWHERE)), Some(Ok(())));
+    assert_eq!(plain(&|op| (op.len, op.src, op.dst) = (0, UNMAPPED_ADDRESS, UNMAPPED_ADDRESS)), Some(Ok(())));
 
     let auth = |change: &dyn Fn(&mut CryptAuthOp)| {
-        let (auth_src, src, dst) = (at(&data), at(&data), at(&output));
+        let (auth_src, src, dst) = (address_of(&data), address_of(&data), address_of(&output));
         let mut op = CryptAuthOp {
             session: gcm,
             len: 64,
@@ -186,12 +196,12 @@ fn errors(server: &Server) {
             auth_src,
             src,
             dst,
-            iv: at(&iv),
+            iv: address_of(&iv),
             iv_len: 12,
             ..CryptAuthOp::default()
         };
         change(&mut op);
-        let skip = server.is_module() && op.dst == NOWHERE;
+        let skip = server.is_module() && op.dst == UNMAPPED_ADDRESS;
         if skip { None } else { Some(crypto.auth_crypt(op).map(|op| op.len)) }
     };
     assert_eq!(auth(&|_| ()), Some(Ok(80)));
@@ -201,13 +211,13 @@ fn errors(server: &Server) {
         (EINVAL, &|op| op.session = sha),
         (EINVAL, &|op| op.session = cbc),
         (EINVAL, &|op| op.op = 2),
-        (EINVAL, &|op| op.src = NOWHERE),
-        (EINVAL, &|op| op.dst = NOWHERE),
-        (EFAULT, &|op| op.auth_src = NOWHERE),
-        (EFAULT, &|op| op.iv = NOWHERE),
-        (EFAULT, &|op| (op.iv, op.op) = (NOWHERE, 2)),
+        (EINVAL, &|op| op.src = UNMAPPED_ADDRESS),
+        (EINVAL, &|op| op.dst = UNMAPPED_ADDRESS),
+        (EFAULT, &|op| op.auth_src = UNMAPPED_ADDRESS),
+        (EFAULT, &|op| op.iv = UNMAPPED_ADDRESS),
+        (EFAULT, &|op| (op.iv, op.op) = (UNMAPPED_ADDRESS, 2)),
         (EINVAL, &|op| op.tag_len = 17),
-        (EINVAL, &|op| (op.auth_len, op.auth_src) = (4097, at(&long))),
+        (EINVAL, &|op| (op.auth_len, op.auth_src) = (4097, address_of(&long))),
         (EINVAL, &|op| (op.op, op.len) = (DECRYPT, 15)),
         (EBADMSG, &|op| op.op = DECRYPT),
         (EINVAL, &|op| op.flags = COP_FLAG_AEAD_TLS_TYPE),
@@ -217,7 +227,7 @@ fn errors(server: &Server) {
     ] {
         assert_eq!(auth(change).unwrap_or(Err(errno)), Err(errno));
     }
-    assert_eq!(auth(&|op| (op.auth_len, op.auth_src) = (4096, at(&long))), Some(Ok(80)));
+    assert_eq!(auth(&|op| (op.auth_len, op.auth_src) = (4096, address_of(&long))), Some(Ok(80)));
 
     // The device as a file.
     assert_eq!((&crypto.0).read(&mut output).unwrap_err().raw_os_error(), Some(EINVAL));
@@ -241,20 +251,20 @@ fn errors(server: &Server) {
 }
 
 /// Compares results with the software device.
-fn results() {
+fn check_results() {
     let gantry = gantry_runtime::open(gantry_runtime::Config::default()).unwrap();
     let crypto = Crypto::open();
-    chains(&gantry, &crypto);
-    null_cipher(&gantry, &crypto);
-    digests(&gantry, &crypto);
-    cipher_and_mac(&gantry, &crypto);
-    aeads(&gantry, &crypto);
-    records::records(&gantry, &crypto);
-    records::packets(&gantry, &crypto);
+    check_iv_chains(&gantry, &crypto);
+    check_null_cipher(&gantry, &crypto);
+    check_digests(&gantry, &crypto);
+    check_cipher_and_mac(&gantry, &crypto);
+    check_aeads(&gantry, &crypto);
+    records::check_tls_records(&gantry, &crypto);
+    records::check_srtp_packets(&gantry, &crypto);
 }
 
 /// Encrypts in one piece.
-pub(crate) fn encrypted(gantry: &Gantry, algorithm: Algorithm, key: &[u8], iv: &[u8], plain: &[u8]) -> Vec<u8> {
+pub(crate) fn encrypt(gantry: &Gantry, algorithm: Algorithm, key: &[u8], iv: &[u8], plain: &[u8]) -> Vec<u8> {
     let mut data = plain.to_vec();
     gantry.session(SessionParams::new(algorithm, key)).unwrap().encrypt(iv, &mut data).unwrap();
     data
@@ -268,8 +278,8 @@ pub(crate) fn mac(gantry: &Gantry, algorithm: Algorithm, key: &[u8], data: &[u8]
 }
 
 /// Checks that a chain of requests equals one request: without IVs, and with IVs that are written back.
-fn chains(gantry: &Gantry, crypto: &Crypto) {
-    let mut noise = Noise(7);
+fn check_iv_chains(gantry: &Gantry, crypto: &Crypto) {
+    let mut rng = Rng(7);
     for (number, algorithm, block) in [
         (CBC, Algorithm::Aes256Cbc, 16),
         (CTR, Algorithm::Aes256Ctr, 16),
@@ -279,21 +289,21 @@ fn chains(gantry: &Gantry, crypto: &Crypto) {
         (DES3, Algorithm::DesEde3Cbc, 8),
     ] {
         let info = algorithm.info();
-        let (key, iv) = (noise.bytes(info.key.min), noise.bytes(info.iv.min));
+        let (key, iv) = (rng.bytes(info.key.min), rng.bytes(info.iv.min));
         let Ok(session) = crypto.cipher(number, &key) else {
             println!("no device serves {algorithm} here");
             continue;
         };
-        let plain = noise.bytes(40 * block);
-        let whole = encrypted(gantry, algorithm, &key, &iv, &plain);
+        let plain = rng.bytes(40 * block);
+        let whole = encrypt(gantry, algorithm, &key, &iv, &plain);
         for (op, from, to) in [(ENCRYPT, &plain, &whole), (DECRYPT, &whole, &plain)] {
             assert_eq!(&crypto.run(session, op, &iv, from).unwrap(), to, "{algorithm} {op}");
             let (mut without, mut with, mut next) = (Vec::new(), Vec::new(), iv.clone());
             for blocks in [1, 2, 5, 13, 19] {
                 let piece = &from[with.len()..with.len() + blocks * block];
                 let mut data = piece.to_vec();
-                let (src, dst) = (at(&data), at_mut(&mut data));
-                let (len, iv, flags) = (piece.len() as u32, at_mut(&mut next), COP_FLAG_WRITE_IV);
+                let (src, dst) = (address_of(&data), address_of_mut(&mut data));
+                let (len, iv, flags) = (piece.len() as u32, address_of_mut(&mut next), COP_FLAG_WRITE_IV);
                 crypto.crypt(CryptOp { session, op, flags, len, src, dst, iv, ..CryptOp::default() }).unwrap();
                 with.extend(data);
             }
@@ -313,27 +323,27 @@ fn chains(gantry: &Gantry, crypto: &Crypto) {
         assert_eq!(part, whole[..20], "{algorithm}");
         let rest = crypto.run(session, ENCRYPT, &[], &plain[32..52]).unwrap();
         match number {
-            CFB => assert_eq!(rest, encrypted(gantry, algorithm, &key, &whole[..16], &plain[32..52])),
+            CFB => assert_eq!(rest, encrypt(gantry, algorithm, &key, &whole[..16], &plain[32..52])),
             _ => assert_eq!(rest, whole[32..52], "{algorithm}"),
         }
     }
     // Long and unaligned.
     let key = [5; 16];
     let session = crypto.cipher(CBC, &key).unwrap();
-    let plain = noise.bytes(100_000 + 1);
-    let whole = encrypted(gantry, Algorithm::Aes128Cbc, &key, &[6; 16], &plain[1..]);
+    let plain = rng.bytes(100_000 + 1);
+    let whole = encrypt(gantry, Algorithm::Aes128Cbc, &key, &[6; 16], &plain[1..]);
     assert!(crypto.run(session, ENCRYPT, &[6; 16], &plain[1..]).unwrap() == whole);
 }
 
 /// CRYPTO_NULL, alone and with a MAC.
-fn null_cipher(gantry: &Gantry, crypto: &Crypto) {
-    let data = Noise(2).bytes(1001);
+fn check_null_cipher(gantry: &Gantry, crypto: &Crypto) {
+    let data = Rng(2).bytes(1001);
     let (alone, with_mac) =
-        (crypto.cipher(NULL, &[]).unwrap(), crypto.both((NULL, &[]), (HMAC_SHA1, &[2; 20])).unwrap());
+        (crypto.cipher(NULL, &[]).unwrap(), crypto.cipher_and_mac((NULL, &[]), (HMAC_SHA1, &[2; 20])).unwrap());
     for op in [ENCRYPT, DECRYPT] {
         assert_eq!(crypto.run(alone, op, &[], &data).as_ref(), Ok(&data));
         let (mut output, mut digest) = (vec![0; 1001], [0; 20]);
-        let (src, dst, mac_at) = (at(&data), at_mut(&mut output), at_mut(&mut digest));
+        let (src, dst, mac_at) = (address_of(&data), address_of_mut(&mut output), address_of_mut(&mut digest));
         crypto
             .crypt(CryptOp { session: with_mac, op, len: 1001, src, dst, mac: mac_at, ..CryptOp::default() })
             .unwrap();
@@ -341,10 +351,10 @@ fn null_cipher(gantry: &Gantry, crypto: &Crypto) {
     }
 }
 
-fn digests(gantry: &Gantry, crypto: &Crypto) {
-    let mut noise = Noise(8);
-    let key = noise.bytes(20);
-    let message = noise.bytes(10_000);
+fn check_digests(gantry: &Gantry, crypto: &Crypto) {
+    let mut rng = Rng(8);
+    let key = rng.bytes(20);
+    let message = rng.bytes(10_000);
     for (number, algorithm) in [
         (13, Algorithm::Md5),
         (SHA1, Algorithm::Sha1),
@@ -399,22 +409,23 @@ fn digests(gantry: &Gantry, crypto: &Crypto) {
 }
 
 /// The MAC covers the plaintext in both directions.
-fn cipher_and_mac(gantry: &Gantry, crypto: &Crypto) {
+fn check_cipher_and_mac(gantry: &Gantry, crypto: &Crypto) {
     let (key, mac_key, iv, plain) = ([1; 16], [2; 20], [3; 16], [4; 64]);
-    let session = crypto.both((CBC, &key), (HMAC_SHA1, &mac_key)).unwrap();
-    let whole = encrypted(gantry, Algorithm::Aes128Cbc, &key, &iv, &plain);
+    let session = crypto.cipher_and_mac((CBC, &key), (HMAC_SHA1, &mac_key)).unwrap();
+    let whole = encrypt(gantry, Algorithm::Aes128Cbc, &key, &iv, &plain);
     let expected = mac(gantry, Algorithm::HmacSha1, &mac_key, &plain);
     for (op, from, to) in [(ENCRYPT, &plain[..], &whole[..]), (DECRYPT, &whole, &plain)] {
         let (mut output, mut mac) = ([0; 64], [0; 20]);
-        let (src, dst, mac_at, iv) = (at(from), at_mut(&mut output), at_mut(&mut mac), at(&iv));
+        let (src, dst, mac_at, iv) =
+            (address_of(from), address_of_mut(&mut output), address_of_mut(&mut mac), address_of(&iv));
         crypto.crypt(CryptOp { session, op, len: 64, src, dst, mac: mac_at, iv, ..CryptOp::default() }).unwrap();
         assert_eq!((&output[..], &mac[..]), (to, &expected[..]));
     }
 }
 
-fn aeads(gantry: &Gantry, crypto: &Crypto) {
-    let mut noise = Noise(9);
-    let (key, nonce, aad, plain) = (noise.bytes(16), noise.bytes(12), noise.bytes(29), noise.bytes(1000));
+fn check_aeads(gantry: &Gantry, crypto: &Crypto) {
+    let mut rng = Rng(9);
+    let (key, nonce, aad, plain) = (rng.bytes(16), rng.bytes(12), rng.bytes(29), rng.bytes(1000));
     // CCM's IV is its first counter block: 14 less the nonce's length, the nonce, zeros.
     let ccm_iv: Vec<u8> = [2].into_iter().chain(nonce.iter().copied()).chain([0; 3]).collect();
     for (number, algorithm, iv) in [(GCM, Algorithm::Aes128Gcm, &nonce), (CCM, Algorithm::Aes128Ccm, &ccm_iv)] {
@@ -429,31 +440,37 @@ fn aeads(gantry: &Gantry, crypto: &Crypto) {
                 session,
                 len: 1000,
                 auth_len: 29,
-                auth_src: at(&aad),
-                src: at(&plain),
-                dst: at_mut(&mut sealed),
+                auth_src: address_of(&aad),
+                src: address_of(&plain),
+                dst: address_of_mut(&mut sealed),
                 tag_len: tag_bytes as u32,
-                iv: at(iv),
+                iv: address_of(iv),
                 iv_len: iv.len() as u32,
                 ..CryptAuthOp::default()
             };
             let back = crypto.auth_crypt(op.clone()).unwrap();
-            assert_eq!((back.len as usize, back.tag), (expected.len(), at(&sealed) + 1000), "{algorithm}");
+            assert_eq!((back.len as usize, back.tag), (expected.len(), address_of(&sealed) + 1000), "{algorithm}");
             assert_eq!(sealed[..expected.len()], expected, "{algorithm}");
             let mut opened = vec![0xEE; 1016];
             let len = expected.len() as u32;
-            let op = CryptAuthOp { op: DECRYPT, len, src: at(&sealed), dst: at_mut(&mut opened), ..op };
+            let op = CryptAuthOp { op: DECRYPT, len, src: address_of(&sealed), dst: address_of_mut(&mut opened), ..op };
             assert_eq!(crypto.auth_crypt(op.clone()).unwrap().len, 1000);
             assert_eq!(opened[..1000], plain, "{algorithm}");
             // Changed, in place.
-            let data = at_mut(&mut sealed);
+            let data = address_of_mut(&mut sealed);
             let forged = CryptAuthOp { auth_len: 28, dst: data, src: data, ..op.clone() };
             assert_eq!(crypto.auth_crypt(forged), Err(EBADMSG));
         }
     }
     let session = crypto.cipher(GCM, &key).unwrap();
     let mut tag = [0; 16];
-    let op = CryptAuthOp { session, dst: at_mut(&mut tag), src: at(&[0]), iv: at(&nonce), ..CryptAuthOp::default() };
+    let op = CryptAuthOp {
+        session,
+        dst: address_of_mut(&mut tag),
+        src: address_of(&[0]),
+        iv: address_of(&nonce),
+        ..CryptAuthOp::default()
+    };
     assert_eq!(crypto.auth_crypt(op).unwrap().len, 16);
     let reference = gantry.session(SessionParams::new(Algorithm::Aes128Gcm, &key)).unwrap();
     assert!(reference.open(&nonce, &[], &mut [], &tag).is_ok());

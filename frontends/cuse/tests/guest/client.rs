@@ -14,7 +14,7 @@ use gantry_lab::wait_until;
 
 pub(crate) const DEVICE: &str = "/dev/crypto";
 /// An address without a mapping.
-pub(crate) const NOWHERE: u64 = 8;
+pub(crate) const UNMAPPED_ADDRESS: u64 = 8;
 
 /// The server, as a separate process.
 pub(crate) struct Server(Option<Child>);
@@ -40,7 +40,7 @@ impl Server {
     pub(crate) fn start_as(uid: u32, limits: &[(&str, String)]) -> Self {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.uid(uid).envs(limits.iter().cloned());
-        let server = Self::start_by(command);
+        let server = Self::start_with(command);
         if !server.is_module() {
             fs::set_permissions(DEVICE, fs::Permissions::from_mode(0o666)).unwrap();
         }
@@ -54,11 +54,11 @@ impl Server {
         command.args(["--reuid=1234", &format!("--regid={group}"), "--clear-groups", "--no-new-privs"]);
         command.args(["inh-caps", "ambient-caps", "bounding-set"].map(|set| format!("--{set}=-all,+sys_ptrace")));
         command.arg(std::env::current_exe().unwrap());
-        Self::start_by(command)
+        Self::start_with(command)
     }
 
     /// Starts a server by this test program, or by a command that executes it.
-    fn start_by(mut command: Command) -> Self {
+    fn start_with(mut command: Command) -> Self {
         if Path::new(DEVICE).exists() {
             println!("the device exists already: {DEVICE}");
             return Self(None);
@@ -88,12 +88,12 @@ impl Server {
     pub(crate) fn resources(&self) -> Option<Resources> {
         let process = format!("/proc/{}", self.pid()?);
         // A thread that has just given a caller its descriptor may still exist, but ends soon.
-        let gives = || {
+        let is_giving = || {
             let threads = fs::read_dir(format!("{process}/task")).unwrap().flatten();
             let mut names = threads.filter_map(|thread| fs::read_to_string(thread.path().join("comm")).ok());
             names.any(|name| name.trim_end() == "descriptor")
         };
-        wait_until("no thread is creating a descriptor", || !gives());
+        wait_until("no thread is creating a descriptor", || !is_giving());
         let status = fs::read_to_string(format!("{process}/status")).unwrap();
         let number = |name: &str| {
             let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
@@ -156,7 +156,7 @@ impl Crypto {
     }
 
     /// Issues any ioctl with any argument.
-    pub(crate) fn raw(&self, code: u32, argument: u64) -> Result<(), Errno> {
+    pub(crate) fn ioctl(&self, code: u32, argument: u64) -> Result<(), Errno> {
         // SAFETY: the kernel accesses only buffers of the tests, which are alive and long enough, or unmapped addresses,
         // which it detects.
         let result = unsafe { libc::ioctl(self.0.as_raw_fd(), u64::from(code) as _, argument) };
@@ -164,7 +164,7 @@ impl Crypto {
     }
 
     pub(crate) fn call(&self, ioctl: Ioctl, bytes: &mut [u8]) -> Result<(), Errno> {
-        self.raw(ioctl.code(Width::NATIVE), bytes.as_mut_ptr().expose_provenance() as u64)
+        self.ioctl(ioctl.code(Width::NATIVE), bytes.as_mut_ptr().expose_provenance() as u64)
     }
 
     pub(crate) fn session(&self, op: SessionOp) -> Result<u32, Errno> {
@@ -174,22 +174,27 @@ impl Crypto {
     }
 
     pub(crate) fn cipher(&self, number: u32, key: &[u8]) -> Result<u32, Errno> {
-        self.session(SessionOp { cipher: number, key_len: key.len() as u32, key: at(key), ..SessionOp::default() })
+        self.session(SessionOp {
+            cipher: number,
+            key_len: key.len() as u32,
+            key: address_of(key),
+            ..SessionOp::default()
+        })
     }
 
     pub(crate) fn hash(&self, number: u32, key: &[u8]) -> Result<u32, Errno> {
         let mac_key_len = key.len() as u32;
-        self.session(SessionOp { mac: number, mac_key_len, mac_key: at(key), ..SessionOp::default() })
+        self.session(SessionOp { mac: number, mac_key_len, mac_key: address_of(key), ..SessionOp::default() })
     }
 
-    pub(crate) fn both(&self, cipher: (u32, &[u8]), mac: (u32, &[u8])) -> Result<u32, Errno> {
+    pub(crate) fn cipher_and_mac(&self, cipher: (u32, &[u8]), mac: (u32, &[u8])) -> Result<u32, Errno> {
         self.session(SessionOp {
             cipher: cipher.0,
             key_len: cipher.1.len() as u32,
-            key: at(cipher.1),
+            key: address_of(cipher.1),
             mac: mac.0,
             mac_key_len: mac.1.len() as u32,
-            mac_key: at(mac.1),
+            mac_key: address_of(mac.1),
             session: 0,
         })
     }
@@ -221,8 +226,8 @@ impl Crypto {
     /// Passes data through a cipher, from one buffer into another. An empty IV continues from the previous request.
     pub(crate) fn run(&self, session: u32, op: u16, iv: &[u8], data: &[u8]) -> Result<Vec<u8>, Errno> {
         let mut output = vec![0xEE; data.len()];
-        let (len, src, dst) = (data.len() as u32, at(data), at_mut(&mut output));
-        let iv = if iv.is_empty() { 0 } else { at(iv) };
+        let (len, src, dst) = (data.len() as u32, address_of(data), address_of_mut(&mut output));
+        let iv = if iv.is_empty() { 0 } else { address_of(iv) };
         self.crypt(CryptOp { session, op, len, src, dst, iv, ..CryptOp::default() })?;
         Ok(output)
     }
@@ -230,23 +235,23 @@ impl Crypto {
     /// Performs a step of a digest.
     pub(crate) fn digest(&self, session: u32, flags: u16, data: &[u8], bytes: usize) -> Result<Vec<u8>, Errno> {
         let mut digest = vec![0; bytes];
-        let (len, src, mac) = (data.len() as u32, at(data), at_mut(&mut digest));
+        let (len, src, mac) = (data.len() as u32, address_of(data), address_of_mut(&mut digest));
         self.crypt(CryptOp { session, flags, len, src, mac, ..CryptOp::default() })?;
         Ok(digest)
     }
 }
 
-pub(crate) fn at(bytes: &[u8]) -> u64 {
+pub(crate) fn address_of(bytes: &[u8]) -> u64 {
     bytes.as_ptr().expose_provenance() as u64
 }
 
-pub(crate) fn at_mut(bytes: &mut [u8]) -> u64 {
+pub(crate) fn address_of_mut(bytes: &mut [u8]) -> u64 {
     bytes.as_mut_ptr().expose_provenance() as u64
 }
 
-pub(crate) struct Noise(pub(crate) u64);
+pub(crate) struct Rng(pub(crate) u64);
 
-impl Noise {
+impl Rng {
     pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
         self.0 >> 24

@@ -11,17 +11,17 @@ use gantry_core::{Algorithm, SessionParams};
 use gantry_lab::wait_until;
 use libc::{EINVAL, ENOMEM};
 
-use crate::client::{Crypto, DEVICE, Noise, Server, at};
+use crate::client::{Crypto, DEVICE, Rng, Server, address_of};
 
 gantry_lab::in_guest! {
     ["--modules", "cuse", "--cpus", "2", "--timeout", "300"]
     fn many_programs_get_their_own_answers() {
         let mut server = Server::start();
-        side_by_side();
-        let mut clients: Vec<Child> = (0..8).map(|_| client("work")).collect();
+        check_concurrent_threads();
+        let mut clients: Vec<Child> = (0..8).map(|_| spawn_client("work")).collect();
         // Clients that are killed in the middle do not affect the others.
         for _ in 0..10 {
-            let mut victim = client("work");
+            let mut victim = spawn_client("work");
             thread::sleep(Duration::from_millis(30));
             victim.kill().unwrap();
             victim.wait().unwrap();
@@ -94,7 +94,7 @@ gantry_lab::in_guest! {
         }
         // A new server can take its place.
         let _server = Server::start();
-        side_by_side();
+        check_concurrent_threads();
     }
 
     ["--modules", "cuse", "--count", "--timeout", "300"]
@@ -108,8 +108,8 @@ gantry_lab::in_guest! {
         for (access, least, server) in servers {
             let _server = server();
             // A new server needs some time to learn the costs of devices.
-            rate("sha256", 16384, 8, 500);
-            let best = |programs| (0..4).map(|_| rate("sha256", 16384, programs, 100)).fold(0.0, f64::max);
+            total_rate("sha256", 16384, 8, 500);
+            let best = |programs| (0..4).map(|_| total_rate("sha256", 16384, programs, 100)).fold(0.0, f64::max);
             let [one, eight] = [1, 8].map(best);
             println!("{access}: one {one:.0}/s, eight {eight:.0}/s, {:.2}x", eight / one);
             assert!(eight >= least * one, "{access}: {one} and {eight}");
@@ -126,7 +126,7 @@ gantry_lab::in_guest! {
             }
             for kind in ["aes-128-cbc", "sha256"] {
                 for bytes in [16, 1024, 4096, 16384, 65536] {
-                    let [one, eight] = [1, 8].map(|programs| rate(kind, bytes, programs, 500));
+                    let [one, eight] = [1, 8].map(|programs| total_rate(kind, bytes, programs, 500));
                     println!("RATE {access:6} {kind:11} {bytes:6} B  one {one:8.0}/s ({:6.1} us)  eight {eight:8.0}/s  {:.2}x", 1e6 / one, eight / one);
                 }
             }
@@ -135,7 +135,7 @@ gantry_lab::in_guest! {
 }
 
 /// Measures the total requests per second of `programs` programs, which start together and run for `time` milliseconds.
-fn rate(kind: &str, bytes: usize, programs: usize, time: u64) -> f64 {
+fn total_rate(kind: &str, bytes: usize, programs: usize, time: u64) -> f64 {
     let run = |_| {
         let mut command = program("rate", 0);
         command.env("TIME", time.to_string());
@@ -175,7 +175,7 @@ fn program(role: &str, uid: u32) -> Command {
     command
 }
 
-fn client(role: &str) -> Child {
+fn spawn_client(role: &str) -> Child {
     program(role, 0).stdout(Stdio::null()).spawn().unwrap()
 }
 
@@ -185,7 +185,7 @@ fn client(role: &str) -> Child {
 fn client_process() {
     let Ok(what) = std::env::var("CLIENT") else { return };
     match what.as_str() {
-        "work" => side_by_side(),
+        "work" => check_concurrent_threads(),
         "sessions" => {
             let crypto = Crypto::open();
             let sessions: Vec<Result<u32, i32>> = (0..6).map(|_| crypto.hash(14, &[])).collect();
@@ -216,7 +216,8 @@ fn client_process() {
             let cipher = std::env::var("KIND").unwrap() == "aes-128-cbc";
             let session = if cipher { crypto.cipher(11, &[1; 16]) } else { crypto.hash(104, &[]) }.unwrap();
             let mut digest = [0; 32];
-            let (src, dst, mac, iv) = (at(&data), at(&output), at(&digest), at(&[0; 16]));
+            let (src, dst, mac, iv) =
+                (address_of(&data), address_of(&output), address_of(&digest), address_of(&[0; 16]));
             let op = CryptOp { session, len: bytes as u32, src, dst, mac, iv, ..CryptOp::default() };
             println!("READY");
             std::io::stdin().read_line(&mut String::new()).unwrap();
@@ -234,7 +235,7 @@ fn client_process() {
 }
 
 /// Runs threads with sessions of their own and a shared one, and compares all answers.
-fn side_by_side() {
+fn check_concurrent_threads() {
     let gantry = gantry_runtime::open(gantry_runtime::Config::default()).unwrap();
     let crypto = Crypto::open();
     assert!(std::path::Path::new(DEVICE).exists());
@@ -247,10 +248,10 @@ fn side_by_side() {
                 let cipher = crypto.cipher(11, &key).unwrap();
                 let reference = gantry.session(SessionParams::new(Algorithm::Aes128Cbc, &key)).unwrap();
                 let digests = gantry.session(SessionParams::new(Algorithm::Sha256, &[])).unwrap();
-                let mut noise = Noise(u64::from(thread) + u64::from(std::process::id()) * 8);
+                let mut rng = Rng(u64::from(thread) + u64::from(std::process::id()) * 8);
                 for _ in 0..40 {
-                    let length = noise.pick(&[16, 64, 1024, 4096, 65536, 200_000]);
-                    let data = noise.bytes(length);
+                    let length = rng.pick(&[16, 64, 1024, 4096, 65536, 200_000]);
+                    let data = rng.bytes(length);
                     let mut expected = data.clone();
                     reference.encrypt(&[9; 16], &mut expected).unwrap();
                     assert!(crypto.run(cipher, 0, &[9; 16], &data).unwrap() == expected);

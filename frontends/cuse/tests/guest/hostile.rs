@@ -11,11 +11,11 @@ use gantry_abi_cryptodev::{
 use gantry_core::{Algorithm, Session, SessionParams};
 use libc::{EBADMSG, EIO};
 
-use crate::client::{Crypto, NOWHERE, Noise, Server, at, at_mut};
+use crate::client::{Crypto, Rng, Server, UNMAPPED_ADDRESS, address_of, address_of_mut};
 
 /// Limits of a user. After the random file is closed, all its resources must be free again.
-const SESSIONS: usize = 4096;
-const BYTES: usize = 1 << 20;
+const MAX_SESSIONS: usize = 4096;
+const MAX_BYTES: usize = 1 << 20;
 /// Ioctls after which the random file is reopened.
 const REOPEN_INTERVAL: usize = 500;
 /// Ioctls after which a valid request is checked.
@@ -35,26 +35,26 @@ const FREQUENT: [Ioctl; 8] = [
 gantry_lab::in_guest! {
     ["--modules", "cuse", "--timeout", "1200"]
     fn random_ioctls_break_nothing() {
-        random(Server::start_as(0, &limits()), BYTES - 4096);
+        check_random_ioctls(Server::start_as(0, &limits()), MAX_BYTES - 4096);
     }
 
     /// The kernel copies at most 128 KiB for a server.
     fn random_ioctls_do_not_break_a_server_without_rights() {
-        random(Server::start_without_rights(&limits()), 120 << 10);
+        check_random_ioctls(Server::start_without_rights(&limits()), 120 << 10);
     }
 }
 
 fn limits() -> [(&'static str, String); 2] {
-    [("SESSIONS", SESSIONS.to_string()), ("BYTES", BYTES.to_string())]
+    [("SESSIONS", MAX_SESSIONS.to_string()), ("BYTES", MAX_BYTES.to_string())]
 }
 
 /// Issues structures of random fields, most of them valid, mixed with requests whose answers are checked. At the end the
 /// server must have the same resources: memory, descriptors, threads, and room for its users.
-fn random(mut server: Server, largest: usize) {
+fn check_random_ioctls(mut server: Server, max_request_bytes: usize) {
     let (calls, seed) = gantry_lab::random_calls();
     // The ioctls are split between both kinds of server.
     let count = calls / 2;
-    let mut noise = Noise(seed);
+    let mut rng = Rng(seed);
     let mut checker = Checker::new();
     let arena = Arena::new();
     let mut crypto = Crypto::open();
@@ -62,14 +62,17 @@ fn random(mut server: Server, largest: usize) {
     let mut sessions = Vec::new();
     let mut before = None;
     // Successes of each ioctl.
-    let mut done: BTreeMap<u32, usize> = BTreeMap::new();
+    let mut successes: BTreeMap<u32, usize> = BTreeMap::new();
     for turn in 0..count {
-        let (code, mut bytes) = IoctlGenerator { noise: &mut noise, base: arena.base, sessions: &sessions }.ioctl();
-        let argument =
-            if noise.next().is_multiple_of(50) { noise.pick(&[0, NOWHERE, u64::MAX]) } else { at_mut(&mut bytes) };
-        match crypto.raw(code, argument) {
+        let (code, mut bytes) = IoctlGenerator { rng: &mut rng, base: arena.base, sessions: &sessions }.ioctl();
+        let argument = if rng.next().is_multiple_of(50) {
+            rng.pick(&[0, UNMAPPED_ADDRESS, u64::MAX])
+        } else {
+            address_of_mut(&mut bytes)
+        };
+        match crypto.ioctl(code, argument) {
             Ok(()) => {
-                *done.entry(code).or_default() += 1;
+                *successes.entry(code).or_default() += 1;
                 if code == Ioctl::OpenSession.code(Width::NATIVE) {
                     sessions.push(SessionOp::from_bytes(&bytes, Width::NATIVE).unwrap().session);
                 }
@@ -84,7 +87,7 @@ fn random(mut server: Server, largest: usize) {
             Err(_) => {}
         }
         if turn % CHECK_INTERVAL == 0 {
-            checker.check(&mut noise, turn);
+            checker.check(&mut rng, turn);
         }
         if turn % REOPEN_INTERVAL == REOPEN_INTERVAL - 1 {
             crypto = Crypto::open();
@@ -96,25 +99,25 @@ fn random(mut server: Server, largest: usize) {
         }
     }
     drop(crypto);
-    let done: Vec<(Ioctl, usize)> =
-        Ioctl::ALL.into_iter().filter_map(|ioctl| Some((ioctl, *done.get(&ioctl.code(Width::NATIVE))?))).collect();
-    println!("successes among {count}: {done:?}");
+    let successes: Vec<(Ioctl, usize)> =
+        Ioctl::ALL.into_iter().filter_map(|ioctl| Some((ioctl, *successes.get(&ioctl.code(Width::NATIVE))?))).collect();
+    println!("successes among {count}: {successes:?}");
     if let (Some(before), Some(after)) = (before, server.resources()) {
         println!("the server had {before:?}, and has {after:?}");
         assert!(after.memory < before.memory + 8192, "KiB leak");
         assert_eq!((after.descriptors, after.threads), (before.descriptors, before.threads));
-        let room = SESSIONS - checker.sessions();
+        let room = MAX_SESSIONS - checker.session_count();
         let opened = (0..room).filter(|_| checker.crypto.hash(14, &[]).is_ok()).count();
         assert_eq!(opened, room, "sessions of closed files");
         assert!(checker.crypto.hash(14, &[]).is_err(), "one more than the limit");
     }
-    let data = noise.bytes(largest);
-    assert!(checker.cbc(&data), "finished requests no longer count");
-    // Noise that is always invalid would test little.
+    let data = rng.bytes(max_request_bytes);
+    assert!(checker.check_cbc(&data), "finished requests no longer count");
+    // Ioctls that are always invalid would test little.
     for ioctl in
         [Ioctl::OpenSession, Ioctl::CloseSession, Ioctl::SessionInfo, Ioctl::Crypt, Ioctl::AuthCrypt, Ioctl::CopyHash]
     {
-        let times = done.iter().find(|(name, _)| *name == ioctl).map_or(0, |(_, times)| *times);
+        let times = successes.iter().find(|(name, _)| *name == ioctl).map_or(0, |(_, times)| *times);
         assert!(times > count / 500, "{ioctl:?} succeeded {times} times");
     }
 }
@@ -122,7 +125,7 @@ fn random(mut server: Server, largest: usize) {
 /// Draws ioctls. Each field has a usual value in seven of eight cases, so that many structures are valid, and many nearly
 /// so.
 struct IoctlGenerator<'a> {
-    noise: &'a mut Noise,
+    rng: &'a mut Rng,
     /// The usual target of pointers.
     base: u64,
     sessions: &'a [u32],
@@ -131,12 +134,12 @@ struct IoctlGenerator<'a> {
 impl IoctlGenerator<'_> {
     /// Draws the number and the structure of an ioctl.
     fn ioctl(mut self) -> (u32, Vec<u8>) {
-        if self.noise.next().is_multiple_of(50) {
-            return (self.noise.next() as u32, self.noise.bytes(256));
+        if self.rng.next().is_multiple_of(50) {
+            return (self.rng.next() as u32, self.rng.bytes(256));
         }
-        let ioctl = match self.noise.next() % 2 {
-            0 => self.noise.pick(&Ioctl::ALL),
-            _ => self.noise.pick(&FREQUENT),
+        let ioctl = match self.rng.next() % 2 {
+            0 => self.rng.pick(&Ioctl::ALL),
+            _ => self.rng.pick(&FREQUENT),
         };
         let mut bytes = match ioctl {
             Ioctl::OpenSession => self.open().to_bytes(Width::NATIVE),
@@ -184,7 +187,7 @@ impl IoctlGenerator<'_> {
             auth_len: self.number(&[0, 13, 20, 4096]),
             auth_src: self.pointer(),
             src,
-            dst: if self.noise.next().is_multiple_of(2) { src } else { self.pointer() },
+            dst: if self.rng.next().is_multiple_of(2) { src } else { self.pointer() },
             tag: self.pointer(),
             tag_len: self.number(&[0, 8, 12, 16]),
             iv: self.pointer(),
@@ -198,23 +201,23 @@ impl IoctlGenerator<'_> {
     }
 
     fn length(&mut self) -> u32 {
-        let blocks = self.noise.next() as u32 % 64;
+        let blocks = self.rng.next() as u32 % 64;
         let usual = [16 * blocks, 16 * blocks, 16 * blocks, 16 * blocks, 16 * blocks + 5, 0, 4096, 65536];
         self.number(&usual)
     }
 
     fn number(&mut self, usual: &[u32]) -> u32 {
-        match self.noise.next() % 16 {
-            0 => self.noise.pick(&[0, 1, 15, 17, 33, 65, 513, 4097, 9999, 131_072, 200_000, 1 << 31, u32::MAX]),
-            1 => self.noise.next() as u32,
-            _ => self.noise.pick(usual),
+        match self.rng.next() % 16 {
+            0 => self.rng.pick(&[0, 1, 15, 17, 33, 65, 513, 4097, 9999, 131_072, 200_000, 1 << 31, u32::MAX]),
+            1 => self.rng.next() as u32,
+            _ => self.rng.pick(usual),
         }
     }
 
     fn pointer(&mut self) -> u64 {
-        match self.noise.next() % 16 {
-            0 => self.noise.pick(&[0, 0, NOWHERE, u64::MAX, u64::MAX - 15, 1 << 47, self.base + (1 << 20) - 8]),
-            _ => self.base + self.noise.next() % 4096,
+        match self.rng.next() % 16 {
+            0 => self.rng.pick(&[0, 0, UNMAPPED_ADDRESS, u64::MAX, u64::MAX - 15, 1 << 47, self.base + (1 << 20) - 8]),
+            _ => self.base + self.rng.next() % 4096,
         }
     }
 }
@@ -266,27 +269,27 @@ impl Checker {
         }
     }
 
-    fn sessions(&self) -> usize {
+    fn session_count(&self) -> usize {
         [self.cbc.0, self.gcm.0, self.mac.0, self.digest.0].len()
     }
 
-    fn check(&mut self, noise: &mut Noise, turn: usize) {
-        let length = 16 + noise.next() as usize % 1000;
-        let data = noise.bytes(length);
-        let is_right = match noise.next() % 4 {
-            0 => self.cbc(&data[..length / 16 * 16]),
-            1 => self.gcm(&data),
+    fn check(&mut self, rng: &mut Rng, turn: usize) {
+        let length = 16 + rng.next() as usize % 1000;
+        let data = rng.bytes(length);
+        let is_right = match rng.next() % 4 {
+            0 => self.check_cbc(&data[..length / 16 * 16]),
+            1 => self.check_gcm(&data),
             2 => {
                 let mut expected = [0; 20];
                 self.mac.1.mac(&data, &mut expected).unwrap();
                 self.crypto.digest(self.mac.0, 0, &data, 20) == Ok(expected.to_vec())
             }
-            _ => self.digest(&data),
+            _ => self.check_digest(&data),
         };
         assert!(is_right, "a wrong answer after turn {turn}");
     }
 
-    fn cbc(&self, data: &[u8]) -> bool {
+    fn check_cbc(&self, data: &[u8]) -> bool {
         let mut expected = data.to_vec();
         self.cbc.1.encrypt(&[3; 16], &mut expected).unwrap();
         self.crypto.run(self.cbc.0, 0, &[3; 16], data).as_ref() == Ok(&expected)
@@ -294,21 +297,21 @@ impl Checker {
     }
 
     /// Encrypts, decrypts, and fails with a forged tag.
-    fn gcm(&self, data: &[u8]) -> bool {
+    fn check_gcm(&self, data: &[u8]) -> bool {
         let (nonce, aad) = ([4; 12], [5; 20]);
         let (mut expected, mut tag) = (data.to_vec(), vec![0; 16]);
         self.gcm.1.seal(&nonce, &aad, &mut expected, &mut tag).unwrap();
         expected.extend(tag);
         let mut buffer = [data, &[0; 16]].concat();
-        let place = at_mut(&mut buffer);
+        let place = address_of_mut(&mut buffer);
         let seal = CryptAuthOp {
             session: self.gcm.0,
             len: data.len() as u32,
             auth_len: 20,
-            auth_src: at(&aad),
+            auth_src: address_of(&aad),
             src: place,
             dst: place,
-            iv: at(&nonce),
+            iv: address_of(&nonce),
             iv_len: 12,
             ..CryptAuthOp::default()
         };
@@ -321,7 +324,7 @@ impl Checker {
     }
 
     /// Hashes a message in pieces, with random ioctls in between.
-    fn digest(&mut self, data: &[u8]) -> bool {
+    fn check_digest(&mut self, data: &[u8]) -> bool {
         let first = if self.unfinished.is_empty() { COP_FLAG_RESET } else { 0 };
         self.unfinished.extend(data);
         if self.unfinished.len() < 2000 {

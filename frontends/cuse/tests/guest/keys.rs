@@ -26,10 +26,10 @@ fn assert_wiped_after(end: impl FnOnce(Crypto, Vec<u32>) -> Option<Crypto>) {
     // The kernel module keeps its keys in the kernel's memory.
     let Some(process) = server.pid() else { return };
     let key = &secrets::key(32)[..];
-    let copies = || secrets::copies(process, key).unwrap();
+    let copies = || secrets::count_copies(process, key).unwrap();
     let crypto = Crypto::open();
     // AES-CBC, HMAC-SHA256, and both.
-    let sessions = [crypto.cipher(11, key), crypto.hash(18, key), crypto.both((11, key), (18, key))];
+    let sessions = [crypto.cipher(11, key), crypto.hash(18, key), crypto.cipher_and_mac((11, key), (18, key))];
     let sessions: Vec<u32> = sessions.into_iter().map(Result::unwrap).collect();
     crypto.run(sessions[0], 0, &[0; 16], &[7; 64]).unwrap();
     crypto.digest(sessions[1], 0, &[7; 100], 32).unwrap();

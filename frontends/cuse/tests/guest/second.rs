@@ -23,14 +23,14 @@ gantry_lab::in_guest! {
         let _server = Server::start();
         // As in OpenSSL's engine and cryptodev-linux's tests: the first descriptor is closed at once, or after the second.
         let first = Crypto::open();
-        let second = second(&first).unwrap();
+        let second = second_descriptor(&first).unwrap();
         assert_ne!(first.0.as_raw_fd(), second.0.as_raw_fd());
         drop(first);
-        hashes(&second);
+        assert_hashes(&second);
 
         // Both refer to one open file: they share its sessions until both are closed.
-        let (first, third) = (second, self::second(&Crypto::open()).unwrap());
-        let second = self::second(&first).unwrap();
+        let (first, third) = (second, second_descriptor(&Crypto::open()).unwrap());
+        let second = second_descriptor(&first).unwrap();
         let session = first.hash(SHA256, &[]).unwrap();
         drop(first);
         assert!(second.digest(session, 0, b"still there", 32).is_ok());
@@ -50,7 +50,7 @@ gantry_lab::in_guest! {
             for _ in 0..4 {
                 scope.spawn(|| {
                     for _ in 0..50 {
-                        hashes(&second(&crypto).unwrap());
+                        assert_hashes(&second_descriptor(&crypto).unwrap());
                     }
                 });
             }
@@ -95,7 +95,7 @@ gantry_lab::in_guest! {
                 }
                 sent
             });
-            let results: Vec<_> = (0..300).map(|_| second(&crypto).map(|_| ())).collect();
+            let results: Vec<_> = (0..300).map(|_| second_descriptor(&crypto).map(|_| ())).collect();
             done.store(true, Ordering::Relaxed);
             assert_eq!(results, vec![Ok(()); 300]);
             sender.join().unwrap()
@@ -114,10 +114,10 @@ gantry_lab::in_guest! {
             assert_eq!(libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit), 0);
             let few = libc::rlimit { rlim_cur: u64::from(crypto.0.as_raw_fd().cast_unsigned()) + 1, ..limit };
             assert_eq!(libc::setrlimit(libc::RLIMIT_NOFILE, &raw const few), 0);
-            assert_eq!(second(&crypto).err(), Some(EMFILE));
+            assert_eq!(second_descriptor(&crypto).err(), Some(EMFILE));
             assert_eq!(libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit), 0);
         }
-        hashes(&second(&crypto).unwrap());
+        assert_hashes(&second_descriptor(&crypto).unwrap());
     }
 
     /// A thread has only one tracer: under a debugger CRIOGET fails, and the program gets an error.
@@ -140,7 +140,7 @@ gantry_lab::in_guest! {
             thread::sleep(Duration::from_millis(20 + turn));
             child.kill().unwrap();
             child.wait().unwrap();
-            hashes(&second(&crypto).unwrap());
+            assert_hashes(&second_descriptor(&crypto).unwrap());
         }
         assert!(server.is_running());
         // A thread of the server ends soon after its caller.
@@ -155,12 +155,12 @@ gantry_lab::in_guest! {
         if server.is_module() {
             return;
         }
-        assert_eq!(second(&Crypto::open()).err(), Some(EINVAL));
+        assert_eq!(second_descriptor(&Crypto::open()).err(), Some(EINVAL));
     }
 }
 
 /// Calls CRIOGET. Error 0 means that it returned the same descriptor.
-fn second(crypto: &Crypto) -> Result<Crypto, Errno> {
+fn second_descriptor(crypto: &Crypto) -> Result<Crypto, Errno> {
     let mut descriptor = [0xFF; 4];
     crypto.call(Ioctl::GetDescriptor, &mut descriptor)?;
     let number = i32::from_ne_bytes(descriptor);
@@ -171,7 +171,7 @@ fn second(crypto: &Crypto) -> Result<Crypto, Errno> {
     Ok(Crypto(unsafe { File::from_raw_fd(number) }))
 }
 
-fn hashes(crypto: &Crypto) {
+fn assert_hashes(crypto: &Crypto) {
     let session = crypto.hash(SHA256, &[]).unwrap();
     let digest = crypto.digest(session, 0, b"abc", 32).unwrap();
     assert_eq!(digest[..4], [0xba, 0x78, 0x16, 0xbf]);
@@ -199,12 +199,12 @@ fn client_process() {
     let crypto = Crypto::open();
     match what.as_str() {
         "forever" => loop {
-            hashes(&second(&crypto).unwrap());
+            assert_hashes(&second_descriptor(&crypto).unwrap());
         },
         "traced" => {
             // SAFETY: the call takes no addresses.
             assert_eq!(unsafe { libc::ptrace(libc::PTRACE_TRACEME, 0, 0, 0) }, 0);
-            assert_eq!(second(&crypto).err(), Some(EINVAL));
+            assert_eq!(second_descriptor(&crypto).err(), Some(EINVAL));
         }
         other => panic!("{other}"),
     }

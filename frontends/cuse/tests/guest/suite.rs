@@ -19,28 +19,28 @@ gantry_lab::in_guest! {
     /// Runs the conformance suite through Gantry's driver of `/dev/crypto` and this server.
     fn the_device_conforms() {
         let _server = Server::start();
-        conforms("devcrypto:cpu", "", "served", |_| true);
+        assert_conforms("devcrypto:cpu", "", "served", |_| true);
     }
 
     ["--modules", "cuse", "--device", "virtio-crypto", "--timeout", "900"]
     /// Serves from an engine of the kernel.
     fn an_engine_that_is_served_conforms() {
         let _server = Server::start_pinned("afalg:virtio_crypto");
-        conforms("devcrypto:engine", "afalg:virtio_crypto", "served-virtio_crypto", |_| true);
+        assert_conforms("devcrypto:engine", "afalg:virtio_crypto", "served-virtio_crypto", |_| true);
     }
 
     ["--modules", "cuse", "--modules", AES.0, "--timeout", "900"]
     /// Serves from the kernel's own code.
     fn the_kernel_that_is_served_conforms() {
         let _server = Server::start_pinned("afalg:cpu");
-        conforms("devcrypto:cpu", "afalg:cpu", &format!("served-cpu-aes-{}", gantry_lab::series()), |_| true);
+        assert_conforms("devcrypto:cpu", "afalg:cpu", &format!("served-cpu-aes-{}", gantry_lab::kernel_series()), |_| true);
     }
 
     ["--modules", "cuse", "--append", AES.1, "--timeout", "900"]
     /// Runs only the algorithms with AES: the others are the same as with the AES module.
     fn the_kernel_without_aes_that_is_served_conforms() {
         let _server = Server::start_pinned("afalg:cpu");
-        conforms("devcrypto:cpu", "afalg:cpu", &format!("served-cpu-{}", gantry_lab::series()), |algorithm| {
+        assert_conforms("devcrypto:cpu", "afalg:cpu", &format!("served-cpu-{}", gantry_lab::kernel_series()), |algorithm| {
             algorithm.info().kernel.contains("aes")
         });
     }
@@ -48,22 +48,22 @@ gantry_lab::in_guest! {
 
 /// Asserts that every algorithm that `/dev/crypto` serves from the device `backing` conforms, and is declared. A pinned device
 /// leaves other algorithms and its failed requests to other devices; neither is tested here.
-fn conforms(device: &str, backing: &str, declaration: &str, wanted: fn(Algorithm) -> bool) {
+fn assert_conforms(device: &str, backing: &str, declaration: &str, wanted: fn(Algorithm) -> bool) {
     let mut config = gantry_runtime::Config::default();
     config.set("devices.devcrypto", "on", "the test").unwrap();
     let gantry = gantry_runtime::open(config).unwrap();
-    let algorithms = served_by(backing);
+    let algorithms = algorithms_served_by(backing);
     let wanted: Vec<Algorithm> = algorithms.iter().copied().filter(|algorithm| wanted(*algorithm)).collect();
     assert!(!wanted.is_empty(), "{backing} serves nothing");
     let file = format!("../../conformance/declared/devcrypto-{declaration}.txt");
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
     let options = Options { algorithms: wanted, ..Options::sampled("software") };
     gantry_conformance::assert_conforms(&gantry, device, &options, file);
-    assert_eq!(served_by(backing), algorithms, "{backing} no longer serves all");
+    assert_eq!(algorithms_served_by(backing), algorithms, "{backing} no longer serves all");
 }
 
 /// Returns the algorithms whose sessions go to a device of the server whose name begins with `device`.
-fn served_by(device: &str) -> Vec<Algorithm> {
+fn algorithms_served_by(device: &str) -> Vec<Algorithm> {
     let crypto = Crypto::open();
     let prefix = format!("gantry-{device}");
     let is_served = |algorithm: &Algorithm| {

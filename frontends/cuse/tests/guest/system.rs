@@ -31,11 +31,11 @@ gantry_lab::in_guest! {
         let _server = Server::start_as_a_unit(group);
         run(&["udevadm", "settle"]);
         assert_eq!(owner_and_mode(DEVICE), (0, 0, 0o666));
-        let user = |device: &str| {
+        let user_can_open = |device: &str| {
             let open = format!("exec 3<>{device}");
             Command::new("sh").args(["-c", &open]).uid(4321).gid(4321).status().unwrap().success()
         };
-        assert!(user(DEVICE) && !user("/dev/cuse"));
+        assert!(user_can_open(DEVICE) && !user_can_open("/dev/cuse"));
         // Without the capability, a request has at most 128 KiB.
         let crypto = Crypto::open();
         let session = crypto.cipher(11, &[1; 16]).unwrap();

@@ -102,7 +102,7 @@ unsafe extern "C-unwind" fn setsockopt(
 unsafe extern "C-unwind" fn send(fd: c_int, buffer: *const c_void, length: size_t, flags: c_int) -> ssize_t {
     match sockets::find(fd) {
         // SAFETY: the program passes a buffer of `length` bytes.
-        Some(socket) => unsafe { send_one(socket, buffer, length, flags) },
+        Some(socket) => unsafe { send_buffer(socket, buffer, length, flags) },
         // SAFETY: the arguments are the program's.
         None => unsafe { real::send(fd, buffer, length, flags) },
     }
@@ -119,7 +119,7 @@ unsafe extern "C-unwind" fn sendto(
 ) -> ssize_t {
     match sockets::find(fd) {
         // SAFETY: the program passes a buffer of `length` bytes.
-        Some(socket) => unsafe { send_one(socket, buffer, length, flags) },
+        Some(socket) => unsafe { send_buffer(socket, buffer, length, flags) },
         // SAFETY: the arguments are the program's.
         None => unsafe { real::sendto(fd, buffer, length, flags, to, size) },
     }
@@ -140,7 +140,7 @@ unsafe extern "C-unwind" fn sendmsg(fd: c_int, message: *const msghdr, flags: c_
 unsafe extern "C-unwind" fn write(fd: c_int, buffer: *const c_void, length: size_t) -> ssize_t {
     match sockets::find(fd) {
         // SAFETY: the program passes a buffer of `length` bytes.
-        Some(socket) => unsafe { send_one(socket, buffer, length, 0) },
+        Some(socket) => unsafe { send_buffer(socket, buffer, length, 0) },
         // SAFETY: the arguments are the program's.
         None => unsafe { real::write(fd, buffer, length) },
     }
@@ -150,7 +150,7 @@ unsafe extern "C-unwind" fn write(fd: c_int, buffer: *const c_void, length: size
 unsafe extern "C-unwind" fn recv(fd: c_int, buffer: *mut c_void, length: size_t, flags: c_int) -> ssize_t {
     match sockets::find(fd) {
         // SAFETY: the program passes a buffer of `length` bytes.
-        Some(socket) => unsafe { receive_one(socket, buffer, length, flags, None) },
+        Some(socket) => unsafe { receive_buffer(socket, buffer, length, flags, None) },
         // SAFETY: the arguments are the program's.
         None => unsafe { real::recv(fd, buffer, length, flags) },
     }
@@ -167,7 +167,7 @@ unsafe extern "C-unwind" fn recvfrom(
 ) -> ssize_t {
     match sockets::find(fd) {
         // SAFETY: the program passes a buffer of `length` bytes, and room for an address of `*size` bytes.
-        Some(socket) => unsafe { receive_one(socket, buffer, length, flags, Some((from, size))) },
+        Some(socket) => unsafe { receive_buffer(socket, buffer, length, flags, Some((from, size))) },
         // SAFETY: the arguments are the program's.
         None => unsafe { real::recvfrom(fd, buffer, length, flags, from, size) },
     }
@@ -188,7 +188,7 @@ unsafe extern "C-unwind" fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_in
 unsafe extern "C-unwind" fn read(fd: c_int, buffer: *mut c_void, length: size_t) -> ssize_t {
     match sockets::find(fd) {
         // SAFETY: the program passes a buffer of `length` bytes.
-        Some(socket) => unsafe { receive_one(socket, buffer, length, 0, None) },
+        Some(socket) => unsafe { receive_buffer(socket, buffer, length, 0, None) },
         // SAFETY: the arguments are the program's.
         None => unsafe { real::read(fd, buffer, length) },
     }
@@ -204,7 +204,7 @@ unsafe extern "C-unwind" fn __recv_chk(
 ) -> ssize_t {
     match sockets::find(fd) {
         // SAFETY: the buffer has `room` bytes, at least `length`.
-        Some(socket) if length <= room => unsafe { receive_one(socket, buffer, length, flags, None) },
+        Some(socket) if length <= room => unsafe { receive_buffer(socket, buffer, length, flags, None) },
         // SAFETY: the arguments are the program's. The function aborts a program whose buffer is too short.
         _ => unsafe { real::__recv_chk(fd, buffer, length, room, flags) },
     }
@@ -222,7 +222,7 @@ unsafe extern "C-unwind" fn __recvfrom_chk(
 ) -> ssize_t {
     match sockets::find(fd) {
         // SAFETY: the buffer has `room` bytes, at least `length`; the address has room for `*size` bytes.
-        Some(socket) if length <= room => unsafe { receive_one(socket, buffer, length, flags, Some((from, size))) },
+        Some(socket) if length <= room => unsafe { receive_buffer(socket, buffer, length, flags, Some((from, size))) },
         // SAFETY: the arguments are the program's. The function aborts a program whose buffer is too short.
         _ => unsafe { real::__recvfrom_chk(fd, buffer, length, room, flags, from, size) },
     }
@@ -232,7 +232,7 @@ unsafe extern "C-unwind" fn __recvfrom_chk(
 unsafe extern "C-unwind" fn __read_chk(fd: c_int, buffer: *mut c_void, length: size_t, room: size_t) -> ssize_t {
     match sockets::find(fd) {
         // SAFETY: the buffer has `room` bytes, at least `length`.
-        Some(socket) if length <= room => unsafe { receive_one(socket, buffer, length, 0, None) },
+        Some(socket) if length <= room => unsafe { receive_buffer(socket, buffer, length, 0, None) },
         // SAFETY: the arguments are the program's. The function aborts a program whose buffer is too short.
         _ => unsafe { real::__read_chk(fd, buffer, length, room) },
     }
@@ -252,7 +252,7 @@ fn set_netlink_option(fd: c_int, socket: &Socket, name: c_int, value: c_int) -> 
             server::send_settings(fd, socket);
         }
         NETLINK_EXT_ACK => {
-            socket.texts.store(value != 0, Ordering::Relaxed);
+            socket.wants_texts.store(value != 0, Ordering::Relaxed);
             server::send_settings(fd, socket);
         }
         _ => {}
@@ -265,7 +265,7 @@ fn set_netlink_option(fd: c_int, socket: &Socket, name: c_int, value: c_int) -> 
 /// # Safety
 ///
 /// `buffer` has `length` bytes.
-unsafe fn send_one(socket: &Socket, buffer: *const c_void, length: size_t, flags: c_int) -> ssize_t {
+unsafe fn send_buffer(socket: &Socket, buffer: *const c_void, length: size_t, flags: c_int) -> ssize_t {
     let mut part = iovec { iov_base: buffer.cast_mut(), iov_len: length };
     // SAFETY: the message has one buffer, which is only read.
     unsafe { netlink::send(socket, &message_of(&mut part), flags) }
@@ -276,7 +276,7 @@ unsafe fn send_one(socket: &Socket, buffer: *const c_void, length: size_t, flags
 /// # Safety
 ///
 /// `buffer` has `length` bytes, and the address has room for `*size` bytes.
-unsafe fn receive_one(
+unsafe fn receive_buffer(
     socket: &Socket,
     buffer: *mut c_void,
     length: size_t,

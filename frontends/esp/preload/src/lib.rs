@@ -28,7 +28,7 @@
 //! |---|---|
 //! | `real.rs` | the functions of the C library that this library overrides |
 //! | `sockets.rs` | the table of descriptors that lead to the server |
-//! | `server.rs` | connections to the server: opening, renewing, notifying |
+//! | `server.rs` | connections to the server: opening, reconnecting, notifying |
 //! | `netlink.rs` | sending and receiving |
 //! | `udp.rs` | binding and options of UDP sockets |
 //! | `exports.rs` | the functions that programs call |

@@ -7,7 +7,7 @@ use gantry_abi_xfrm::constants::{flag, message as number};
 use gantry_abi_xfrm::{Header, frames};
 use libc::{iovec, msghdr, sockaddr_nl, socklen_t};
 
-use crate::server::{self, PATIENCE_MS};
+use crate::server::{self, ANSWER_TIMEOUT_MS};
 use crate::sockets::{MAX_UNANSWERED, Socket};
 use crate::{errno, fail, real};
 
@@ -20,7 +20,7 @@ pub(crate) unsafe fn send(socket: &Socket, message: &msghdr, flags: c_int) -> is
     // SAFETY: a `msghdr` consists of integers and pointers, for which zeros are valid.
     let mut plain: msghdr = unsafe { std::mem::zeroed() };
     (plain.msg_iov, plain.msg_iovlen) = (message.msg_iov, message.msg_iovlen);
-    if socket.is_silent.load(Ordering::Acquire) && !server::renew(socket) {
+    if socket.is_silent.load(Ordering::Acquire) && !server::reconnect(socket) {
         return fail(libc::ECONNREFUSED);
     }
     for _ in 0..2 {
@@ -41,14 +41,14 @@ pub(crate) unsafe fn send(socket: &Socket, message: &msghdr, flags: c_int) -> is
         let code = errno();
         // SAFETY: as above.
         unsafe { each_header(message, usize::MAX, |header| socket.forget(header.sequence)) };
-        let (again, otherwise) = match code {
+        let (can_retry, failure) = match code {
             // On a real netlink socket a request to the kernel never finds a full queue.
-            libc::EAGAIN => (server::wait(socket.descriptor(), libc::POLLOUT, PATIENCE_MS) > 0, libc::ENOBUFS),
-            libc::EPIPE | libc::ECONNRESET | libc::ENOTCONN => (server::renew(socket), libc::ECONNREFUSED),
+            libc::EAGAIN => (server::wait(socket.descriptor(), libc::POLLOUT, ANSWER_TIMEOUT_MS) > 0, libc::ENOBUFS),
+            libc::EPIPE | libc::ECONNRESET | libc::ENOTCONN => (server::reconnect(socket), libc::ECONNREFUSED),
             other => (false, other),
         };
-        if !again {
-            return fail(otherwise);
+        if !can_retry {
+            return fail(failure);
         }
     }
     fail(libc::ENOBUFS)
@@ -62,22 +62,22 @@ pub(crate) unsafe fn send(socket: &Socket, message: &msghdr, flags: c_int) -> is
 pub(crate) unsafe fn receive(socket: &Socket, message: &mut msghdr, flags: c_int) -> isize {
     let descriptor = socket.descriptor();
     // SAFETY: this command of `fcntl` has no preconditions.
-    let nonblocking =
+    let is_nonblocking =
         flags & libc::MSG_DONTWAIT != 0 || unsafe { libc::fcntl(descriptor, libc::F_GETFL) } & libc::O_NONBLOCK != 0;
-    while !nonblocking && socket.is_silent.load(Ordering::Acquire) && !server::renew(socket) {
+    while !is_nonblocking && socket.is_silent.load(Ordering::Acquire) && !server::reconnect(socket) {
         // This wait takes no message, but a signal may interrupt it.
-        if server::wait(descriptor, libc::POLLIN, PATIENCE_MS) < 0 {
+        if server::wait(descriptor, libc::POLLIN, ANSWER_TIMEOUT_MS) < 0 {
             return -1;
         }
     }
     let (name, name_length) = (message.msg_name, message.msg_namelen);
-    let mut waited = false;
+    let mut has_waited = false;
     loop {
         (message.msg_name, message.msg_namelen) = (std::ptr::null_mut(), 0);
         // SAFETY: the buffers are the caller's.
         let received = unsafe { real::recvmsg(descriptor, &raw mut *message, flags) };
         (message.msg_name, message.msg_namelen) = (name, name_length);
-        if received > 0 || (received == 0 && flags & libc::MSG_TRUNC == 0 && room(message) == 0) {
+        if received > 0 || (received == 0 && flags & libc::MSG_TRUNC == 0 && buffer_bytes(message) == 0) {
             if flags & libc::MSG_PEEK == 0 {
                 // SAFETY: `recvmsg` has written `received` bytes.
                 unsafe {
@@ -92,19 +92,20 @@ pub(crate) unsafe fn receive(socket: &Socket, message: &mut msghdr, flags: c_int
             message.msg_namelen = unsafe { kernel_address(0, 0, name, name_length) };
             return received;
         }
-        let ended = received == 0 || errno() == libc::ECONNRESET;
-        if ended {
+        let has_ended = received == 0 || errno() == libc::ECONNRESET;
+        if has_ended {
             // SAFETY: the buffers and the room for an address are the caller's.
-            return unsafe { end(socket, message, flags) };
+            return unsafe { handle_server_end(socket, message, flags) };
         }
-        let answer_is_due = nonblocking && !waited && errno() == libc::EAGAIN && socket.unanswered().next().is_some();
-        if !answer_is_due {
+        let expects_answer =
+            is_nonblocking && !has_waited && errno() == libc::EAGAIN && socket.unanswered().next().is_some();
+        if !expects_answer {
             return -1;
         }
-        if server::wait(descriptor, libc::POLLIN, PATIENCE_MS) <= 0 {
+        if server::wait(descriptor, libc::POLLIN, ANSWER_TIMEOUT_MS) <= 0 {
             return fail(libc::EAGAIN);
         }
-        waited = true;
+        has_waited = true;
     }
 }
 
@@ -127,7 +128,7 @@ pub(crate) unsafe fn kernel_address(port: u32, groups: u32, to: *mut c_void, roo
 }
 
 /// Bytes of NLMSG_ERROR: two headers and a number.
-const REFUSAL: usize = 16 + 4 + 16;
+const REFUSAL_BYTES: usize = 16 + 4 + 16;
 
 /// Handles the end of the server. Refuses all unanswered requests in one datagram. Without such requests it reports
 /// that messages may be lost.
@@ -135,24 +136,24 @@ const REFUSAL: usize = 16 + 4 + 16;
 /// # Safety
 ///
 /// `message` is valid for `recvmsg`.
-unsafe fn end(socket: &Socket, message: &mut msghdr, flags: c_int) -> isize {
-    let mut refusals = [0; REFUSAL * MAX_UNANSWERED];
+unsafe fn handle_server_end(socket: &Socket, message: &mut msghdr, flags: c_int) -> isize {
+    let mut refusals = [0; REFUSAL_BYTES * MAX_UNANSWERED];
     let mut length = 0;
-    for (sequence, refusal) in socket.unanswered().zip(refusals.chunks_exact_mut(REFUSAL)) {
+    for (sequence, refusal) in socket.unanswered().zip(refusals.chunks_exact_mut(REFUSAL_BYTES)) {
         write_refusal(refusal, sequence, socket.port.load(Ordering::Relaxed));
-        length += REFUSAL;
+        length += REFUSAL_BYTES;
     }
-    let peek = flags & libc::MSG_PEEK != 0;
-    if !peek || length == 0 {
+    let is_peek = flags & libc::MSG_PEEK != 0;
+    if !is_peek || length == 0 {
         socket.forget_all();
-        server::renew(socket);
+        server::reconnect(socket);
     }
     if length == 0 {
         return fail(libc::ENOBUFS);
     }
     let mut rest = &refusals[..length];
     // SAFETY: the caller passes buffers that may be written.
-    for part in unsafe { parts(message) } {
+    for part in unsafe { buffers(message) } {
         let count = part.iov_len.min(rest.len());
         // SAFETY: a buffer of the caller has `iov_len` bytes, and does not overlap that of this function.
         unsafe { std::ptr::copy_nonoverlapping(rest.as_ptr(), part.iov_base.cast(), count) };
@@ -171,7 +172,7 @@ fn write_refusal(to: &mut [u8], sequence: u32, port: u32) {
     let flags = flag::CAPPED;
     let refused = (-libc::ECONNREFUSED).to_ne_bytes();
     let fields: [(usize, &[u8]); 9] = [
-        (0, &(REFUSAL as u32).to_ne_bytes()),
+        (0, &(REFUSAL_BYTES as u32).to_ne_bytes()),
         (4, &number::ERROR.to_ne_bytes()),
         (6, &flags.to_ne_bytes()),
         (8, &sequence.to_ne_bytes()),
@@ -191,7 +192,7 @@ fn write_refusal(to: &mut [u8], sequence: u32, port: u32) {
 /// Returns whether a request is certain to be answered. MIGRATE counts, because the server refuses it, and a refusal is always
 /// answered: libreswan probes the kernel with MIGRATE, and expects the answer at once.
 fn wants_answer(header: Header) -> bool {
-    let asks = matches!(
+    let requests_data = matches!(
         header.kind,
         number::GETSA
             | number::GETPOLICY
@@ -202,7 +203,7 @@ fn wants_answer(header: Header) -> bool {
             | number::GETDEFAULT
             | number::MIGRATE
     );
-    header.flags & flag::REQUEST != 0 && (asks || header.wants_ack())
+    header.flags & flag::REQUEST != 0 && (requests_data || header.wants_ack())
 }
 
 /// Returns whether a message is the last one in answer to its request.
@@ -217,7 +218,7 @@ fn ends_answer(header: Header) -> bool {
 /// The buffers of `message` are initialized, at least their first `length` bytes together.
 unsafe fn each_header(message: &msghdr, mut length: usize, mut act: impl FnMut(Header)) {
     // SAFETY: the caller guarantees the buffers.
-    for part in unsafe { parts(message) } {
+    for part in unsafe { buffers(message) } {
         let count = part.iov_len.min(length);
         length -= count;
         if !part.iov_base.is_null() && count > 0 {
@@ -229,9 +230,9 @@ unsafe fn each_header(message: &msghdr, mut length: usize, mut act: impl FnMut(H
 }
 
 /// Returns the total length of the buffers.
-fn room(message: &msghdr) -> usize {
+fn buffer_bytes(message: &msghdr) -> usize {
     // SAFETY: the caller passed this array of buffers to `recvmsg`, which has just read it.
-    unsafe { parts(message) }.iter().map(|part| part.iov_len).sum()
+    unsafe { buffers(message) }.iter().map(|part| part.iov_len).sum()
 }
 
 /// Returns the buffers of a message.
@@ -239,7 +240,7 @@ fn room(message: &msghdr) -> usize {
 /// # Safety
 ///
 /// `msg_iov` has `msg_iovlen` entries.
-unsafe fn parts(message: &msghdr) -> &[iovec] {
+unsafe fn buffers(message: &msghdr) -> &[iovec] {
     if message.msg_iov.is_null() || message.msg_iovlen == 0 {
         return &[];
     }

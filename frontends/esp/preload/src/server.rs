@@ -1,20 +1,20 @@
-//! Connections to the server, and notifications by the messages of `gantry_abi_xfrm::private`.
+//! Connections to the server, and notifications by the messages of `gantry_abi_xfrm::preload`.
 
 use std::ffi::{CStr, c_int, c_void};
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering;
 
-use gantry_abi_xfrm::private;
+use gantry_abi_xfrm::preload;
 
 use crate::sockets::{self, Socket};
 use crate::{errno, fail, real};
 
 /// The time that a server has to accept a connection or to answer about a port, in milliseconds.
-pub(crate) const PATIENCE_MS: c_int = 1000;
+pub(crate) const ANSWER_TIMEOUT_MS: c_int = 1000;
 
 /// Returns whether the variable is set and not empty: XFRM then belongs to the server, even if no server is running.
 pub(crate) fn is_enabled() -> bool {
-    address().is_some()
+    server_address().is_some()
 }
 
 /// Opens an XFRM socket, with SOCK_CLOEXEC and SOCK_NONBLOCK of `flags`.
@@ -35,7 +35,7 @@ pub(crate) fn open(flags: c_int) -> c_int {
 
 /// Connects to the server; sets `errno` on failure.
 pub(crate) fn connect(flags: c_int) -> Option<c_int> {
-    let address = address()?;
+    let address = server_address()?;
     let kind = libc::SOCK_SEQPACKET | (flags & libc::SOCK_CLOEXEC);
     // SAFETY: `socket` has no preconditions.
     let descriptor = unsafe { real::socket(libc::AF_UNIX, kind, 0) };
@@ -43,12 +43,12 @@ pub(crate) fn connect(flags: c_int) -> Option<c_int> {
         return None;
     }
     // A hanging server accepts nothing; the send timeout also limits connecting.
-    let connected = set_send_timeout(descriptor, PATIENCE_MS)
+    let is_ready = set_send_timeout(descriptor, ANSWER_TIMEOUT_MS)
         // SAFETY: the address is a complete one of its family, with this length.
         && unsafe { real::connect(descriptor, (&raw const *address).cast(), size_of_val(address) as u32) } == 0
         && set_send_timeout(descriptor, 0)
         && (flags & libc::SOCK_NONBLOCK == 0 || set_nonblocking(descriptor));
-    if !connected {
+    if !is_ready {
         let code = errno();
         close(descriptor);
         fail(code);
@@ -59,29 +59,29 @@ pub(crate) fn connect(flags: c_int) -> Option<c_int> {
 
 /// Tells the server the program's settings of the socket.
 pub(crate) fn send_settings(descriptor: c_int, socket: &Socket) {
-    let mut message = Message::<28>::new(private::SOCKET, 0);
-    message.put(16, &socket.port.load(Ordering::Relaxed).to_ne_bytes());
-    message.put(20, &socket.groups.load(Ordering::Relaxed).to_ne_bytes());
-    message.put(24, &u32::from(socket.texts.load(Ordering::Relaxed)).to_ne_bytes());
+    let mut message = Message::<28>::new(preload::SOCKET, 0);
+    message.write_at(16, &socket.port.load(Ordering::Relaxed).to_ne_bytes());
+    message.write_at(20, &socket.groups.load(Ordering::Relaxed).to_ne_bytes());
+    message.write_at(24, &u32::from(socket.wants_texts.load(Ordering::Relaxed)).to_ne_bytes());
     message.send(descriptor);
 }
 
 /// Reconnects a socket whose server has disappeared, and then all other sockets without a server. Returns whether the first
 /// socket found a server.
-pub(crate) fn renew(socket: &Socket) -> bool {
-    let renewed = renew_one(socket);
-    if renewed {
+pub(crate) fn reconnect(socket: &Socket) -> bool {
+    let is_connected = reconnect_one(socket);
+    if is_connected {
         for other in sockets::all().filter(|other| other.is_silent.load(Ordering::Acquire) && other.is_valid()) {
-            renew_one(other);
+            reconnect_one(other);
         }
     }
-    renewed
+    is_connected
 }
 
-fn renew_one(socket: &Socket) -> bool {
+fn reconnect_one(socket: &Socket) -> bool {
     if socket.is_replacing.swap(true, Ordering::AcqRel) {
         // Another thread reconnects. The wait is bounded, because in a child of `fork` that thread may not exist.
-        for _ in 0..PATIENCE_MS {
+        for _ in 0..ANSWER_TIMEOUT_MS {
             if !socket.is_replacing.load(Ordering::Acquire) {
                 break;
             }
@@ -91,23 +91,23 @@ fn renew_one(socket: &Socket) -> bool {
     }
     let descriptor = socket.descriptor();
     // SAFETY: this command of `fcntl` has no preconditions.
-    let nonblocking = unsafe { libc::fcntl(descriptor, libc::F_GETFL) } & libc::O_NONBLOCK != 0;
-    let flags = if nonblocking { libc::SOCK_NONBLOCK } else { 0 };
+    let is_nonblocking = unsafe { libc::fcntl(descriptor, libc::F_GETFL) } & libc::O_NONBLOCK != 0;
+    let flags = if is_nonblocking { libc::SOCK_NONBLOCK } else { 0 };
     let connection = connect(libc::SOCK_CLOEXEC | flags);
     if let Some(connection) = connection {
         send_settings(connection, socket);
         for sequence in socket.unanswered() {
             // The requests were lost with the old connection. The new server answers them with a refusal.
-            Message::<16>::new(private::LOST, sequence).send(connection);
+            Message::<16>::new(preload::LOST, sequence).send(connection);
         }
-        replace(socket, connection);
+        replace_descriptor(socket, connection);
         socket.is_silent.store(false, Ordering::Release);
     } else if !socket.is_silent.load(Ordering::Acquire) {
         // A datagram socket without address never becomes readable. A SOCK_SEQPACKET socket would report POLLHUP.
         // SAFETY: `socket` has no preconditions.
         let silent = unsafe { real::socket(libc::AF_UNIX, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC | flags, 0) };
         if silent >= 0 {
-            replace(socket, silent);
+            replace_descriptor(socket, silent);
             socket.is_silent.store(true, Ordering::Release);
         }
     }
@@ -116,7 +116,7 @@ fn renew_one(socket: &Socket) -> bool {
 }
 
 /// Makes the program's descriptor refer to `other`, and closes `other`.
-fn replace(socket: &Socket, other: c_int) {
+fn replace_descriptor(socket: &Socket, other: c_int) {
     let descriptor = socket.descriptor();
     socket.replace_socket(other, || {
         // SAFETY: this command of `fcntl` has no preconditions.
@@ -130,7 +130,7 @@ fn replace(socket: &Socket, other: c_int) {
 
 /// Returns the address of the server; `None` without the variable. A path that is too long gives an address without a
 /// server.
-fn address() -> Option<&'static libc::sockaddr_un> {
+fn server_address() -> Option<&'static libc::sockaddr_un> {
     static ADDRESS: OnceLock<Option<libc::sockaddr_un>> = OnceLock::new();
     let address = ADDRESS.get_or_init(|| {
         // SAFETY: the name ends in a NUL.
@@ -157,14 +157,14 @@ pub(crate) struct Message<const N: usize>([u8; N]);
 impl<const N: usize> Message<N> {
     pub(crate) fn new(kind: u16, sequence: u32) -> Self {
         let mut message = Self([0; N]);
-        message.put(0, &(N as u32).to_ne_bytes());
-        message.put(4, &kind.to_ne_bytes());
-        message.put(8, &sequence.to_ne_bytes());
+        message.write_at(0, &(N as u32).to_ne_bytes());
+        message.write_at(4, &kind.to_ne_bytes());
+        message.write_at(8, &sequence.to_ne_bytes());
         message
     }
 
     /// Writes bytes at an offset, truncated at the end.
-    pub(crate) fn put(&mut self, at: usize, bytes: &[u8]) {
+    pub(crate) fn write_at(&mut self, at: usize, bytes: &[u8]) {
         for (to, from) in self.0.iter_mut().skip(at).zip(bytes) {
             *to = *from;
         }

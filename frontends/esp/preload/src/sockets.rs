@@ -1,7 +1,7 @@
 //! The descriptors that lead to the server, and the state that outlives a connection: port, groups, unanswered requests.
 //!
-//! The table has up to [`MAX_SOCKETS`] rows; one more socket fails with EMFILE. A program has one to three such sockets, so a check of any other
-//! descriptor costs one to three loads. A descriptor number alone proves nothing: programs close descriptors in ways that this
+//! The table has up to [`MAX_SOCKETS`] rows; one more socket fails with EMFILE. A program has one to three such sockets, so a check of any
+//! other descriptor costs one to three loads. A descriptor number alone proves nothing: programs close descriptors in ways that this
 //! library does not see, and numbers are reused. So a row is valid only while its descriptor is a socket with the row's inode
 //! number. Two sockets that exist at the same time never have the same inode number. Rows of closed sockets are reused. `close` and `dup2`
 //! thus need no interception, and `fork` copies the table with the descriptors.
@@ -26,13 +26,13 @@ pub(crate) struct Socket {
     /// Inode of the socket, 0 for a free row.
     inode: AtomicU64,
     /// Inode of the socket that is about to replace the row's socket.
-    next: AtomicU64,
+    next_inode: AtomicU64,
     /// Port that the program sees, its `nl_pid`.
     pub(crate) port: AtomicU32,
     /// Groups that the program has joined: bit n - 1 is group n.
     pub(crate) groups: AtomicU32,
     /// True if the program has set NETLINK_EXT_ACK. Error answers to its requests then contain a text.
-    pub(crate) texts: AtomicBool,
+    pub(crate) wants_texts: AtomicBool,
     /// True if there is no server: the descriptor is a silent socket.
     pub(crate) is_silent: AtomicBool,
     /// True while a thread is replacing the socket.
@@ -43,7 +43,7 @@ pub(crate) struct Socket {
 
 static SOCKETS: [Socket; MAX_SOCKETS] = [const { Socket::new() }; MAX_SOCKETS];
 /// Rows from here on have never been used.
-static USED: AtomicUsize = AtomicUsize::new(0);
+static USED_ROWS: AtomicUsize = AtomicUsize::new(0);
 
 /// Returns the row of a descriptor that leads to the server.
 pub(crate) fn find(descriptor: c_int) -> Option<&'static Socket> {
@@ -52,30 +52,30 @@ pub(crate) fn find(descriptor: c_int) -> Option<&'static Socket> {
 
 /// Iterates over all rows that have ever been used.
 pub(crate) fn all() -> impl Iterator<Item = &'static Socket> {
-    SOCKETS.iter().take(USED.load(Ordering::Acquire))
+    SOCKETS.iter().take(USED_ROWS.load(Ordering::Acquire))
 }
 
 /// Reserves a row for a new descriptor; `None` if all are in use.
 pub(crate) fn add(descriptor: c_int, port: u32) -> Option<&'static Socket> {
-    for (place, socket) in SOCKETS.iter().enumerate() {
+    for (index, socket) in SOCKETS.iter().enumerate() {
         if socket.is_valid() || socket.is_replacing.swap(true, Ordering::AcqRel) {
             continue;
         }
         // Another thread may have taken the row in between.
-        let free = !socket.is_valid();
-        if free {
+        let is_free = !socket.is_valid();
+        if is_free {
             socket.port.store(port, Ordering::Relaxed);
             socket.groups.store(0, Ordering::Relaxed);
-            socket.texts.store(false, Ordering::Relaxed);
+            socket.wants_texts.store(false, Ordering::Relaxed);
             socket.is_silent.store(false, Ordering::Relaxed);
             socket.forget_all();
-            socket.next.store(0, Ordering::Relaxed);
+            socket.next_inode.store(0, Ordering::Relaxed);
             socket.inode.store(inode(descriptor), Ordering::Relaxed);
             socket.descriptor.store(descriptor, Ordering::Release);
-            USED.fetch_max(place + 1, Ordering::AcqRel);
+            USED_ROWS.fetch_max(index + 1, Ordering::AcqRel);
         }
         socket.is_replacing.store(false, Ordering::Release);
-        if free {
+        if is_free {
             return Some(socket);
         }
     }
@@ -87,10 +87,10 @@ impl Socket {
         Self {
             descriptor: AtomicI32::new(-1),
             inode: AtomicU64::new(0),
-            next: AtomicU64::new(0),
+            next_inode: AtomicU64::new(0),
             port: AtomicU32::new(0),
             groups: AtomicU32::new(0),
-            texts: AtomicBool::new(false),
+            wants_texts: AtomicBool::new(false),
             is_silent: AtomicBool::new(false),
             is_replacing: AtomicBool::new(false),
             unanswered: [const { AtomicU64::new(0) }; MAX_UNANSWERED],
@@ -108,14 +108,14 @@ impl Socket {
             return false;
         }
         let inode = inode(self.descriptor());
-        inode == row_inode || (inode != 0 && inode == self.next.load(Ordering::Acquire))
+        inode == row_inode || (inode != 0 && inode == self.next_inode.load(Ordering::Acquire))
     }
 
     /// Calls `replace`, which makes the row's descriptor refer to the socket of `other` and returns whether that succeeded. Returns the
     /// same value. Other threads find the row before, during and after the call.
     pub(crate) fn replace_socket(&self, other: c_int, replace: impl FnOnce() -> bool) -> bool {
         let inode = inode(other);
-        self.next.store(inode, Ordering::Release);
+        self.next_inode.store(inode, Ordering::Release);
         let replaced = replace();
         if replaced {
             self.inode.store(inode, Ordering::Release);
@@ -125,26 +125,26 @@ impl Socket {
 
     /// Remembers a request until it is answered. If the list is full, the request is not remembered.
     pub(crate) fn remember(&self, sequence: u32) {
-        let entry = entry(sequence);
-        for place in &self.unanswered {
-            if place.compare_exchange(0, entry, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+        let entry = unanswered_entry(sequence);
+        for slot in &self.unanswered {
+            if slot.compare_exchange(0, entry, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
                 return;
             }
         }
     }
 
     pub(crate) fn forget(&self, sequence: u32) {
-        let entry = entry(sequence);
-        for place in &self.unanswered {
-            if place.compare_exchange(entry, 0, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+        let entry = unanswered_entry(sequence);
+        for slot in &self.unanswered {
+            if slot.compare_exchange(entry, 0, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
                 return;
             }
         }
     }
 
     pub(crate) fn forget_all(&self) {
-        for place in &self.unanswered {
-            place.store(0, Ordering::Release);
+        for slot in &self.unanswered {
+            slot.store(0, Ordering::Release);
         }
     }
 
@@ -152,28 +152,28 @@ impl Socket {
     pub(crate) fn unanswered(&self) -> impl Iterator<Item = u32> {
         self.unanswered
             .iter()
-            .map(|place| place.load(Ordering::Acquire))
+            .map(|slot| slot.load(Ordering::Acquire))
             .filter(|&entry| entry != 0)
             .map(|entry| entry as u32)
     }
 }
 
-const fn entry(sequence: u32) -> u64 {
+const fn unanswered_entry(sequence: u32) -> u64 {
     1 << 32 | sequence as u64
 }
 
 /// Returns the inode of a socket descriptor; 0 if the descriptor is invalid or not a socket.
 fn inode(descriptor: c_int) -> u64 {
-    let before = crate::errno();
+    let previous_errno = crate::errno();
     let mut status = MaybeUninit::<libc::stat>::uninit();
     // SAFETY: the structure has room for the result of `fstat`; an invalid descriptor is an error.
     if unsafe { libc::fstat(descriptor, status.as_mut_ptr()) } != 0 {
-        crate::fail(before);
+        crate::fail(previous_errno);
         return 0;
     }
     // SAFETY: `fstat` has succeeded, so the structure is initialized.
     let status = unsafe { status.assume_init() };
-    #[allow(clippy::unnecessary_cast, reason = "it has 32 bits on 32-bit ARM")]
+    #[allow(clippy::unnecessary_cast, reason = "`st_ino` has 32 bits on 32-bit ARM")]
     let inode = status.st_ino as u64;
     if status.st_mode & libc::S_IFMT == libc::S_IFSOCK { inode } else { 0 }
 }

@@ -11,10 +11,10 @@
 
 use std::ffi::{c_int, c_void};
 
-use gantry_abi_xfrm::private;
+use gantry_abi_xfrm::preload;
 use libc::{sockaddr, sockaddr_in, sockaddr_in6, socklen_t};
 
-use crate::server::{self, Message, PATIENCE_MS};
+use crate::server::{self, ANSWER_TIMEOUT_MS, Message};
 use crate::{errno, fail, real};
 
 /// UDP_ENCAP of `linux/udp.h`.
@@ -24,8 +24,8 @@ const IP_XFRM_POLICY: c_int = 17;
 /// IPV6_XFRM_POLICY of `linux/in6.h`.
 const IPV6_XFRM_POLICY: c_int = 35;
 /// Bytes of `struct xfrm_userpolicy_info`, the value of such an option, and the offset of `action` in it.
-const POLICY: usize = 168;
-const POLICY_ACTION: usize = 161;
+const POLICY_BYTES: usize = 168;
+const POLICY_ACTION_OFFSET: usize = 161;
 
 /// Binds a socket of the program. A UDP socket shares its port if the server requests that.
 ///
@@ -34,16 +34,17 @@ const POLICY_ACTION: usize = 161;
 /// `address` has `length` bytes, as for `bind`.
 pub(crate) unsafe fn bind(descriptor: c_int, address: *const sockaddr, length: socklen_t) -> c_int {
     // SAFETY: the caller guarantees the address.
-    let connection = unsafe { encode_address(address, length) }.filter(|_| is_udp(descriptor)).and_then(|place| {
-        let connection = server::connect(libc::SOCK_CLOEXEC)?;
-        let mut question = Message::<40>::new(private::BINDING, 0);
-        question.put(16, &place);
-        if question.send(connection) && await_answer(connection) {
-            return Some((connection, place));
-        }
-        server::close(connection);
-        None
-    });
+    let connection =
+        unsafe { encode_address(address, length) }.filter(|_| is_udp(descriptor)).and_then(|encoded_address| {
+            let connection = server::connect(libc::SOCK_CLOEXEC)?;
+            let mut question = Message::<40>::new(preload::BINDING, 0);
+            question.write_at(16, &encoded_address);
+            if question.send(connection) && await_share(connection) {
+                return Some((connection, encoded_address));
+            }
+            server::close(connection);
+            None
+        });
     if connection.is_some() {
         let one: c_int = 1;
         let (value, size) = ((&raw const one).cast(), size_of_val(&one) as socklen_t);
@@ -52,14 +53,14 @@ pub(crate) unsafe fn bind(descriptor: c_int, address: *const sockaddr, length: s
     }
     // SAFETY: the caller guarantees the address.
     let result = unsafe { real::bind(descriptor, address, length) };
-    if let Some((connection, place)) = connection {
+    if let Some((connection, encoded_address)) = connection {
         let code = if result == 0 { 0 } else { errno() };
-        let mut report = Message::<44>::new(private::BOUND, 0);
-        report.put(16, &place);
-        report.put(40, &code.to_ne_bytes());
+        let mut report = Message::<44>::new(preload::BOUND, 0);
+        report.write_at(16, &encoded_address);
+        report.write_at(40, &code.to_ne_bytes());
         if report.send(connection) {
             // The filter is in force once the server has answered.
-            await_answer(connection);
+            await_share(connection);
         }
         server::close(connection);
         if result != 0 {
@@ -89,7 +90,7 @@ pub(crate) unsafe fn set_option(
                 // Only the kernel could enforce a socket policy that asks for IPsec.
                 return Some(fail(libc::EOPNOTSUPP) as c_int);
             }
-            let mark = private::EXEMPT_MARK;
+            let mark = preload::EXEMPT_MARK;
             let (value, size) = ((&raw const mark).cast(), size_of_val(&mark) as socklen_t);
             // SAFETY: the value is an integer of this size.
             Some(unsafe { real::setsockopt(descriptor, libc::SOL_SOCKET, libc::SO_MARK, value, size) })
@@ -104,14 +105,14 @@ pub(crate) unsafe fn set_option(
 ///
 /// `policy` has `length` bytes.
 unsafe fn passes_unprotected(policy: *const c_void, length: usize) -> bool {
-    if policy.is_null() || length != POLICY {
+    if policy.is_null() || length != POLICY_BYTES {
         return false;
     }
     // SAFETY: the structure is complete, and the field is a byte of it.
-    unsafe { policy.cast::<u8>().add(POLICY_ACTION).read() == 0 }
+    unsafe { policy.cast::<u8>().add(POLICY_ACTION_OFFSET).read() == 0 }
 }
 
-/// Encodes family, port, scope and address for [`private::BINDING`]; `None` for another family, or a port chosen by the
+/// Encodes family, port, scope and address for [`preload::BINDING`]; `None` for another family, or a port chosen by the
 /// kernel.
 ///
 /// # Safety
@@ -139,26 +140,26 @@ unsafe fn encode_address(address: *const sockaddr, length: socklen_t) -> Option<
         _ => return None,
     };
     let port = u16::from_be(port);
-    let mut place = [0; 24];
+    let mut encoded_address = [0; 24];
     let fields: [(usize, &[u8]); 4] =
         [(0, &family.to_ne_bytes()), (2, &port.to_ne_bytes()), (4, &scope.to_ne_bytes()), (8, &bytes[..count])];
     for (at, bytes) in fields {
-        for (to, from) in place.iter_mut().skip(at).zip(bytes) {
+        for (to, from) in encoded_address.iter_mut().skip(at).zip(bytes) {
             *to = *from;
         }
     }
-    (port != 0).then_some(place)
+    (port != 0).then_some(encoded_address)
 }
 
-/// Receives the server's answer, [`private::SHARE`]; `false` if none arrives in time.
-fn await_answer(connection: c_int) -> bool {
+/// Receives the server's answer, [`preload::SHARE`]; `false` if none arrives in time.
+fn await_share(connection: c_int) -> bool {
     let mut answer = [0_u8; 32];
-    if server::wait(connection, libc::POLLIN, PATIENCE_MS) <= 0 {
+    if server::wait(connection, libc::POLLIN, ANSWER_TIMEOUT_MS) <= 0 {
         return false;
     }
     // SAFETY: the buffer has `answer.len()` bytes.
     let received = unsafe { real::recv(connection, (&raw mut answer).cast(), answer.len(), libc::MSG_DONTWAIT) };
-    received >= 17 && answer[4..6] == private::SHARE.to_ne_bytes() && answer[16] != 0
+    received >= 17 && answer[4..6] == preload::SHARE.to_ne_bytes() && answer[16] != 0
 }
 
 fn is_udp(descriptor: c_int) -> bool {
@@ -169,12 +170,12 @@ fn is_udp(descriptor: c_int) -> bool {
 fn option(descriptor: c_int, name: c_int) -> c_int {
     let mut value: c_int = -1;
     let mut size = size_of_val(&value) as socklen_t;
-    let before = errno();
+    let previous_errno = errno();
     // SAFETY: the value is an integer of this size.
     let result =
         unsafe { libc::getsockopt(descriptor, libc::SOL_SOCKET, name, (&raw mut value).cast(), &raw mut size) };
     if result != 0 {
-        fail(before);
+        fail(previous_errno);
         return -1;
     }
     value

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use gantry_abi_xfrm::constants::group;
-use gantry_abi_xfrm::private::Private;
+use gantry_abi_xfrm::preload::PreloadMessage;
 use gantry_abi_xfrm::*;
 use gantry_lab::wait_until;
 use lab::{Lab, Running, Server, is_possible};
@@ -50,15 +50,15 @@ fn charon_works_with_the_server_instead_of_the_kernel() {
     }
     let lab = Lab::new();
     let server = Server::new(&lab);
-    server.state.lock().unwrap().shared = vec![4500];
+    server.state.lock().unwrap().shared_ports = vec![4500];
     let daemon = Daemon::new(&lab);
     let wanted = 1 << (group::ACQUIRE - 1) | 1 << (group::EXPIRE - 1) | 1 << (group::MAPPING - 1);
     wait_until("the daemon joins its groups", || server.groups() & wanted == wanted);
     let bound = |address: &str, shared| {
         let address = address.parse().unwrap();
         let state = server.state.lock().unwrap();
-        state.private.contains(&Private::Binding(address))
-            && state.private.contains(&Private::Bound(address, 0)) == shared
+        state.private_messages.contains(&PreloadMessage::Binding(address))
+            && state.private_messages.contains(&PreloadMessage::Bound(address, 0)) == shared
     };
     wait_until("the daemon binds its ports", || bound("0.0.0.0:4500", true) && bound("[::]:4500", true));
     assert!(bound("0.0.0.0:500", false) && bound("[::]:500", false));
@@ -96,9 +96,9 @@ fn charon_works_with_the_server_instead_of_the_kernel() {
     let before = daemon.log();
     drop(server);
     thread::sleep(Duration::from_millis(500));
-    let begin = daemon.time();
+    let begin = daemon.cpu_ticks();
     thread::sleep(Duration::from_secs(2));
-    let spent = daemon.time() - begin;
+    let spent = daemon.cpu_ticks() - begin;
     let since = daemon.log()[before.len()..].to_owned();
     assert!(spent < 50, "{spent} ticks of 200: {since}");
     // The daemon's event socket reports once that events may be lost.
@@ -106,7 +106,7 @@ fn charon_works_with_the_server_instead_of_the_kernel() {
 
     // Another server starts, and gets the daemon's next requests and groups.
     let server = Server::new(&lab);
-    server.state.lock().unwrap().shared = vec![4500];
+    server.state.lock().unwrap().shared_ports = vec![4500];
     fs::write(lab.path("swanctl.conf"), CONNECTION.replace("10.2.0.0/16", "10.3.0.0/16")).unwrap();
     daemon.swanctl("--load-all");
     let third = Prefix { address: [10, 3, 0, 0].into(), length: 16 };
@@ -153,7 +153,7 @@ impl<'a> Daemon<'a> {
     }
 
     /// Returns the CPU time used by the daemon, in ticks of 10 ms.
-    fn time(&self) -> u64 {
+    fn cpu_ticks(&self) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/stat", self.running.0.id())).unwrap();
         let fields: Vec<_> = status.rsplit(')').next().unwrap().split_whitespace().collect();
         fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()

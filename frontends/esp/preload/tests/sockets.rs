@@ -7,7 +7,7 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use gantry_abi_xfrm::constants::group;
-use gantry_abi_xfrm::private::Private;
+use gantry_abi_xfrm::preload::PreloadMessage;
 use gantry_lab::wait_until;
 use lab::{Lab, Server, is_possible, text};
 
@@ -29,7 +29,7 @@ fn a_socket_has_netlink_addresses() {
     ];
     assert_eq!(output, expected.concat());
     wait_until("the program has its settings", || {
-        let groups: Vec<_> = server.state.lock().unwrap().private.iter().map(groups_of).collect();
+        let groups: Vec<_> = server.state.lock().unwrap().private_messages.iter().map(groups_of).collect();
         // Each connection has its own thread in the server, so that only the order within a connection is fixed.
         let (first, other): (Vec<u32>, Vec<u32>) = groups.into_iter().partition(|&groups| groups != 0);
         first == [3, 0x83, 3] && other == [0, 0]
@@ -101,7 +101,7 @@ fn lost_events_are_reported_and_a_request_finds_the_next_server() {
     let server = Server::new(&lab);
     program.resume();
     assert_eq!(program.rest(), "write 20\nrecvfrom 40: family 16 port 0 of 12, type 0x22 sequence 2\n");
-    let messages = server.state.lock().unwrap().private.iter().map(groups_of).collect::<Vec<_>>();
+    let messages = server.state.lock().unwrap().private_messages.iter().map(groups_of).collect::<Vec<_>>();
     assert_eq!(messages, [0x83], "the next server gets the groups");
 }
 
@@ -123,7 +123,7 @@ fn a_listening_socket_finds_a_server_that_restarts_at_once() {
                 gantry_abi_xfrm::SaId { destination: [10, 0, 0, 1].into(), spi: 1, protocol: 50 },
                 [10, 0, 0, 2].into(),
             ),
-            hard: false,
+            is_hard: false,
         }
         .into(),
     ));
@@ -187,7 +187,7 @@ fn a_shared_port_is_bound_with_reuseport_and_reported() {
     }
     let lab = lab();
     let server = Server::new(&lab);
-    server.state.lock().unwrap().shared = vec![4500];
+    server.state.lock().unwrap().shared_ports = vec![4500];
     let own = |arguments: &str| text(&lab.sh(&format!("unshare -n sh -c 'ip link set lo up; ./udp {arguments}'")));
     let expected = |port| {
         format!("bind done\nreuseport {port}\nencap done 0\ngro done 0\nblock EOPNOTSUPP 0\nallow done 0x47455350\n")
@@ -197,19 +197,19 @@ fn a_shared_port_is_bound_with_reuseport_and_reported() {
     {
         assert_eq!(own(arguments), expected(shared), "{arguments}");
         let address = address.parse().unwrap();
-        let mut messages = vec![Private::Binding(address)];
-        messages.extend((shared == 1).then_some(Private::Bound(address, 0)));
-        assert_eq!(server.state.lock().unwrap().private.drain(..).collect::<Vec<_>>(), messages);
+        let mut messages = vec![PreloadMessage::Binding(address)];
+        messages.extend((shared == 1).then_some(PreloadMessage::Bound(address, 0)));
+        assert_eq!(server.state.lock().unwrap().private_messages.drain(..).collect::<Vec<_>>(), messages);
     }
     // The server is not notified of a port that the kernel chooses. A port taken by another program is an error for
     // the program, and is reported to the server.
     assert_eq!(own("4 0"), expected(0));
-    assert!(server.state.lock().unwrap().private.is_empty());
+    assert!(server.state.lock().unwrap().private_messages.is_empty());
     let output = own("4 4500 taken");
     assert!(output.starts_with("bind EADDRINUSE\n"), "{output}");
     let address = "127.0.0.1:4500".parse().unwrap();
-    let messages = server.state.lock().unwrap().private.drain(..).collect::<Vec<_>>();
-    assert_eq!(messages, [Private::Binding(address), Private::Bound(address, 98)]);
+    let messages = server.state.lock().unwrap().private_messages.drain(..).collect::<Vec<_>>();
+    assert_eq!(messages, [PreloadMessage::Binding(address), PreloadMessage::Bound(address, 98)]);
 }
 
 #[test]
@@ -226,7 +226,7 @@ fn without_the_variable_udp_sockets_are_unchanged() {
 
 #[test]
 fn without_the_variable_the_system_calls_are_the_same() {
-    if !lab::installed("strace") {
+    if !lab::is_installed("strace") {
         return gantry_lab::skip("strace");
     }
     let lab = lab();
@@ -299,9 +299,9 @@ fn lab() -> Lab {
     lab
 }
 
-fn groups_of(message: &Private) -> u32 {
+fn groups_of(message: &PreloadMessage) -> u32 {
     match message {
-        Private::Socket { groups, .. } => *groups,
+        PreloadMessage::Socket { groups, .. } => *groups,
         other => panic!("{other:?}"),
     }
 }

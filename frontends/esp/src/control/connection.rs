@@ -4,16 +4,16 @@ use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-use gantry_abi_xfrm::{Datagram, Keys, Message};
+use gantry_abi_xfrm::{Datagram, KeyVisibility, Message};
 use nix::errno::Errno;
 use nix::sys::socket::{self, MsgFlags};
 use zeroize::Zeroizing;
 
 /// Maximum size in bytes of a request, and of a part of a long answer. Every program has room for a part of this size.
-const LONGEST: usize = 64 << 10;
-pub(crate) const PART: usize = 4096;
+const MAX_REQUEST_BYTES: usize = 64 << 10;
+pub(crate) const MAX_DUMP_PART_BYTES: usize = 4096;
 /// Maximum number of datagrams that wait for a program that does not read. Netlink, too, drops events when a socket is full.
-const EVENTS: usize = 1024;
+const MAX_QUEUED_DATAGRAMS: usize = 1024;
 
 /// A connection of a program.
 #[derive(Debug)]
@@ -24,23 +24,23 @@ pub(crate) struct Connection {
     /// Netlink groups: bit n - 1 is group n.
     pub(crate) groups: u32,
     /// True if the program wants refusals with a text.
-    pub(crate) texts: bool,
-    waiting: VecDeque<Datagram>,
+    pub(crate) wants_texts: bool,
+    send_queue: VecDeque<Datagram>,
     pub(crate) is_closed: bool,
 }
 
 impl Connection {
     pub(crate) fn new(fd: OwnedFd) -> Self {
-        Self { fd, port: 0, groups: 0, texts: false, waiting: VecDeque::new(), is_closed: false }
+        Self { fd, port: 0, groups: 0, wants_texts: false, send_queue: VecDeque::new(), is_closed: false }
     }
 
     /// Reads one datagram, which may contain keys. Returns `None` if there is no datagram, or the connection is closed. Also returns `None`
     /// while an answer waits, so that at most one answer waits for a program that does not read.
     pub(crate) fn read(&mut self) -> Option<Zeroizing<Vec<u8>>> {
-        if self.is_behind() || self.is_closed {
+        if self.has_queued_datagrams() || self.is_closed {
             return None;
         }
-        let mut datagram = Zeroizing::new(vec![0; LONGEST]);
+        let mut datagram = Zeroizing::new(vec![0; MAX_REQUEST_BYTES]);
         match socket::recv(self.fd.as_raw_fd(), &mut datagram, MsgFlags::MSG_DONTWAIT) {
             Ok(0) => self.is_closed = true,
             Ok(length) => {
@@ -56,7 +56,7 @@ impl Connection {
     /// Sends a datagram, or queues it after the datagrams that wait.
     pub(crate) fn send(&mut self, datagram: Datagram) {
         if !datagram.is_empty() {
-            self.waiting.push_back(datagram);
+            self.send_queue.push_back(datagram);
             self.flush();
         }
     }
@@ -64,24 +64,24 @@ impl Connection {
     /// Sends an event if the program has joined its group.
     pub(crate) fn notify(&mut self, message: &Message) {
         let has_joined = message.group().is_some_and(|group| self.groups & 1 << (group - 1) != 0);
-        if has_joined && self.waiting.len() < EVENTS {
+        if has_joined && self.send_queue.len() < MAX_QUEUED_DATAGRAMS {
             let mut datagram = Datagram::new();
-            datagram.push(message, 0, 0, 0, Keys::Zeros);
+            datagram.push(message, 0, 0, 0, KeyVisibility::Zeros);
             self.send(datagram);
         }
     }
 
     /// Returns whether datagrams wait for room.
-    pub(crate) fn is_behind(&self) -> bool {
-        !self.waiting.is_empty()
+    pub(crate) fn has_queued_datagrams(&self) -> bool {
+        !self.send_queue.is_empty()
     }
 
     /// Sends the waiting datagrams, as far as there is room.
     pub(crate) fn flush(&mut self) {
-        while let Some(datagram) = self.waiting.front() {
+        while let Some(datagram) = self.send_queue.front() {
             let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL;
             match socket::send(self.fd.as_raw_fd(), datagram.as_bytes(), flags) {
-                Ok(_) => _ = self.waiting.pop_front(),
+                Ok(_) => _ = self.send_queue.pop_front(),
                 Err(Errno::EAGAIN) => return,
                 Err(Errno::EINTR) => {}
                 Err(_) => {

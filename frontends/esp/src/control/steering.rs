@@ -6,9 +6,9 @@ use std::sync::Arc;
 use gantry_abi_xfrm::{Action, Direction, Family, Policy, Prefix, Selector};
 use nix::ifaddrs::getifaddrs;
 
-use crate::guard::{LINK, SteeredPolicy};
-use crate::route::{PolicyRoute, Steering};
-use crate::table::{InstalledPolicy, Policies, masked, needs_sa, passes};
+use crate::guard::{LINK_LOCAL_NETWORKS, SteeredPolicy};
+use crate::route::{DestinationRoutes, PolicyRoute};
+use crate::table::{InstalledPolicy, Policies, masked, needs_sa, passes_unprotected};
 
 /// Returns whether a policy holds back packets to neighbours only, which the guards let pass.
 pub(crate) fn protects_neighbours(policy: &Policy) -> bool {
@@ -17,27 +17,27 @@ pub(crate) fn protects_neighbours(policy: &Policy) -> bool {
         destination.length >= link.length
             && masked(Prefix { length: link.length, ..destination }).address == link.address
     };
-    policy.direction == Direction::Out && !passes(policy) && LINK.iter().any(is_within)
+    policy.direction == Direction::Out && !passes_unprotected(policy) && LINK_LOCAL_NETWORKS.iter().any(is_within)
 }
 
 /// Returns the parts of a policy that the firewall needs.
-pub(crate) fn steered(policy: &InstalledPolicy) -> SteeredPolicy {
+pub(crate) fn steered_policy(policy: &InstalledPolicy) -> SteeredPolicy {
     let (order, policy) = (policy.order(), &policy.policy);
     let Policy { selector, direction, .. } = *policy;
-    SteeredPolicy { selector, direction, order, passes: passes(policy) }
+    SteeredPolicy { selector, direction, order, passes: passes_unprotected(policy) }
 }
 
-/// Returns the route that a policy gives to packets of this host; `own` finds an address of this host in a network. Policies that protect
-/// all packets from one address also give sockets that address.
-pub(crate) fn policy_route(policy: &Policy, own: impl Fn(&Prefix) -> Option<IpAddr>) -> Option<PolicyRoute> {
+/// Returns the route that a policy gives to packets of this host; `find_own` finds an address of this host in a network. Policies that
+/// protect all packets from one address also give sockets that address.
+pub(crate) fn policy_route(policy: &Policy, find_own: impl Fn(&Prefix) -> Option<IpAddr>) -> Option<PolicyRoute> {
     let selector = &policy.selector;
-    if policy.direction != Direction::Out || passes(policy) {
+    if policy.direction != Direction::Out || passes_unprotected(policy) {
         return None;
     }
     let is_one = selector.source.length == Family::of(selector.source.address).bits();
     let is_whole = selector.protocol == 0 && selector.source_port.mask | selector.destination_port.mask == 0;
     let Prefix { address, length } = masked(selector.destination);
-    let source = own(&selector.source);
+    let source = find_own(&selector.source);
     let precedes = is_one && is_whole && policy.action == Action::Allow && source.is_some();
     Some(PolicyRoute { destination: (address, length), source, precedes })
 }
@@ -47,8 +47,8 @@ fn overlaps(one: &Prefix, other: &Prefix) -> bool {
 }
 
 /// Returns whether at least a part of a network is protected.
-fn is_protected(network: &Prefix, protect: &[Prefix]) -> bool {
-    protect.iter().any(|protected| overlaps(protected, network))
+fn is_protected(network: &Prefix, protected: &[Prefix]) -> bool {
+    protected.iter().any(|other| overlaps(other, network))
 }
 
 /// Returns whether packets may match both selectors. Compares addresses only.
@@ -56,43 +56,43 @@ fn share_packets(one: &Selector, other: &Selector) -> bool {
     overlaps(&one.source, &other.source) && overlaps(&one.destination, &other.destination)
 }
 
-/// Returns whether, if a firewall steers, the result of [`compute`] depends on a policy for outgoing packets. Few policies matter,
-/// so the time to install a policy does not grow with the number of policies.
-pub(crate) fn matters(policy: &Policy, policies: &Policies, protect: &[Prefix]) -> bool {
-    if protect.is_empty() {
+/// Returns whether, if a firewall steers, the result of [`compute_destination_routes`] depends on a policy for outgoing packets. Few
+/// policies matter, so the time to install a policy does not grow with the number of policies.
+pub(crate) fn affects_destination_routes(policy: &Policy, policies: &Policies, protected: &[Prefix]) -> bool {
+    if protected.is_empty() {
         return false;
     }
     let selector = &policy.selector;
-    if passes(policy) {
-        return is_protected(&selector.destination, protect);
+    if passes_unprotected(policy) {
+        return is_protected(&selector.destination, protected);
     }
     // Such a policy gives a route its source, or keeps packets from passing.
-    protect.contains(&masked(selector.destination))
+    protected.contains(&masked(selector.destination))
         || policies
             .passing()
             .map(|passing| &passing.policy.selector)
-            .any(|passing| is_protected(&passing.destination, protect) && share_packets(passing, selector))
+            .any(|passing| is_protected(&passing.destination, protected) && share_packets(passing, selector))
 }
 
-/// Computes the routes by destination. Packets to `protect` enter the tunnel. Without a firewall that `steers`, packets to destinations of
-/// policies with SAs enter the tunnel, too. Packets of policies without SAs pass unprotected.
-pub(crate) fn compute<'p>(
+/// Computes the routes by destination. Packets to `protected` enter the tunnel. Without a firewall that `steers`, packets to destinations
+/// of policies with SAs enter the tunnel, too. Packets of policies without SAs pass unprotected.
+pub(crate) fn compute_destination_routes<'p>(
     policies: impl Iterator<Item = &'p Arc<InstalledPolicy>>,
-    protect: &[Prefix],
+    protected: &[Prefix],
     ours: &[IpAddr],
     steers: bool,
-) -> Steering {
-    let mut steering = Steering::default();
-    for Prefix { address, length } in protect {
-        steering.tunnel.insert((*address, *length), None);
+) -> DestinationRoutes {
+    let mut routes = DestinationRoutes::default();
+    for Prefix { address, length } in protected {
+        routes.tunnel_destinations.insert((*address, *length), None);
     }
     let mut outbound: Vec<_> = policies.map(|policy| &policy.policy).collect();
     outbound.retain(|policy| policy.direction == Direction::Out);
     outbound.sort_by_key(|policy| policy.priority);
     for (at, policy) in outbound.iter().enumerate() {
         let selector = &policy.selector;
-        if passes(policy) {
-            if steers && !is_protected(&selector.destination, protect) {
+        if passes_unprotected(policy) {
+            if steers && !is_protected(&selector.destination, protected) {
                 continue;
             }
             // A rule would also let packets pass that an earlier policy protects or blocks. So this policy gets no rule, and packets of
@@ -102,24 +102,24 @@ pub(crate) fn compute<'p>(
                 blocks && share_packets(&other.selector, selector)
             });
             if !is_after {
-                steering.pass.push(*selector);
+                routes.pass_selectors.push(*selector);
             }
             continue;
         }
         let source = || ours.iter().copied().find(|address| selector.source.contains(*address));
         let Prefix { address, length } = masked(selector.destination);
         if !steers {
-            steering.tunnel.entry((address, length)).or_default();
+            routes.tunnel_destinations.entry((address, length)).or_default();
         }
-        if let Some(entry) = steering.tunnel.get_mut(&(address, length)) {
+        if let Some(entry) = routes.tunnel_destinations.get_mut(&(address, length)) {
             *entry = entry.or_else(source);
         }
     }
-    steering
+    routes
 }
 
 /// Returns the addresses of this host.
-pub(crate) fn addresses() -> Vec<IpAddr> {
+pub(crate) fn host_addresses() -> Vec<IpAddr> {
     let address = |storage: nix::sys::socket::SockaddrStorage| {
         let v4 = storage.as_sockaddr_in().map(|address| IpAddr::from(address.ip()));
         v4.or_else(|| storage.as_sockaddr_in6().map(|address| IpAddr::from(address.ip())))
@@ -132,7 +132,7 @@ pub(crate) fn addresses() -> Vec<IpAddr> {
 ///
 /// # Errors
 /// A description of the mistake.
-pub fn network(text: &str) -> Result<Prefix, String> {
+pub fn parse_network(text: &str) -> Result<Prefix, String> {
     let (address, length) = text.split_once('/').map_or((text, None), |(address, length)| (address, Some(length)));
     let address: IpAddr = address.parse().map_err(|_| format!("{address} is not an IP address"))?;
     let most = if address.is_ipv4() { 32 } else { 128 };
@@ -150,13 +150,13 @@ pub(crate) mod tests {
     use gantry_abi_xfrm::{Family, Mode, Policy, SaId, Selector, Template};
     use std::sync::atomic::AtomicU64;
 
-    fn registered(policy: Policy) -> Arc<InstalledPolicy> {
-        Arc::new(InstalledPolicy { policy, added: 0, usage: Usage::default(), last_request: AtomicU64::default() })
+    fn installed(policy: Policy) -> Arc<InstalledPolicy> {
+        Arc::new(InstalledPolicy { policy, added: 0, usage: Usage::default(), last_request_ms: AtomicU64::default() })
     }
 
     /// Builds a policy from one network to another; with a template it protects, without one it passes.
     pub(crate) fn policy(from: &str, to: &str, priority: u32, protects: bool) -> Arc<InstalledPolicy> {
-        let (source, destination) = (network(from).unwrap(), network(to).unwrap());
+        let (source, destination) = (parse_network(from).unwrap(), parse_network(to).unwrap());
         let selector = Selector { source, destination, ..Selector::any(Family::of(source.address)) };
         let mut policy = Policy::new(selector, Direction::Out);
         policy.priority = priority;
@@ -173,22 +173,22 @@ pub(crate) mod tests {
             compressions: 0,
         };
         policy.templates = if protects { vec![template] } else { Vec::new() };
-        registered(policy)
+        installed(policy)
     }
 
     #[test]
     fn destinations_of_policies_lead_into_the_tunnel_with_an_address_of_the_source() {
         let ours = [[192, 168, 1, 5], [10, 1, 0, 7]].map(IpAddr::from);
-        let steering = compute(
+        let routes = compute_destination_routes(
             [policy("10.1.0.0/16", "10.2.0.0/16", 1, true)].iter(),
-            &[network("10.9.0.0/16").unwrap()],
+            &[parse_network("10.9.0.0/16").unwrap()],
             &ours,
             false,
         );
-        let tunnel: Vec<_> = steering.tunnel.into_iter().collect();
+        let tunnel: Vec<_> = routes.tunnel_destinations.into_iter().collect();
         let route = |address: [u8; 4], source: Option<[u8; 4]>| ((IpAddr::from(address), 16), source.map(IpAddr::from));
         assert_eq!(tunnel, [route([10, 2, 0, 0], Some([10, 1, 0, 7])), route([10, 9, 0, 0], None)]);
-        assert!(steering.pass.is_empty());
+        assert!(routes.pass_selectors.is_empty());
     }
 
     #[test]
@@ -210,20 +210,30 @@ pub(crate) mod tests {
     fn a_pass_policy_applies_only_before_overlapping_protection() {
         let all = policy("0.0.0.0/0", "0.0.0.0/0", 10, true);
         let local = |priority| policy("192.168.1.0/24", "192.168.1.0/24", priority, false);
-        assert_eq!(compute([all.clone(), local(5)].iter(), &[], &[], false).pass, [local(5).policy.selector]);
+        assert_eq!(
+            compute_destination_routes([all.clone(), local(5)].iter(), &[], &[], false).pass_selectors,
+            [local(5).policy.selector]
+        );
         assert!(
-            compute([all.clone(), local(20)].iter(), &[], &[], false).pass.is_empty(),
+            compute_destination_routes([all.clone(), local(20)].iter(), &[], &[], false).pass_selectors.is_empty(),
             "the policy before it covers its packets"
         );
         assert_eq!(
-            compute([local(20), policy("10.1.0.0/16", "10.2.0.0/16", 1, true)].iter(), &[], &[], false).pass.len(),
+            compute_destination_routes(
+                [local(20), policy("10.1.0.0/16", "10.2.0.0/16", 1, true)].iter(),
+                &[],
+                &[],
+                false
+            )
+            .pass_selectors
+            .len(),
             1
         );
     }
 
     #[test]
     fn policies_that_do_not_matter_change_no_route() {
-        let protect = [network("10.2.0.0/16").unwrap()];
+        let protected = [parse_network("10.2.0.0/16").unwrap()];
         let ours = [IpAddr::from([10, 1, 0, 7])];
         let mut choices = Vec::new();
         for to in ["10.2.0.0/16", "10.2.3.0/24", "10.9.0.0/16"] {
@@ -241,17 +251,25 @@ pub(crate) mod tests {
                 for policy in [first, second] {
                     policies.add(policy.clone(), true).unwrap();
                 }
-                let before = compute(policies.all(), &protect, &ours, true);
+                let before = compute_destination_routes(policies.all(), &protected, &ours, true);
                 for third in &choices {
                     let mut policies = policies.clone();
                     let old = policies.find(&third.selector, Direction::Out).cloned();
                     policies.add(third.clone(), true).unwrap();
                     let old = old.as_ref().map(|old| &old.policy);
-                    if old.into_iter().chain([third]).any(|policy| matters(policy, &policies, &protect)) {
+                    if old
+                        .into_iter()
+                        .chain([third])
+                        .any(|policy| affects_destination_routes(policy, &policies, &protected))
+                    {
                         continue;
                     }
                     unimportant += 1;
-                    assert_eq!(compute(policies.all(), &protect, &ours, true), before, "{third:?}");
+                    assert_eq!(
+                        compute_destination_routes(policies.all(), &protected, &ours, true),
+                        before,
+                        "{third:?}"
+                    );
                 }
             }
         }
@@ -260,10 +278,14 @@ pub(crate) mod tests {
 
     #[test]
     fn networks_are_parsed_and_mistakes_are_named() {
-        assert_eq!(network("10.2.0.0/16"), Ok(Prefix { address: [10, 2, 0, 0].into(), length: 16 }));
-        assert_eq!(network("fd00::1").map(|prefix| prefix.length), Ok(128));
-        assert_eq!(network("0.0.0.0/0").map(|prefix| prefix.length), Ok(0));
-        assert_eq!(network("10.2.0.1/16"), Err("did you mean 10.2.0.0/16?".to_owned()));
-        assert!(network("10.2.0.0/33").is_err() && network("ten/8").is_err() && network("10.0.0.0/").is_err());
+        assert_eq!(parse_network("10.2.0.0/16"), Ok(Prefix { address: [10, 2, 0, 0].into(), length: 16 }));
+        assert_eq!(parse_network("fd00::1").map(|prefix| prefix.length), Ok(128));
+        assert_eq!(parse_network("0.0.0.0/0").map(|prefix| prefix.length), Ok(0));
+        assert_eq!(parse_network("10.2.0.1/16"), Err("did you mean 10.2.0.0/16?".to_owned()));
+        assert!(
+            parse_network("10.2.0.0/33").is_err()
+                && parse_network("ten/8").is_err()
+                && parse_network("10.0.0.0/").is_err()
+        );
     }
 }

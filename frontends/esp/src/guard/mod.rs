@@ -11,34 +11,34 @@
 //! | file | content |
 //! |---|---|
 //! | `firewall/` | the table of nf_tables |
-//! | `policies.rs` | policies of the kernel |
+//! | `kernel_policies.rs` | policies of the kernel |
 //! | `filter/` | filters of the network devices |
 
 mod filter;
 mod firewall;
-mod policies;
+mod kernel_policies;
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-pub(crate) use gantry_abi_xfrm::private::EXEMPT_MARK;
+pub(crate) use gantry_abi_xfrm::preload::EXEMPT_MARK;
 use gantry_abi_xfrm::{Direction, Prefix, Selector};
 
 use crate::netlink::Socket;
 use filter::Filters;
 use firewall::Firewall;
 pub(crate) use firewall::SteeredPolicy;
-use policies::Policies;
+use kernel_policies::KernelPolicies;
 
-/// Marks of packets that are on their way into the tunnel, that arrived through the tunnel, and that do both. Under the mask [`MARKS`],
-/// they equal [`EXEMPT_MARK`], the mark of packets of the data path and of IKE.
-pub(crate) const STEERED: u32 = EXEMPT_MARK + 1;
-pub(crate) const ARRIVED: u32 = EXEMPT_MARK + 2;
-pub(crate) const RETURNING: u32 = EXEMPT_MARK + 3;
-pub(crate) const MARKS: u32 = !3;
+/// Marks of packets that are on their way into the tunnel, that arrived through the tunnel, and that do both. Under the mask
+/// [`MARKS_MASK`], they equal [`EXEMPT_MARK`], the mark of packets of the data path and of IKE.
+pub(crate) const STEERED_MARK: u32 = EXEMPT_MARK + 1;
+pub(crate) const ARRIVED_MARK: u32 = EXEMPT_MARK + 2;
+pub(crate) const RETURNING_MARK: u32 = EXEMPT_MARK + 3;
+pub(crate) const MARKS_MASK: u32 = !3;
 
 /// Link-local networks, whose packets are not forwarded by routers.
-pub(crate) const LINK: [Prefix; 5] = [
+pub(crate) const LINK_LOCAL_NETWORKS: [Prefix; 5] = [
     Prefix { address: IpAddr::V4(Ipv4Addr::new(169, 254, 0, 0)), length: 16 },
     Prefix { address: IpAddr::V4(Ipv4Addr::new(224, 0, 0, 0)), length: 24 },
     Prefix { address: IpAddr::V4(Ipv4Addr::BROADCAST), length: 32 },
@@ -48,9 +48,9 @@ pub(crate) const LINK: [Prefix; 5] = [
 
 /// The guards, as far as the kernel supports them.
 #[derive(Debug)]
-pub(crate) struct Guard {
+pub(crate) struct GuardSet {
     firewall: GuardSlot<Firewall>,
-    policies: GuardSlot<Policies>,
+    policies: GuardSlot<KernelPolicies>,
     filters: GuardSlot<Filters>,
 }
 
@@ -89,7 +89,7 @@ impl<G> GuardSlot<G> {
         done
     }
 
-    fn in_force(&self) -> bool {
+    fn is_in_force(&self) -> bool {
         self.guard.is_ok() && !self.needs_restore
     }
 }
@@ -101,31 +101,31 @@ pub(crate) struct Changes {
     pub(crate) policies: Option<Socket>,
 }
 
-impl Guard {
-    /// Prepares guards that let packets leave and arrive by the TUN device, whose name is `device` and whose index is `index`, and let ESP
-    /// in UDP arrive at `esp_port`. Does not install the guards.
-    pub(crate) fn new(device: &str, index: u32, esp_port: u16) -> Self {
+impl GuardSet {
+    /// Prepares guards that let packets leave and arrive by the TUN device, whose name is `tun_name` and whose index is `tun_index`, and
+    /// let ESP in UDP arrive at `esp_port`. Does not install the guards.
+    pub(crate) fn new(tun_name: &str, tun_index: u32, esp_port: u16) -> Self {
         Self {
-            firewall: GuardSlot::new(Firewall::new(device, esp_port)),
-            policies: GuardSlot::new(Policies::new(index)),
-            filters: GuardSlot::new(Filters::new(index)),
+            firewall: GuardSlot::new(Firewall::new(tun_name, esp_port)),
+            policies: GuardSlot::new(KernelPolicies::new(tun_index)),
+            filters: GuardSlot::new(Filters::new(tun_index)),
         }
     }
 
     /// Opens the sockets for changes. Call it before [`install`](Self::install), so that no change is missed.
     pub(crate) fn changes() -> Changes {
-        Changes { firewall: Firewall::changes().ok(), policies: Policies::changes().ok() }
+        Changes { firewall: Firewall::changes().ok(), policies: KernelPolicies::changes().ok() }
     }
 
-    /// Stops packets to these destinations that bypass the tunnel, except packets of a `pass` selector.
+    /// Stops packets to these destinations that bypass the tunnel, except packets of `pass_selectors`.
     pub(crate) fn install(
         &mut self,
         protected: impl Iterator<Item = (IpAddr, u8)>,
-        pass: &[Selector],
+        pass_selectors: &[Selector],
     ) -> io::Result<()> {
         let protected: Vec<Prefix> = protected.map(|(address, length)| Prefix { address, length }).collect();
         self.firewall.install(|guard| guard.protect(&protected))?;
-        self.policies.install(|guard| guard.install(&protected, pass))
+        self.policies.install(|guard| guard.install(&protected, pass_selectors))
     }
 
     /// Returns whether the firewall steers the packets of policies. Returns true until an attempt has failed.
@@ -147,8 +147,8 @@ impl Guard {
     }
 
     /// Returns whether the filters of the devices lack a policy.
-    pub(crate) fn is_behind(&self) -> bool {
-        self.filters.guard.as_ref().is_ok_and(Filters::is_behind)
+    pub(crate) fn has_outdated_filters(&self) -> bool {
+        self.filters.guard.as_ref().is_ok_and(Filters::are_outdated)
     }
 
     /// Installs the filters at all devices again.
@@ -160,18 +160,26 @@ impl Guard {
     pub(crate) fn restore(&mut self, changes: &Changes) -> io::Result<()> {
         // An error of the first guard must not keep the second from being restored.
         let firewall = restore(&mut self.firewall, changes.firewall.as_ref(), Firewall::was_changed, Firewall::restore);
-        let policies =
-            restore(&mut self.policies, changes.policies.as_ref(), Policies::were_changed, Policies::restore);
+        let policies = restore(
+            &mut self.policies,
+            changes.policies.as_ref(),
+            KernelPolicies::were_changed,
+            KernelPolicies::restore,
+        );
         firewall.and(policies)
     }
 
     /// Returns whether the firewall's table, the policies and the filters are in force, one value each.
     pub(crate) fn in_force(&self) -> [bool; 3] {
-        [self.firewall.in_force(), self.policies.in_force(), self.filters.in_force() && !self.is_behind()]
+        [
+            self.firewall.is_in_force(),
+            self.policies.is_in_force(),
+            self.filters.is_in_force() && !self.has_outdated_filters(),
+        ]
     }
 
     /// Returns the errors with which the kernel refused the firewall's table, the policies, and the filters.
-    pub(crate) fn missing(&self) -> [Option<&io::Error>; 3] {
+    pub(crate) fn support_errors(&self) -> [Option<&io::Error>; 3] {
         [self.firewall.guard.as_ref().err(), self.policies.guard.as_ref().err(), self.filters.guard.as_ref().err()]
     }
 }
@@ -192,9 +200,9 @@ fn restore<G>(
 }
 
 /// Deletes the leftovers of all guards. Returns the number of deleted firewall tables.
-pub(crate) fn clear() -> io::Result<usize> {
-    let tables = firewall::clear()?;
-    policies::clear()?;
-    filter::clear()?;
+pub(crate) fn clear_leftovers() -> io::Result<usize> {
+    let tables = firewall::clear_leftovers()?;
+    kernel_policies::clear_leftovers()?;
+    filter::clear_leftovers()?;
     Ok(tables)
 }

@@ -8,11 +8,11 @@ pub(crate) fn add(sum: u64, bytes: &[u8]) -> u64 {
     let (words, rest) = bytes.as_chunks::<8>();
     let mut last = [0; 8];
     last[..rest.len()].copy_from_slice(rest);
-    words.iter().chain([&last]).fold(sum, |sum, word| plus(sum, u64::from_ne_bytes(*word)))
+    words.iter().chain([&last]).fold(sum, |sum, word| add_with_carry(sum, u64::from_ne_bytes(*word)))
 }
 
 /// Adds two numbers in ones' complement, with end-around carry.
-fn plus(sum: u64, word: u64) -> u64 {
+fn add_with_carry(sum: u64, word: u64) -> u64 {
     let (sum, carry) = sum.overflowing_add(word);
     sum + u64::from(carry)
 }
@@ -32,7 +32,7 @@ pub(crate) fn complement(sum: u64) -> [u8; 2] {
 }
 
 /// Sums a pseudo-header (RFC 9293, 3.1; RFC 8200, 8.1): both addresses, the protocol, and the length of the segment in bytes.
-pub(crate) fn pseudo(addresses: &[u8], protocol: u8, bytes: usize) -> u64 {
+pub(crate) fn pseudo_header_sum(addresses: &[u8], protocol: u8, bytes: usize) -> u64 {
     let sum = add(0, addresses);
     add(add(sum, &[0, protocol]), &(bytes as u32).to_be_bytes())
 }

@@ -3,20 +3,20 @@
 use super::checksum;
 use super::ip::{self, Header, TCP};
 use super::offload::Offload;
-use super::segment::is_intact;
+use super::segment::has_valid_checksum;
 
 const ACK: u8 = 0x10;
 const PUSH: u8 = 0x08;
 /// Offsets of the flags and other fields in the TCP header.
-const FLAGS: usize = 13;
-const NUMBER: std::ops::Range<usize> = 4..8;
+const FLAGS_OFFSET: usize = 13;
+const SEQUENCE_NUMBER: std::ops::Range<usize> = 4..8;
 const WINDOW: std::ops::Range<usize> = 14..16;
 
 /// Limits of a merged packet: the number of packets that one write takes as pieces, and the length of an IP packet in bytes.
-const MOST: usize = 63;
-const LARGEST: usize = 65_535;
+const MAX_MEMBERS: usize = 63;
+const MAX_PACKET_BYTES: usize = 65_535;
 /// Maximum number of flows that are open at once. Each packet is compared with all of them.
-const OPEN: usize = 16;
+const MAX_OPEN_GROUPS: usize = 16;
 
 /// Packets that go to the stack as one packet, by their index in a burst.
 #[derive(Debug)]
@@ -26,12 +26,12 @@ pub(crate) struct Group {
     /// Bytes of the merged packet.
     bytes: usize,
     /// Bytes of the headers, and of a segment's payload.
-    headers: usize,
-    segment: usize,
+    header_bytes: usize,
+    segment_bytes: usize,
     /// The sequence number of the next segment.
-    next: u32,
+    next_number: u32,
     /// True if no packet may follow.
-    closed: bool,
+    is_closed: bool,
     header: Header,
 }
 
@@ -40,26 +40,27 @@ impl Group {
         Self {
             members: vec![at],
             bytes: header.total,
-            headers: 0,
-            segment: packet.len(),
-            next: 0,
-            closed: true,
+            header_bytes: 0,
+            segment_bytes: packet.len(),
+            next_number: 0,
+            is_closed: true,
             header: *header,
         }
     }
 
     fn of_segment(at: usize, packet: &[u8], header: &Header) -> Option<Self> {
-        let headers = payload_offset(packet, header)?;
+        let header_bytes = payload_offset(packet, header)?;
         // A segment that is not plain data stays alone. So does a damaged segment, which the stack must see.
-        let payload = header.total - headers;
-        let is_plain = payload > 0 && packet[header.length + FLAGS] & !PUSH == ACK && is_intact(packet, header);
+        let payload = header.total - header_bytes;
+        let is_plain =
+            payload > 0 && packet[header.length + FLAGS_OFFSET] & !PUSH == ACK && has_valid_checksum(packet, header);
         is_plain.then(|| Self {
             members: vec![at],
             bytes: header.total,
-            headers,
-            segment: payload,
-            next: sequence_number(packet, header).wrapping_add(payload as u32),
-            closed: packet[header.length + FLAGS] & PUSH != 0,
+            header_bytes,
+            segment_bytes: payload,
+            next_number: sequence_number(packet, header).wrapping_add(payload as u32),
+            is_closed: packet[header.length + FLAGS_OFFSET] & PUSH != 0,
             header: *header,
         })
     }
@@ -67,34 +68,34 @@ impl Group {
     /// Returns whether `packet` is the next segment of the group.
     fn accepts(&self, first: &[u8], packet: &[u8], header: &Header) -> bool {
         let layer = self.header.length;
-        let payload = header.total.saturating_sub(self.headers);
+        let payload = header.total.saturating_sub(self.header_bytes);
         let is_equal = |range: std::ops::Range<usize>| first[layer..][range.clone()] == packet[layer..][range];
-        !self.closed
-            && self.members.len() < MOST
+        !self.is_closed
+            && self.members.len() < MAX_MEMBERS
             && header.length == layer
-            && (1..=self.segment).contains(&payload)
-            && self.bytes + payload <= LARGEST
-            && sequence_number(packet, header) == self.next
+            && (1..=self.segment_bytes).contains(&payload)
+            && self.bytes + payload <= MAX_PACKET_BYTES
+            && sequence_number(packet, header) == self.next_number
             // The IP headers are equal except for length, identification and checksum.
-            && network(first, layer) == network(packet, layer)
-            && is_equal(8..FLAGS)
-            && packet[layer + FLAGS] & !PUSH == ACK
+            && constant_ip_fields(first, layer) == constant_ip_fields(packet, layer)
+            && is_equal(8..FLAGS_OFFSET)
+            && packet[layer + FLAGS_OFFSET] & !PUSH == ACK
             && is_equal(WINDOW)
-            && is_equal(20..self.headers - layer)
-            && is_intact(packet, header)
+            && is_equal(20..self.header_bytes - layer)
+            && has_valid_checksum(packet, header)
     }
 
     fn add(&mut self, at: usize, packet: &[u8], header: &Header) {
-        let payload = header.total - self.headers;
+        let payload = header.total - self.header_bytes;
         self.members.push(at);
         self.bytes += payload;
-        self.next = self.next.wrapping_add(payload as u32);
-        self.closed = payload < self.segment || packet[header.length + FLAGS] & PUSH != 0;
+        self.next_number = self.next_number.wrapping_add(payload as u32);
+        self.is_closed = payload < self.segment_bytes || packet[header.length + FLAGS_OFFSET] & PUSH != 0;
     }
 
     /// Returns the length of the headers. The payload of each further member begins after them.
-    pub(crate) fn headers(&self) -> usize {
-        self.headers
+    pub(crate) fn header_bytes(&self) -> usize {
+        self.header_bytes
     }
 
     /// Turns the headers of the first packet into those of the merged packet. Returns the offload header for the stack.
@@ -105,11 +106,15 @@ impl Group {
         let layer = self.header.length;
         ip::write_length(first, layer, self.bytes);
         if pushes {
-            first[layer + FLAGS] |= PUSH;
+            first[layer + FLAGS_OFFSET] |= PUSH;
         }
-        let pseudo = checksum::fold(checksum::pseudo(ip::addresses(first), TCP, self.bytes - layer));
+        let pseudo = checksum::fold(checksum::pseudo_header_sum(ip::addresses(first), TCP, self.bytes - layer));
         first[layer + 16..layer + 18].copy_from_slice(&pseudo);
-        Offload { checksum: Some((layer, 16)), segment: Some(self.segment), headers: self.headers }
+        Offload {
+            checksum: Some((layer, 16)),
+            segment_bytes: Some(self.segment_bytes),
+            header_bytes: self.header_bytes,
+        }
     }
 }
 
@@ -121,17 +126,17 @@ pub(crate) fn coalesce<'p>(burst: impl Iterator<Item = Option<(&'p [u8], Header)
     for (at, packet) in burst.enumerate() {
         let Some((packet, header)) = packet else { continue };
         if header.flow.protocol == TCP && header.fragment.is_none() {
-            let place = open.iter().position(|(group, _)| groups[*group].header.flow == header.flow);
-            if let Some(place) = place {
-                let (group, first) = open[place];
+            let position = open.iter().position(|(group, _)| groups[*group].header.flow == header.flow);
+            if let Some(position) = position {
+                let (group, first) = open[position];
                 if groups[group].accepts(first, packet, &header) {
                     groups[group].add(at, packet, &header);
                     continue;
                 }
-                open.remove(place);
+                open.remove(position);
             }
             if let Some(group) = Group::of_segment(at, packet, &header) {
-                if open.len() == OPEN {
+                if open.len() == MAX_OPEN_GROUPS {
                     open.remove(0);
                 }
                 open.push((groups.len(), packet));
@@ -146,21 +151,21 @@ pub(crate) fn coalesce<'p>(burst: impl Iterator<Item = Option<(&'p [u8], Header)
 
 /// Returns the offset of a segment's payload, if its headers allow merging.
 fn payload_offset(packet: &[u8], header: &Header) -> Option<usize> {
-    let has_options = header.length != if header.is_v6() { ip::V6 } else { ip::V4 };
+    let has_options = header.length != if header.is_v6() { ip::V6_HEADER_BYTES } else { ip::V4_HEADER_BYTES };
     let words = usize::from(packet.get(header.length + 12)? >> 4);
-    let headers = header.length + words * 4;
-    (!has_options && words >= 5 && headers <= header.total).then_some(headers)
+    let header_bytes = header.length + words * 4;
+    (!has_options && words >= 5 && header_bytes <= header.total).then_some(header_bytes)
 }
 
 fn sequence_number(packet: &[u8], header: &Header) -> u32 {
     packet[header.length..]
-        .get(NUMBER)
+        .get(SEQUENCE_NUMBER)
         .and_then(|bytes| bytes.first_chunk())
         .map_or(0, |bytes| u32::from_be_bytes(*bytes))
 }
 
 /// Returns the parts of the IP header that are equal in all segments of a packet.
-fn network(packet: &[u8], layer: usize) -> [&[u8]; 3] {
+fn constant_ip_fields(packet: &[u8], layer: usize) -> [&[u8]; 3] {
     if packet[0] >> 4 == 4 {
         [&packet[..2], &packet[6..10], &packet[12..layer]]
     } else {
@@ -169,14 +174,14 @@ fn network(packet: &[u8], layer: usize) -> [&[u8]; 3] {
 }
 
 /// Returns whether a TCP packet has the PSH flag. A group takes the flag from its last packet.
-pub(crate) fn pushes(packet: &[u8], header: &Header) -> bool {
-    header.flow.protocol == TCP && packet.get(header.length + FLAGS).is_some_and(|flags| flags & PUSH != 0)
+pub(crate) fn has_push_flag(packet: &[u8], header: &Header) -> bool {
+    header.flow.protocol == TCP && packet.get(header.length + FLAGS_OFFSET).is_some_and(|flags| flags & PUSH != 0)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::packet::segment::Split;
+    use crate::packet::segment::Segments;
     use crate::packet::segment::tests::tcp;
 
     fn groups(packets: &[Vec<u8>]) -> Vec<Vec<usize>> {
@@ -190,11 +195,12 @@ mod tests {
         for is_v6 in [false, true] {
             let whole = tcp(is_v6, 100, ACK | PUSH, &payload);
             let mut frame = whole.clone();
-            let split = Split::new(&mut frame, &Offload { segment: Some(1200), ..Offload::default() }).unwrap();
-            let mut packets: Vec<Vec<u8>> = (0..split.segments())
+            let segments =
+                Segments::new(&mut frame, &Offload { segment_bytes: Some(1200), ..Offload::default() }).unwrap();
+            let mut packets: Vec<Vec<u8>> = (0..segments.count())
                 .map(|at| {
-                    let mut packet = vec![0; split.bytes(at)];
-                    split.write(at, &mut packet);
+                    let mut packet = vec![0; segments.bytes(at)];
+                    segments.write(at, &mut packet);
                     packet
                 })
                 .collect();
@@ -202,14 +208,17 @@ mod tests {
             let all = coalesce(packets.iter().zip(&headers).map(|(packet, header)| Some((&packet[..], *header))));
             let [group] = &all[..] else { panic!("{all:?}") };
             assert_eq!(group.members, [0, 1, 2, 3, 4]);
-            let last = pushes(&packets[4], &headers[4]);
+            let last = has_push_flag(&packets[4], &headers[4]);
             let offload = group.finish(&mut packets[0], last);
             let mut joined = packets[0].clone();
-            packets[1..].iter().for_each(|packet| joined.extend_from_slice(&packet[group.headers()..]));
+            packets[1..].iter().for_each(|packet| joined.extend_from_slice(&packet[group.header_bytes()..]));
             let layer = headers[0].length;
-            assert_eq!(offload, Offload { checksum: Some((layer, 16)), segment: Some(1200), headers: layer + 32 });
+            assert_eq!(
+                offload,
+                Offload { checksum: Some((layer, 16)), segment_bytes: Some(1200), header_bytes: layer + 32 }
+            );
             // Completed with its checksum, the merged packet equals the original.
-            let complete = Split::new(&mut joined, &Offload { segment: None, ..offload }).unwrap();
+            let complete = Segments::new(&mut joined, &Offload { segment_bytes: None, ..offload }).unwrap();
             let mut out = vec![0; complete.bytes(0)];
             complete.write(0, &mut out);
             assert_eq!(out, whole);

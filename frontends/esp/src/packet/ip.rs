@@ -5,9 +5,9 @@ use std::net::IpAddr;
 use super::checksum;
 
 /// Bytes of a header of IPv4 without options.
-pub(crate) const V4: usize = 20;
+pub(crate) const V4_HEADER_BYTES: usize = 20;
 /// Bytes of the fixed header of IPv6.
-pub(crate) const V6: usize = 40;
+pub(crate) const V6_HEADER_BYTES: usize = 40;
 /// Protocol numbers (IANA).
 pub(crate) const ICMP: u8 = 1;
 pub(crate) const TCP: u8 = 6;
@@ -49,8 +49,8 @@ pub(crate) struct Header {
 /// The position of a fragment in its datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Fragment {
-    /// The number of the datagram, which is unique among datagrams between the same addresses.
-    pub(crate) datagram: u32,
+    /// The identification of the datagram, which is unique among datagrams between the same addresses.
+    pub(crate) identification: u32,
     /// Bytes of the datagram's payload before the fragment.
     pub(crate) offset: usize,
     pub(crate) is_last: bool,
@@ -78,10 +78,10 @@ impl Header {
     }
 
     fn read_v4(packet: &[u8]) -> Option<Self> {
-        let header: &[u8; V4] = packet.first_chunk()?;
+        let header: &[u8; V4_HEADER_BYTES] = packet.first_chunk()?;
         let length = usize::from(header[0] & 0xF) * 4;
         let total = usize::from(u16::from_be_bytes([header[2], header[3]]));
-        if length < V4 || total < length || packet.len() < total {
+        if length < V4_HEADER_BYTES || total < length || packet.len() < total {
             return None;
         }
         let fragment = u16::from_be_bytes([header[6], header[7]]);
@@ -102,7 +102,7 @@ impl Header {
             class: header[1],
             dont_fragment: fragment & 0x4000 != 0,
             fragment: (fragment & 0x3FFF != 0).then(|| Fragment {
-                datagram: u16::from_be_bytes([header[4], header[5]]).into(),
+                identification: u16::from_be_bytes([header[4], header[5]]).into(),
                 offset: usize::from(offset) * 8,
                 is_last: fragment & 0x2000 == 0,
             }),
@@ -115,19 +115,19 @@ impl Header {
         const FRAGMENT: u8 = 44;
         const AUTHENTICATION: u8 = 51;
         const OPTIONS: u8 = 60;
-        let header: &[u8; V6] = packet.first_chunk()?;
-        let total = V6 + usize::from(u16::from_be_bytes([header[4], header[5]]));
+        let header: &[u8; V6_HEADER_BYTES] = packet.first_chunk()?;
+        let total = V6_HEADER_BYTES + usize::from(u16::from_be_bytes([header[4], header[5]]));
         let packet = packet.get(..total)?;
         let address = |at: usize| packet[at..at + 16].first_chunk::<16>().map(|bytes| IpAddr::from(*bytes));
-        let (mut protocol, mut length, mut fragment, mut offset) = (header[6], V6, None, 0);
+        let (mut protocol, mut length, mut fragment, mut offset) = (header[6], V6_HEADER_BYTES, None, 0);
         while offset == 0 && matches!(protocol, HOP_BY_HOP | ROUTING | FRAGMENT | AUTHENTICATION | OPTIONS) {
             let &[next, words, high, low] = packet[length..].first_chunk()?;
             length += match protocol {
                 FRAGMENT => {
                     offset = u16::from_be_bytes([high, low]) & 0xFFF8;
-                    let datagram = packet[length..].get(4..8)?.first_chunk()?;
-                    let (datagram, is_last) = (u32::from_be_bytes(*datagram), low & 1 == 0);
-                    fragment = Some(Fragment { datagram, offset: offset.into(), is_last });
+                    let identification = packet[length..].get(4..8)?.first_chunk()?;
+                    let (identification, is_last) = (u32::from_be_bytes(*identification), low & 1 == 0);
+                    fragment = Some(Fragment { identification, offset: offset.into(), is_last });
                     8
                 }
                 AUTHENTICATION => (usize::from(words) + 2) * 4,
@@ -171,7 +171,7 @@ fn ports(protocol: u8, payload: &[u8]) -> (u16, u16) {
 
 /// Returns the addresses of a packet, which its checksums cover.
 pub(crate) fn addresses(packet: &[u8]) -> &[u8] {
-    if packet[0] >> 4 == 4 { &packet[12..V4] } else { &packet[8..V6] }
+    if packet[0] >> 4 == 4 { &packet[12..V4_HEADER_BYTES] } else { &packet[8..V6_HEADER_BYTES] }
 }
 
 /// Writes the total length into the header of a packet, whose other fields are complete. In IPv4 it then writes the checksum of the
@@ -181,7 +181,7 @@ pub(crate) fn write_length(packet: &mut [u8], length: usize, total: usize) {
         packet[2..4].copy_from_slice(&(total as u16).to_be_bytes());
         write_checksum(packet, length);
     } else {
-        packet[4..6].copy_from_slice(&((total - V6) as u16).to_be_bytes());
+        packet[4..6].copy_from_slice(&((total - V6_HEADER_BYTES) as u16).to_be_bytes());
     }
 }
 
@@ -216,7 +216,7 @@ pub(crate) mod tests {
         packet.extend([0, 0]);
         packet.extend(payload);
         let total = packet.len();
-        write_length(&mut packet, V4, total);
+        write_length(&mut packet, V4_HEADER_BYTES, total);
         packet
     }
 
@@ -229,7 +229,7 @@ pub(crate) mod tests {
         packet.extend([0, 53, 0x30, 0x39, 0, 8 + payload.len() as u8, 0, 0]);
         packet.extend(payload);
         let total = packet.len();
-        write_length(&mut packet, V6, total);
+        write_length(&mut packet, V6_HEADER_BYTES, total);
         packet
     }
 
@@ -258,7 +258,7 @@ pub(crate) mod tests {
         let first = [UDP, 0, 0, 1, 0, 0, 0, 7];
         let second = [UDP, 0, 0, 9, 0, 0, 0, 7];
         let read = |fragment| Header::read(&v6(fragment, 44, b"payload")).unwrap();
-        let fragment = |offset| Some(Fragment { datagram: 7, offset, is_last: false });
+        let fragment = |offset| Some(Fragment { identification: 7, offset, is_last: false });
         assert_eq!((read(&first).fragment, read(&second).fragment), (fragment(0), fragment(8)));
         assert_eq!((read(&first).flow.source_port, read(&second).flow.source_port), (53, 0));
         let mut packet = v4([1; 4], [2; 4], (7, 8), b"data");

@@ -7,16 +7,16 @@
 //! | `segment.rs`, `coalesce.rs` | one packet into many segments, and back |
 //! | `fragment.rs` | fragments of IPv4 |
 //! | `transport.rs`, `reassembly.rs` | packets of transport mode, which are whole |
-//! | `datagrams.rs` | the flows of fragments |
+//! | `fragment_ports.rs` | the ports of fragments |
 //! | `ecn.rs` | traffic classes across the tunnel |
 //! | `icmp.rs` | notices to senders |
 //! | `checksum.rs` | the Internet checksum |
 
 mod checksum;
 pub(crate) mod coalesce;
-pub(crate) mod datagrams;
 pub(crate) mod ecn;
 pub(crate) mod fragment;
+pub(crate) mod fragment_ports;
 pub(crate) mod icmp;
 pub(crate) mod ip;
 pub(crate) mod offload;

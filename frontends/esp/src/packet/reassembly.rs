@@ -4,19 +4,19 @@ use std::collections::VecDeque;
 use std::net::IpAddr;
 
 use super::ip::{self, Header};
-use super::transport::Outside;
+use super::transport::OutsideHeaders;
 use crate::counters::Count;
 
 /// Maximum number of datagrams that are open at once. A further datagram evicts the oldest.
-const MOST: usize = 64;
+const MAX_DATAGRAMS: usize = 64;
 /// Milliseconds after which an open datagram is dropped. The stack hands over a datagram's fragments back to back; a later datagram may
 /// have the same number.
-const LONGEST: u64 = 1000;
+const TIMEOUT_MS: u64 = 1000;
 /// Maximum length of a datagram with its header, in bytes.
-const LARGEST: usize = 65_535;
+const MAX_DATAGRAM_BYTES: usize = 65_535;
 
 /// Source, destination, protocol and number.
-type Datagram = (IpAddr, IpAddr, u8, u32);
+type DatagramKey = (IpAddr, IpAddr, u8, u32);
 
 /// Datagrams whose first fragments have come. The stack hands over the fragments of a datagram in their order, and all
 /// through the same queue.
@@ -25,9 +25,9 @@ pub(crate) struct Reassembly(VecDeque<OpenDatagram>);
 
 #[derive(Debug)]
 struct OpenDatagram {
-    name: Datagram,
+    key: DatagramKey,
     /// The time of the datagram's latest fragment, in milliseconds.
-    time: u64,
+    last_fragment_ms: u64,
     /// The header and the payload up to now.
     bytes: Vec<u8>,
 }
@@ -40,17 +40,17 @@ impl Reassembly {
         &mut self,
         packet: &[u8],
         header: &Header,
-        outside: Outside,
+        outside: OutsideHeaders,
         now: u64,
         dropped: &Count,
-    ) -> Option<(Vec<u8>, Outside)> {
+    ) -> Option<(Vec<u8>, OutsideHeaders)> {
         let fragment = header.fragment?;
-        let fixed = if header.is_v6() { ip::V6 } else { ip::V4 };
-        let datagram = (header.flow.source, header.flow.destination, outside.next, fragment.datagram);
-        while self.0.pop_front_if(|oldest| now.saturating_sub(oldest.time) >= LONGEST).is_some() {
+        let fixed = if header.is_v6() { ip::V6_HEADER_BYTES } else { ip::V4_HEADER_BYTES };
+        let key = (header.flow.source, header.flow.destination, outside.next_header, fragment.identification);
+        while self.0.pop_front_if(|oldest| now.saturating_sub(oldest.last_fragment_ms) >= TIMEOUT_MS).is_some() {
             dropped.add(1);
         }
-        let open = self.0.iter().position(|open| open.name == datagram).and_then(|at| self.0.remove(at));
+        let open = self.0.iter().position(|open| open.key == key).and_then(|at| self.0.remove(at));
         let mut whole = match open {
             Some(open) if open.bytes.len() == fixed + fragment.offset => open.bytes,
             open => {
@@ -60,7 +60,7 @@ impl Reassembly {
                 }
                 let mut whole = packet[..fixed].to_vec();
                 if header.is_v6() {
-                    whole[6] = outside.next;
+                    whole[6] = outside.next_header;
                 } else {
                     whole[6..8].fill(0);
                 }
@@ -68,21 +68,21 @@ impl Reassembly {
             }
         };
         whole.extend_from_slice(&packet[outside.length..header.total]);
-        if whole.len() > LARGEST {
+        if whole.len() > MAX_DATAGRAM_BYTES {
             dropped.add(1);
             return None;
         }
         if !fragment.is_last {
-            if self.0.len() == MOST {
+            if self.0.len() == MAX_DATAGRAMS {
                 self.0.pop_front();
                 dropped.add(1);
             }
-            self.0.push_back(OpenDatagram { name: datagram, time: now, bytes: whole });
+            self.0.push_back(OpenDatagram { key, last_fragment_ms: now, bytes: whole });
             return None;
         }
         let total = whole.len();
         ip::write_length(&mut whole, fixed, total);
-        Some((whole, Outside { length: fixed, ..outside }))
+        Some((whole, OutsideHeaders { length: fixed, ..outside }))
     }
 }
 
@@ -105,8 +105,9 @@ mod tests {
         let add = |packet: &Vec<u8>| {
             now += interval;
             let header = Header::read(packet).unwrap();
-            let (whole, outside) = reassembly.add(packet, &header, Outside::of(packet).unwrap(), now, &dropped)?;
-            assert_eq!(Outside::of(&whole), Some(outside));
+            let (whole, outside) =
+                reassembly.add(packet, &header, OutsideHeaders::of(packet).unwrap(), now, &dropped)?;
+            assert_eq!(OutsideHeaders::of(&whole), Some(outside));
             Some(whole)
         };
         let whole = packets.iter().filter_map(add).collect();
@@ -117,7 +118,7 @@ mod tests {
         let mut packet = v4([10, 1, 0, 1], [10, 2, 0, 1], (1701, 1701), &vec![number as u8; bytes]);
         packet[4..6].copy_from_slice(&number.to_be_bytes());
         let total = packet.len();
-        ip::write_length(&mut packet, ip::V4, total);
+        ip::write_length(&mut packet, ip::V4_HEADER_BYTES, total);
         packet
     }
 
@@ -148,7 +149,7 @@ mod tests {
             let mut packet = [&whole[..40], &[UDP, 0, high, low, 0, 0, 0, 9], payload].concat();
             packet[6] = 44;
             let total = packet.len();
-            ip::write_length(&mut packet, ip::V6, total);
+            ip::write_length(&mut packet, ip::V6_HEADER_BYTES, total);
             packet
         };
         let pieces = [piece(0, 1, &whole[40..88]), piece(48, 0, &whole[88..])];
@@ -177,14 +178,18 @@ mod tests {
     #[test]
     fn an_old_datagram_is_not_continued_by_a_later_one_of_its_number() {
         let parts = fragments(&datagram(1, 3000), 1400);
-        assert_eq!(reassemble_at(&parts, LONGEST - 1).0.len(), 1);
-        assert_eq!(reassemble_at(&parts, LONGEST), (vec![], 3), "the first times out, and later ones continue nothing");
+        assert_eq!(reassemble_at(&parts, TIMEOUT_MS - 1).0.len(), 1);
+        assert_eq!(
+            reassemble_at(&parts, TIMEOUT_MS),
+            (vec![], 3),
+            "the first times out, and later ones continue nothing"
+        );
     }
 
     #[test]
     fn open_datagrams_take_bounded_memory() {
         let firsts: Vec<_> =
-            (0..MOST as u16 + 3).map(|number| fragments(&datagram(number, 2000), 1400).remove(0)).collect();
+            (0..MAX_DATAGRAMS as u16 + 3).map(|number| fragments(&datagram(number, 2000), 1400).remove(0)).collect();
         assert_eq!(reassemble(&firsts), (vec![], 3));
         // Later fragments that end beyond the longest packet.
         let mut parts = vec![fragments(&datagram(1, 60_000), 1400).remove(0)];

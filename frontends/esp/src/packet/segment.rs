@@ -5,47 +5,47 @@ use super::ip::{self, Header, TCP, UDP};
 use super::offload::Offload;
 
 /// TCP flags (RFC 9293, 3.1) of the last segment only, and of the first segment only.
-const LAST: u8 = 0x01 | 0x08;
-const FIRST: u8 = 0x80;
+const LAST_SEGMENT_FLAGS: u8 = 0x01 | 0x08;
+const FIRST_SEGMENT_FLAGS: u8 = 0x80;
 /// Offset of the flags in the TCP header.
-const FLAGS: usize = 13;
+const FLAGS_OFFSET: usize = 13;
 
 /// A packet that is to be split into one or more segments.
 #[derive(Debug)]
-pub(crate) struct Split<'f> {
+pub(crate) struct Segments<'f> {
     packet: &'f [u8],
     header: Header,
     /// Bytes of the headers that each segment has. 0: the packet is a single segment, and stays unchanged.
-    headers: usize,
+    header_bytes: usize,
     /// Bytes of payload of each segment but the last.
-    size: usize,
+    payload_bytes: usize,
 }
 
-impl<'f> Split<'f> {
+impl<'f> Segments<'f> {
     /// Completes a packet that the stack left incomplete. Returns `None` if the packet does not match `offload`.
     pub(crate) fn new(packet: &'f mut [u8], offload: &Offload) -> Option<Self> {
         let header = Header::read(packet)?;
         let packet = &mut packet[..header.total];
-        let Some(size) = offload.segment else {
+        let Some(payload_bytes) = offload.segment_bytes else {
             if let Some((start, offset)) = offload.checksum {
                 let covered = packet.get(start..)?;
-                let sum = not_zero(checksum::complement(checksum::add(0, covered)));
+                let sum = replace_zero_checksum(checksum::complement(checksum::add(0, covered)));
                 packet.get_mut(start + offset..start + offset + 2)?.copy_from_slice(&sum);
             }
-            return Some(Self { packet, header, headers: 0, size: header.total });
+            return Some(Self { packet, header, header_bytes: 0, payload_bytes: header.total });
         };
-        let headers = header.length
+        let header_bytes = header.length
             + match header.flow.protocol {
                 TCP => usize::from(packet.get(header.length + 12)? >> 4) * 4,
                 UDP => 8,
                 _ => return None,
             };
         let least = header.length + if header.flow.protocol == TCP { 20 } else { 8 };
-        (least <= headers && headers < packet.len() && header.fragment.is_none()).then_some(Self {
+        (least <= header_bytes && header_bytes < packet.len() && header.fragment.is_none()).then_some(Self {
             packet,
             header,
-            headers,
-            size,
+            header_bytes,
+            payload_bytes,
         })
     }
 
@@ -60,69 +60,70 @@ impl<'f> Split<'f> {
 
     /// Returns the packet if it is a single segment.
     pub(crate) fn whole(&self) -> Option<&[u8]> {
-        (self.headers == 0).then_some(self.packet)
+        (self.header_bytes == 0).then_some(self.packet)
     }
 
-    pub(crate) fn segments(&self) -> usize {
-        if self.headers == 0 { 1 } else { (self.packet.len() - self.headers).div_ceil(self.size) }
+    pub(crate) fn count(&self) -> usize {
+        if self.header_bytes == 0 { 1 } else { (self.packet.len() - self.header_bytes).div_ceil(self.payload_bytes) }
     }
 
     pub(crate) fn bytes(&self, segment: usize) -> usize {
-        if self.headers == 0 {
+        if self.header_bytes == 0 {
             self.packet.len()
         } else {
-            self.headers + self.size.min(self.packet.len() - self.headers - segment * self.size)
+            self.header_bytes
+                + self.payload_bytes.min(self.packet.len() - self.header_bytes - segment * self.payload_bytes)
         }
     }
 
     /// Writes a segment. `out` has exactly its length.
     pub(crate) fn write(&self, segment: usize, out: &mut [u8]) {
-        if self.headers == 0 {
+        if self.header_bytes == 0 {
             return out.copy_from_slice(self.packet);
         }
-        let (head, payload) = out.split_at_mut(self.headers);
-        let from = self.headers + segment * self.size;
-        head.copy_from_slice(&self.packet[..self.headers]);
+        let (head, payload) = out.split_at_mut(self.header_bytes);
+        let from = self.header_bytes + segment * self.payload_bytes;
+        head.copy_from_slice(&self.packet[..self.header_bytes]);
         payload.copy_from_slice(&self.packet[from..from + payload.len()]);
-        let (layer, total) = (self.header.length, self.headers + payload.len());
+        let (layer, total) = (self.header.length, self.header_bytes + payload.len());
         if head[0] >> 4 == 4 {
             let id = u16::from_be_bytes([head[4], head[5]]).wrapping_add(segment as u16);
             head[4..6].copy_from_slice(&id.to_be_bytes());
         }
         ip::write_length(head, layer, total);
-        let pseudo = checksum::pseudo(ip::addresses(head), self.header.flow.protocol, total - layer);
+        let pseudo = checksum::pseudo_header_sum(ip::addresses(head), self.header.flow.protocol, total - layer);
         let transport = &mut head[layer..];
-        let place = if self.header.flow.protocol == TCP {
+        let checksum_offset = if self.header.flow.protocol == TCP {
             let number = u32::from_be_bytes([transport[4], transport[5], transport[6], transport[7]]);
-            let number = number.wrapping_add((segment * self.size) as u32);
+            let number = number.wrapping_add((segment * self.payload_bytes) as u32);
             transport[4..8].copy_from_slice(&number.to_be_bytes());
             if segment > 0 {
-                transport[FLAGS] &= !FIRST;
+                transport[FLAGS_OFFSET] &= !FIRST_SEGMENT_FLAGS;
             }
-            if segment + 1 < self.segments() {
-                transport[FLAGS] &= !LAST;
+            if segment + 1 < self.count() {
+                transport[FLAGS_OFFSET] &= !LAST_SEGMENT_FLAGS;
             }
             16
         } else {
             transport[4..6].copy_from_slice(&((total - layer) as u16).to_be_bytes());
             6
         };
-        transport[place..place + 2].fill(0);
+        transport[checksum_offset..checksum_offset + 2].fill(0);
         let sum = checksum::complement(checksum::add(checksum::add(pseudo, transport), payload));
-        transport[place..place + 2].copy_from_slice(&not_zero(sum));
+        transport[checksum_offset..checksum_offset + 2].copy_from_slice(&replace_zero_checksum(sum));
     }
 }
 
 /// Replaces a zero checksum by 0xFFFF, its other representation. In UDP zero means that there is no checksum (RFC 768), which IPv6 forbids;
 /// other protocols accept both.
-pub(crate) fn not_zero(sum: [u8; 2]) -> [u8; 2] {
+pub(crate) fn replace_zero_checksum(sum: [u8; 2]) -> [u8; 2] {
     if sum == [0; 2] { [0xFF; 2] } else { sum }
 }
 
 /// Returns whether the checksum of a TCP packet is correct.
-pub(crate) fn is_intact(packet: &[u8], header: &Header) -> bool {
+pub(crate) fn has_valid_checksum(packet: &[u8], header: &Header) -> bool {
     let segment = &packet[header.length..header.total];
-    let pseudo = checksum::pseudo(ip::addresses(packet), header.flow.protocol, segment.len());
+    let pseudo = checksum::pseudo_header_sum(ip::addresses(packet), header.flow.protocol, segment.len());
     checksum::fold(checksum::add(pseudo, segment)) == [0xFF; 2]
 }
 
@@ -148,17 +149,18 @@ pub(crate) mod tests {
             packet[6] = 0x40;
         }
         ip::write_length(&mut packet, layer, total);
-        let sum = checksum::add(checksum::pseudo(ip::addresses(&packet), TCP, total - layer), &packet[layer..]);
+        let sum =
+            checksum::add(checksum::pseudo_header_sum(ip::addresses(&packet), TCP, total - layer), &packet[layer..]);
         packet[layer + 16..layer + 18].copy_from_slice(&checksum::complement(sum));
         packet
     }
 
     fn segments(packet: &mut [u8], offload: &Offload) -> Vec<Vec<u8>> {
-        let split = Split::new(packet, offload).unwrap();
-        (0..split.segments())
+        let segments = Segments::new(packet, offload).unwrap();
+        (0..segments.count())
             .map(|at| {
-                let mut out = vec![0; split.bytes(at)];
-                split.write(at, &mut out);
+                let mut out = vec![0; segments.bytes(at)];
+                segments.write(at, &mut out);
                 out
             })
             .collect()
@@ -169,14 +171,14 @@ pub(crate) mod tests {
         let payload: Vec<u8> = (0..3500_u32).map(|at| (at >> 3) as u8).collect();
         for is_v6 in [false, true] {
             let mut whole = tcp(is_v6, u32::MAX - 1500, 0x80 | 0x10 | 0x08 | 0x01, &payload);
-            let offload = Offload { segment: Some(1000), ..Offload::default() };
+            let offload = Offload { segment_bytes: Some(1000), ..Offload::default() };
             let parts = segments(&mut whole, &offload);
             assert_eq!(parts.len(), 4);
             let mut joined = Vec::new();
             for (at, part) in parts.iter().enumerate() {
                 let header = Header::read(part).unwrap();
                 assert_eq!(header.total, part.len());
-                assert!(is_intact(part, &header), "segment {at}");
+                assert!(has_valid_checksum(part, &header), "segment {at}");
                 let expected = tcp(
                     is_v6,
                     (u32::MAX - 1500).wrapping_add(at as u32 * 1000),
@@ -199,10 +201,10 @@ pub(crate) mod tests {
     #[test]
     fn udp_segments_get_their_lengths_and_checksums() {
         let mut whole = v4([10, 1, 0, 1], [10, 2, 0, 1], (1, 2), &[7; 250]);
-        let parts = segments(&mut whole, &Offload { segment: Some(100), ..Offload::default() });
+        let parts = segments(&mut whole, &Offload { segment_bytes: Some(100), ..Offload::default() });
         let lengths = parts.iter().map(|part| u16::from_be_bytes([part[24], part[25]])).collect::<Vec<_>>();
         assert_eq!(lengths, [108, 108, 58]);
-        assert!(parts.iter().all(|part| is_intact(part, &Header::read(part).unwrap())));
+        assert!(parts.iter().all(|part| has_valid_checksum(part, &Header::read(part).unwrap())));
     }
 
     #[test]
@@ -210,7 +212,7 @@ pub(crate) mod tests {
         let whole = tcp(false, 5, 0x10, b"payload");
         let mut incomplete = whole.clone();
         // The stack leaves the sum of the pseudo-header in the checksum field.
-        let pseudo = checksum::pseudo(ip::addresses(&whole), TCP, whole.len() - 20);
+        let pseudo = checksum::pseudo_header_sum(ip::addresses(&whole), TCP, whole.len() - 20);
         incomplete[36..38].copy_from_slice(&checksum::fold(pseudo));
         let offload = Offload { checksum: Some((20, 16)), ..Offload::default() };
         assert_eq!(segments(&mut incomplete, &offload), [whole]);
@@ -219,8 +221,8 @@ pub(crate) mod tests {
     #[test]
     fn no_packet_gets_a_checksum_of_zero() {
         let mut whole = v6(&[], UDP, &[7; 10]);
-        let (layer, total) = (ip::V6, whole.len());
-        let pseudo = checksum::pseudo(ip::addresses(&whole), UDP, total - layer);
+        let (layer, total) = (ip::V6_HEADER_BYTES, whole.len());
+        let pseudo = checksum::pseudo_header_sum(ip::addresses(&whole), UDP, total - layer);
         // The last two bytes make the checksum zero.
         whole[total - 2..].fill(0);
         let rest = checksum::complement(checksum::add(pseudo, &whole[layer..]));
@@ -229,20 +231,20 @@ pub(crate) mod tests {
         let offload = Offload { checksum: Some((layer, 6)), ..Offload::default() };
         let [packet] = &segments(&mut whole.clone(), &offload)[..] else { panic!("it is one packet") };
         assert_eq!(packet[layer + 6..layer + 8], [0xFF; 2]);
-        assert!(is_intact(packet, &Header::read(packet).unwrap()));
+        assert!(has_valid_checksum(packet, &Header::read(packet).unwrap()));
         // Segments have no zero checksum either.
-        let offload = Offload { segment: Some(total - layer - 8), ..Offload::default() };
+        let offload = Offload { segment_bytes: Some(total - layer - 8), ..Offload::default() };
         assert_eq!(segments(&mut whole, &offload), std::slice::from_ref(packet));
     }
 
     #[test]
     fn packets_that_do_not_match_the_offload_are_refused() {
         let good = tcp(false, 5, 0x10, b"payload");
-        let segment = Offload { segment: Some(3), ..Offload::default() };
+        let segment = Offload { segment_bytes: Some(3), ..Offload::default() };
         let refused = |change: &dyn Fn(&mut Vec<u8>), offload: &Offload| {
             let mut packet = good.clone();
             change(&mut packet);
-            Split::new(&mut packet, offload).is_none()
+            Segments::new(&mut packet, offload).is_none()
         };
         assert!(!refused(&|_| (), &segment));
         assert!(refused(&|packet| packet[9] = 1, &segment), "ICMP has no segments");

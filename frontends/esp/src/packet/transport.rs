@@ -8,21 +8,21 @@ use std::ops::Range;
 
 use super::checksum;
 use super::ip::{self, Header, ICMPV6, TCP, UDP};
-use super::segment::not_zero;
+use super::segment::replace_zero_checksum;
 
 /// The hop limit of received packets, which is not known: the default of Linux.
-const HOPS: u8 = 64;
+const HOP_LIMIT: u8 = 64;
 
 /// The headers of a packet that stay outside ESP.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Outside {
+pub(crate) struct OutsideHeaders {
     /// The length of the headers in bytes; 0 in tunnel mode.
     pub(crate) length: usize,
     /// The protocol after the headers.
-    pub(crate) next: u8,
+    pub(crate) next_header: u8,
 }
 
-impl Outside {
+impl OutsideHeaders {
     /// Returns the headers that stay outside in transport mode: the IP header, and IPv6's fragment header. Returns `None` if the packet has
     /// further headers that routers read. The caller has [read](Header::read) the packet.
     pub(crate) fn of(packet: &[u8]) -> Option<Self> {
@@ -31,14 +31,14 @@ impl Outside {
         const FRAGMENT: u8 = 44;
         const OPTIONS: u8 = 60;
         if packet[0] >> 4 == 4 {
-            return (packet[0] & 0xF == 5).then_some(Self { length: ip::V4, next: packet[9] });
+            return (packet[0] & 0xF == 5).then_some(Self { length: ip::V4_HEADER_BYTES, next_header: packet[9] });
         }
-        let outside = Self { length: ip::V6, next: packet[6] };
-        if outside.next == FRAGMENT {
-            return Some(Self { length: ip::V6 + 8, next: packet[ip::V6] });
+        let outside = Self { length: ip::V6_HEADER_BYTES, next_header: packet[6] };
+        if outside.next_header == FRAGMENT {
+            return Some(Self { length: ip::V6_HEADER_BYTES + 8, next_header: packet[ip::V6_HEADER_BYTES] });
         }
         // Options are for the destination, unless a routing header follows.
-        let (mut next, mut at) = (outside.next, outside.length);
+        let (mut next, mut at) = (outside.next_header, outside.length);
         while next == OPTIONS {
             let &[following, words] = packet.get(at..)?.first_chunk()?;
             (next, at) = (following, at + (usize::from(words) + 1) * 8);
@@ -49,10 +49,10 @@ impl Outside {
 
 /// Appends a received packet to the buffer: the payload of an ESP packet, which lies at `payload`, behind an IP header. Returns the range
 /// of the packet.
-pub(crate) fn rebuild(
+pub(crate) fn rebuild_packet(
     buffer: &mut Vec<u8>,
     payload: Range<usize>,
-    next: u8,
+    next_header: u8,
     (source, destination): (IpAddr, IpAddr),
     class: u8,
 ) -> Range<usize> {
@@ -60,14 +60,14 @@ pub(crate) fn rebuild(
     let start = buffer.len();
     if let (IpAddr::V4(source), IpAddr::V4(destination)) = (source, destination) {
         // A packet that is no fragment needs no identification (RFC 6864, 4.1).
-        buffer.extend([0x45, class, 0, 0, 0, 0, DONT_FRAGMENT, 0, HOPS, next, 0, 0]);
+        buffer.extend([0x45, class, 0, 0, 0, 0, DONT_FRAGMENT, 0, HOP_LIMIT, next_header, 0, 0]);
         buffer.extend([source, destination].map(|address| address.octets()).as_flattened());
     } else {
         let octets = |address| match address {
             IpAddr::V4(address) => address.to_ipv6_mapped().octets(),
             IpAddr::V6(address) => address.octets(),
         };
-        buffer.extend([0x60 | class >> 4, class << 4, 0, 0, 0, 0, next, HOPS]);
+        buffer.extend([0x60 | class >> 4, class << 4, 0, 0, 0, 0, next_header, HOP_LIMIT]);
         buffer.extend([source, destination].map(octets).as_flattened());
     }
     let length = buffer.len() - start;
@@ -83,7 +83,7 @@ pub(crate) fn rebuild(
 pub(crate) fn correct_checksum(packet: &mut [u8]) {
     // The checksum of a fragmented datagram covers all fragments, so it cannot be computed from one.
     let Some(Header { flow, length, total, fragment: None, .. }) = Header::read(packet) else { return };
-    let place = match flow.protocol {
+    let checksum_offset = match flow.protocol {
         TCP => 16,
         UDP => 6,
         ICMPV6 => 2,
@@ -94,24 +94,25 @@ pub(crate) fn correct_checksum(packet: &mut [u8]) {
         [_, _, _, _, high, low, ..] if flow.protocol == UDP => usize::from(u16::from_be_bytes([high, low])),
         _ => total - length,
     };
-    let pseudo = checksum::pseudo(ip::addresses(packet), flow.protocol, bytes);
-    let Some(segment) = packet.get_mut(length..length + bytes).filter(|segment| segment.len() >= place + 2) else {
+    let pseudo = checksum::pseudo_header_sum(ip::addresses(packet), flow.protocol, bytes);
+    let Some(segment) = packet.get_mut(length..length + bytes).filter(|segment| segment.len() >= checksum_offset + 2)
+    else {
         return;
     };
     // In UDP over IPv4, zero means that there is no checksum (RFC 768).
-    if flow.protocol == UDP && segment[place..place + 2] == [0; 2] {
+    if flow.protocol == UDP && segment[checksum_offset..checksum_offset + 2] == [0; 2] {
         return;
     }
-    segment[place..place + 2].fill(0);
-    let sum = not_zero(checksum::complement(checksum::add(pseudo, segment)));
-    segment[place..place + 2].copy_from_slice(&sum);
+    segment[checksum_offset..checksum_offset + 2].fill(0);
+    let sum = replace_zero_checksum(checksum::complement(checksum::add(pseudo, segment)));
+    segment[checksum_offset..checksum_offset + 2].copy_from_slice(&sum);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::packet::ip::tests::{v4, v6};
-    use crate::packet::segment::is_intact;
+    use crate::packet::segment::has_valid_checksum;
     use crate::packet::segment::tests::tcp;
 
     /// Returns source and destination of a packet.
@@ -122,10 +123,10 @@ mod tests {
 
     /// Carries the payload of a packet, and rebuilds the packet with these addresses. Other bytes precede the packet in the buffer.
     fn carried(packet: &[u8], ends: (IpAddr, IpAddr), class: u8) -> Vec<u8> {
-        let Outside { length, next } = Outside::of(packet).unwrap();
+        let OutsideHeaders { length, next_header } = OutsideHeaders::of(packet).unwrap();
         let mut buffer = packet[length..].to_vec();
         let payload = 0..buffer.len();
-        let range = rebuild(&mut buffer, payload, next, ends, class);
+        let range = rebuild_packet(&mut buffer, payload, next_header, ends, class);
         assert_eq!((range.start, range.end), (packet.len() - length, buffer.len()));
         buffer[range].to_vec()
     }
@@ -137,10 +138,12 @@ mod tests {
             let rebuilt = carried(&whole, addresses(&whole), 0xB9);
             let header = Header::read(&rebuilt).unwrap();
             assert_eq!((header.flow, header.class), (Header::read(&whole).unwrap().flow, 0xB9));
-            assert!(header.total == rebuilt.len() && is_intact(&rebuilt, &header) && header.fragment.is_none());
+            assert!(
+                header.total == rebuilt.len() && has_valid_checksum(&rebuilt, &header) && header.fragment.is_none()
+            );
             assert_eq!(rebuilt[header.length..], whole[header.length..]);
             if !is_v6 {
-                assert_eq!(checksum::fold(checksum::add(0, &rebuilt[..ip::V4])), [0xFF; 2]);
+                assert_eq!(checksum::fold(checksum::add(0, &rebuilt[..ip::V4_HEADER_BYTES])), [0xFF; 2]);
             }
         }
     }
@@ -149,7 +152,7 @@ mod tests {
     fn options_for_the_destination_are_carried() {
         let options = [UDP, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
         let whole = v6(&options, 60, b"data");
-        assert_eq!(Outside::of(&whole), Some(Outside { length: ip::V6, next: 60 }));
+        assert_eq!(OutsideHeaders::of(&whole), Some(OutsideHeaders { length: ip::V6_HEADER_BYTES, next_header: 60 }));
         assert_eq!(carried(&whole, addresses(&whole), 0), whole);
     }
 
@@ -163,11 +166,11 @@ mod tests {
         let before_routing = [header(43), header(UDP)].concat();
         for packet in [options, v6(&header(UDP), 0, b""), v6(&header(UDP), 43, b""), v6(&before_routing, 60, b"")] {
             assert!(Header::read(&packet).is_some());
-            assert_eq!(Outside::of(&packet), None, "{packet:02x?}");
+            assert_eq!(OutsideHeaders::of(&packet), None, "{packet:02x?}");
         }
         // A fragment header is no obstacle, because the datagram is carried as a whole.
         let fragment = v6(&[UDP, 0, 0, 9, 0, 0, 0, 7], 44, b"");
-        assert_eq!(Outside::of(&fragment), Some(Outside { length: 48, next: UDP }));
+        assert_eq!(OutsideHeaders::of(&fragment), Some(OutsideHeaders { length: 48, next_header: UDP }));
     }
 
     #[test]
@@ -175,7 +178,7 @@ mod tests {
         let public = ([192, 0, 2, 9].into(), [10, 2, 0, 1].into());
         let of_v6 = |last| [0x20, 1, 0xD, 0xB8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, last];
         let public_v6: (IpAddr, IpAddr) = (of_v6(9).into(), of_v6(1).into());
-        let is_correct = |packet: &[u8]| is_intact(packet, &Header::read(packet).unwrap());
+        let is_correct = |packet: &[u8]| has_valid_checksum(packet, &Header::read(packet).unwrap());
         let corrected = |whole: &[u8], ends, was_correct: bool| {
             let mut packet = carried(whole, ends, 0);
             assert_eq!(is_correct(&packet), was_correct);
@@ -209,7 +212,7 @@ mod tests {
         correct_checksum(&mut whole);
         let (before, total) = (whole.clone(), whole.len() + 5);
         whole.extend([9; 5]);
-        ip::write_length(&mut whole, ip::V6, total);
+        ip::write_length(&mut whole, ip::V6_HEADER_BYTES, total);
         correct_checksum(&mut whole);
         assert_eq!(whole[40..before.len()], before[40..]);
         // A length beyond the packet leaves everything as it is.

@@ -4,7 +4,9 @@ use std::net::IpAddr;
 
 use gantry_abi_xfrm::{Family, Prefix, Selector};
 
-use super::{AFTER_TABLES, FIRST, LAST, NEXTHOP, PASS, TABLE, TABLES};
+use super::{
+    AFTER_TABLES_PRIORITY, NEXTHOP_ID, PASS_PRIORITY, PROTECTED_TABLE, TABLES, TUNNEL_METRIC, UNREACHABLE_METRIC,
+};
 use crate::netlink::{ACK, Message, attribute};
 
 // linux/rtnetlink.h, linux/fib_rules.h, linux/nexthop.h
@@ -23,8 +25,8 @@ pub(super) const RTM_DELNEXTHOP: u16 = 105;
 const NHA_ID: u16 = 1;
 const NHA_BLACKHOLE: u16 = 4;
 /// Pairs of requests: list, and delete.
-pub(super) const ROUTE: (u16, u16) = (RTM_GETROUTE, RTM_DELROUTE);
-pub(super) const RULE: (u16, u16) = (RTM_GETRULE, RTM_DELRULE);
+pub(super) const ROUTE_REQUESTS: (u16, u16) = (RTM_GETROUTE, RTM_DELROUTE);
+pub(super) const RULE_REQUESTS: (u16, u16) = (RTM_GETRULE, RTM_DELRULE);
 const RTA_DST: u16 = 1;
 const RTA_OIF: u16 = 4;
 const RTA_PRIORITY: u16 = 6;
@@ -42,18 +44,18 @@ const FRA_FWMASK: u16 = 16;
 const FRA_IP_PROTO: u16 = 22;
 const FRA_SPORT_RANGE: u16 = 23;
 const FRA_DPORT_RANGE: u16 = 24;
-const TO_TABLE: u8 = 1;
-const GOTO: u8 = 2;
-const NOTHING: u8 = 3;
+const ACTION_TABLE: u8 = 1;
+const ACTION_GOTO: u8 = 2;
+const ACTION_NOP: u8 = 3;
 /// The flag that makes a rule apply to exactly the packets that it would not match without the flag.
 const INVERT: u32 = 2;
 const UNICAST: u8 = 1;
 const BLACKHOLE: u8 = 6;
 const UNREACHABLE: u8 = 7;
 /// The routing table of this host's own addresses (RT_TABLE_LOCAL).
-const LOCAL: u32 = 255;
+const LOCAL_TABLE: u32 = 255;
 /// Origin of a route: the administrator (RTPROT_STATIC).
-const STATIC: u8 = 4;
+const STATIC_ORIGIN: u8 = 4;
 const V4: u8 = libc::AF_INET as u8;
 pub(super) const FAMILIES: [u8; 2] = [V4, libc::AF_INET6 as u8];
 const IFLA_IFNAME: u16 = 3;
@@ -63,7 +65,7 @@ const IFLA_AF_SPEC: u16 = 26;
 /// The alias of a data path's device, by which other data paths find it.
 const ALIAS: &[u8] = b"gantry esp";
 /// Bytes of `struct ifinfomsg`.
-pub(super) const LINK_INFO: usize = 16;
+pub(super) const IFINFOMSG_BYTES: usize = 16;
 
 /// Returns the structure of a request for all rules or routes of a family.
 pub(super) fn family_request(family: u8) -> [u8; 12] {
@@ -73,11 +75,11 @@ pub(super) fn family_request(family: u8) -> [u8; 12] {
 /// Returns the structure of a request for the routes to this host's own addresses. Without NETLINK_GET_STRICT_CHK, a socket gets
 /// the routes of all tables.
 pub(super) fn local_request(family: u8) -> [u8; 12] {
-    [family, 0, 0, 0, LOCAL as u8, 0, 0, 0, 0, 0, 0, 0]
+    [family, 0, 0, 0, LOCAL_TABLE as u8, 0, 0, 0, 0, 0, 0, 0]
 }
 
 /// Returns a 32-bit attribute of a rule or a route. The structure in front of the attributes has 12 bytes in both.
-fn number(body: &[u8], kind: u16) -> Option<u32> {
+fn number_attribute(body: &[u8], kind: u16) -> Option<u32> {
     attribute(body.get(12..)?, kind)?.first_chunk().map(|bytes| u32::from_ne_bytes(*bytes))
 }
 
@@ -92,7 +94,8 @@ fn destination(route: &[u8]) -> Option<(IpAddr, u8)> {
 
 /// Returns the destination of an unreachable route of the table of protected networks.
 pub(super) fn unreachable_destination(route: &[u8]) -> Option<(IpAddr, u8)> {
-    destination(route).filter(|_| number(route, RTA_TABLE) == Some(TABLE) && route[7] == UNREACHABLE)
+    destination(route)
+        .filter(|_| number_attribute(route, RTA_TABLE) == Some(PROTECTED_TABLE) && route[7] == UNREACHABLE)
 }
 
 /// Returns the destination of a route to this host: a local, broadcast or anycast address.
@@ -103,28 +106,28 @@ pub(super) fn local_destination(route: &[u8]) -> Option<(IpAddr, u8)> {
 
 /// Returns whether a route is in one of our tables.
 pub(super) fn is_our_route(body: &[u8]) -> bool {
-    number(body, RTA_TABLE).is_some_and(|table| TABLES.contains(&table))
+    number_attribute(body, RTA_TABLE).is_some_and(|table| TABLES.contains(&table))
 }
 
 /// Returns whether a route is in the table of this host's own addresses.
 pub(super) fn is_local_route(body: &[u8]) -> bool {
-    number(body, RTA_TABLE) == Some(LOCAL)
+    number_attribute(body, RTA_TABLE) == Some(LOCAL_TABLE)
 }
 
 /// Returns whether a rule of these priorities is ours: it leads to one of our tables, or skips them.
 pub(super) fn is_our_rule(body: &[u8], priorities: impl Fn(u32) -> bool) -> bool {
-    let is_one = match body.get(7) {
-        Some(&TO_TABLE) => number(body, FRA_TABLE).is_some_and(|table| TABLES.contains(&table)),
-        Some(&GOTO) => number(body, FRA_GOTO) == Some(AFTER_TABLES),
-        Some(&action) => action == NOTHING,
+    let is_ours = match body.get(7) {
+        Some(&ACTION_TABLE) => number_attribute(body, FRA_TABLE).is_some_and(|table| TABLES.contains(&table)),
+        Some(&ACTION_GOTO) => number_attribute(body, FRA_GOTO) == Some(AFTER_TABLES_PRIORITY),
+        Some(&action) => action == ACTION_NOP,
         None => false,
     };
-    is_one && number(body, FRA_PRIORITY).is_some_and(priorities)
+    is_ours && number_attribute(body, FRA_PRIORITY).is_some_and(priorities)
 }
 
 /// Returns whether a nexthop is ours.
 pub(super) fn is_our_nexthop(body: &[u8]) -> bool {
-    body.get(8..).and_then(|attributes| attribute(attributes, NHA_ID)) == Some(&NEXTHOP.to_ne_bytes())
+    body.get(8..).and_then(|attributes| attribute(attributes, NHA_ID)) == Some(&NEXTHOP_ID.to_ne_bytes())
 }
 
 /// Returns whether a message is about this device.
@@ -147,7 +150,7 @@ pub(super) fn bring_up(interface: u32, mtu: u32) -> Vec<u8> {
 
 /// Returns the name of a device that belongs to a data path.
 pub(super) fn data_path_device(body: &[u8]) -> Option<String> {
-    let attributes = body.get(LINK_INFO..)?;
+    let attributes = body.get(IFINFOMSG_BYTES..)?;
     let text = |kind| attribute(attributes, kind).map(|text| text.strip_suffix(&[0]).unwrap_or(text));
     let name = text(IFLA_IFNAME).filter(|_| text(IFLA_IFALIAS) == Some(ALIAS))?;
     Some(String::from_utf8_lossy(name).into_owned())
@@ -179,7 +182,7 @@ impl Route {
     pub(super) fn tunnel(table: u32, destination: (IpAddr, u8), source: Option<IpAddr>, interface: u32) -> Self {
         Self {
             kind: UNICAST,
-            metric: FIRST,
+            metric: TUNNEL_METRIC,
             interface: Some(interface),
             source,
             ..Self::unreachable(table, destination)
@@ -187,17 +190,30 @@ impl Route {
     }
 
     pub(super) fn unreachable(table: u32, destination: (IpAddr, u8)) -> Self {
-        Self { table, destination, kind: UNREACHABLE, metric: LAST, interface: None, nexthop: None, source: None }
+        Self {
+            table,
+            destination,
+            kind: UNREACHABLE,
+            metric: UNREACHABLE_METRIC,
+            interface: None,
+            nexthop: None,
+            source: None,
+        }
     }
 
     /// Builds an IPv6 blackhole route that applies to every device, because it uses our [nexthop].
     pub(super) fn blackhole(table: u32, destination: (IpAddr, u8)) -> Self {
-        Self { kind: BLACKHOLE, metric: LAST + 1, nexthop: Some(NEXTHOP), ..Self::unreachable(table, destination) }
+        Self {
+            kind: BLACKHOLE,
+            metric: UNREACHABLE_METRIC + 1,
+            nexthop: Some(NEXTHOP_ID),
+            ..Self::unreachable(table, destination)
+        }
     }
 
     pub(super) fn message(&self, kind: u16, flags: u16) -> Vec<u8> {
         let (address, length) = self.destination;
-        let structure = [family(address), length, 0, 0, 0, STATIC, 0, self.kind, 0, 0, 0, 0];
+        let structure = [family(address), length, 0, 0, 0, STATIC_ORIGIN, 0, self.kind, 0, 0, 0, 0];
         let message = Message::new(kind, ACK | flags).structure(&structure);
         let message = message.number(RTA_TABLE, self.table).number(RTA_PRIORITY, self.metric);
         let message = if length > 0 { message.address(RTA_DST, address) } else { message };
@@ -215,27 +231,27 @@ pub(super) struct Rule {
     priority: u32,
     source: Option<Prefix>,
     destination: Option<Prefix>,
-    more: Vec<(u16, Vec<u8>)>,
+    attributes: Vec<(u16, Vec<u8>)>,
 }
 
 impl Rule {
     fn new(family: u8, priority: u32, action: u8) -> Self {
-        Self { family, action, flags: 0, priority, source: None, destination: None, more: Vec::new() }
+        Self { family, action, flags: 0, priority, source: None, destination: None, attributes: Vec::new() }
     }
 
     /// Builds a rule that leads into a table.
     pub(super) fn look_up(family: u8, priority: u32, table: u32) -> Self {
-        Self::new(family, priority, TO_TABLE).number(FRA_TABLE, table)
+        Self::new(family, priority, ACTION_TABLE).number(FRA_TABLE, table)
     }
 
     /// Builds a rule that leads past our tables.
     pub(super) fn skip(family: u8, priority: u32) -> Self {
-        Self::new(family, priority, GOTO).number(FRA_GOTO, AFTER_TABLES)
+        Self::new(family, priority, ACTION_GOTO).number(FRA_GOTO, AFTER_TABLES_PRIORITY)
     }
 
     /// Builds the rule that is the target of rules that skip our tables.
     pub(super) fn target(family: u8) -> Self {
-        Self::new(family, AFTER_TABLES, NOTHING)
+        Self::new(family, AFTER_TABLES_PRIORITY, ACTION_NOP)
     }
 
     /// Matches packets with this mark.
@@ -250,7 +266,7 @@ impl Rule {
 
     /// Matches packets that arrive by a device; packets of this host come from `lo`.
     pub(super) fn arriving_by(mut self, name: &str) -> Self {
-        self.more.push((FRA_IIFNAME, [name.as_bytes(), &[0]].concat()));
+        self.attributes.push((FRA_IIFNAME, [name.as_bytes(), &[0]].concat()));
         self
     }
 
@@ -260,7 +276,7 @@ impl Rule {
     }
 
     fn number(mut self, kind: u16, number: u32) -> Self {
-        self.more.push((kind, number.to_ne_bytes().to_vec()));
+        self.attributes.push((kind, number.to_ne_bytes().to_vec()));
         self
     }
 
@@ -275,20 +291,20 @@ impl Rule {
                 None => message,
             };
         }
-        self.more.iter().fold(message, |message, (kind, content)| message.attribute(*kind, content)).finish()
+        self.attributes.iter().fold(message, |message, (kind, content)| message.attribute(*kind, content)).finish()
     }
 }
 
 pub(super) fn pass_rule(selector: &Selector) -> Rule {
-    let mut rule = Rule::skip(family(selector.source.address), PASS);
+    let mut rule = Rule::skip(family(selector.source.address), PASS_PRIORITY);
     if selector.protocol != 0 {
-        rule.more.push((FRA_IP_PROTO, vec![selector.protocol]));
+        rule.attributes.push((FRA_IP_PROTO, vec![selector.protocol]));
     }
     for (kind, port) in [(FRA_SPORT_RANGE, selector.source_port), (FRA_DPORT_RANGE, selector.destination_port)] {
         if port.mask != 0 {
             // A mask of the upper bits is a range.
             let (first, last) = (port.value & port.mask, port.value | !port.mask);
-            rule.more.push((kind, [first.to_ne_bytes(), last.to_ne_bytes()].concat()));
+            rule.attributes.push((kind, [first.to_ne_bytes(), last.to_ne_bytes()].concat()));
         }
     }
     Rule { source: Some(selector.source), destination: Some(selector.destination), ..rule }
@@ -296,7 +312,7 @@ pub(super) fn pass_rule(selector: &Selector) -> Rule {
 
 /// Builds a rule that leads packets to neighbours past the table of protected networks, whose IPv6 routes would stop them on every
 /// device.
-pub(super) fn link_rule(network: Prefix) -> Rule {
+pub(super) fn link_local_rule(network: Prefix) -> Rule {
     pass_rule(&Selector { destination: network, ..Selector::any(Family::of(network.address)) })
 }
 
@@ -304,8 +320,8 @@ pub(super) fn link_rule(network: Prefix) -> Rule {
 pub(super) fn nexthop(kind: u16, flags: u16) -> Vec<u8> {
     let is_new = kind == RTM_NEWNEXTHOP;
     // The kernel accepts an origin for new nexthops only.
-    let structure = [FAMILIES[1], 0, if is_new { STATIC } else { 0 }, 0, 0, 0, 0, 0];
-    let message = Message::new(kind, ACK | flags).structure(&structure).number(NHA_ID, NEXTHOP);
+    let structure = [FAMILIES[1], 0, if is_new { STATIC_ORIGIN } else { 0 }, 0, 0, 0, 0, 0];
+    let message = Message::new(kind, ACK | flags).structure(&structure).number(NHA_ID, NEXTHOP_ID);
     if is_new { message.attribute(NHA_BLACKHOLE, &[]) } else { message }.finish()
 }
 

@@ -1,6 +1,6 @@
 //! Routes and rules that lead packets into the tunnel, and keep them from bypassing it (rtnetlink(7)).
 //!
-//! The [`Guard`] marks packets that match policies, and a rule leads marked packets into a table whose default route is the TUN device.
+//! The [`GuardSet`] marks packets that match policies, and a rule leads marked packets into a table whose default route is the TUN device.
 //! Packets that arrived through the tunnel have another mark, by which the reverse-path filter finds the TUN device. Three further tables
 //! look at the destination:
 //!
@@ -14,7 +14,7 @@
 //! of ESP and IKE skip the rules.
 //!
 //! A socket that is bound to a device uses routes of that device only. In IPv6 a third route to protected networks stops its packets: the
-//! route's nexthop is a blackhole, which applies to every device. In IPv4 the kernel sends even without a route, and the [`Guard`] stops
+//! route's nexthop is a blackhole, which applies to every device. In IPv4 the kernel sends even without a route, and the [`GuardSet`] stops
 //! the packets.
 
 mod messages;
@@ -29,7 +29,9 @@ use std::os::fd::{AsFd, BorrowedFd};
 use gantry_abi_xfrm::{Prefix, Selector};
 use libc::c_int;
 
-use crate::guard::{self, ARRIVED, EXEMPT_MARK, Guard, LINK, RETURNING, STEERED, SteeredPolicy};
+use crate::guard::{
+    self, ARRIVED_MARK, EXEMPT_MARK, GuardSet, LINK_LOCAL_NETWORKS, RETURNING_MARK, STEERED_MARK, SteeredPolicy,
+};
 use crate::local_addresses::LocalAddresses;
 use crate::netlink::{self, ACK, CREATE, EXCLUSIVE, Message, REPLACE, Socket};
 use crate::sys::set_option;
@@ -38,58 +40,58 @@ pub(crate) use policy_routes::PolicyRoute;
 use policy_routes::PolicyRoutes;
 
 /// The tables of protected networks, of marked packets, of sources, and of destinations without another route.
-pub(crate) const TABLE: u32 = 4500;
+pub(crate) const PROTECTED_TABLE: u32 = 4500;
 const STEERED_TABLE: u32 = 4501;
 const SOURCES_TABLE: u32 = 4502;
 const FALLBACK_TABLE: u32 = 4503;
-const TABLES: [u32; 4] = [TABLE, STEERED_TABLE, SOURCES_TABLE, FALLBACK_TABLE];
-/// The priorities of the rules. Rules with the first three look at marks. Rules of [`PASS`] match packets that policies let pass.
-const BACK: u32 = 194;
-const SKIP: u32 = 195;
-const STEER: u32 = 196;
-const PASS: u32 = 197;
-const SOURCES: u32 = 198;
-const TUNNEL: u32 = 199;
+const TABLES: [u32; 4] = [PROTECTED_TABLE, STEERED_TABLE, SOURCES_TABLE, FALLBACK_TABLE];
+/// The priorities of the rules. Rules with the first three look at marks. Rules of [`PASS_PRIORITY`] match packets that policies let pass.
+const RETURNING_PRIORITY: u32 = 194;
+const SKIP_PRIORITY: u32 = 195;
+const STEERED_PRIORITY: u32 = 196;
+const PASS_PRIORITY: u32 = 197;
+const SOURCES_PRIORITY: u32 = 198;
+const PROTECTED_PRIORITY: u32 = 199;
 /// The priority of the rule at which packets that skip our tables continue.
-const AFTER_TABLES: u32 = 200;
+const AFTER_TABLES_PRIORITY: u32 = 200;
 /// The priority after the rules of the main and the default table.
-const LAST_RESORT: u32 = 32768;
+const LAST_RESORT_PRIORITY: u32 = 32768;
 /// The metric of unreachable routes, behind all other routes; then the metric of routes into the TUN device.
-const LAST: u32 = 0xFFFF_FFF0;
-const FIRST: u32 = 16;
+const UNREACHABLE_METRIC: u32 = 0xFFFF_FFF0;
+const TUNNEL_METRIC: u32 = 16;
 /// The number of the blackhole nexthop.
-const NEXTHOP: u32 = EXEMPT_MARK;
+const NEXTHOP_ID: u32 = EXEMPT_MARK;
 
 /// The packets that enter the tunnel by their destination, and the packets that pass unprotected.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Steering {
+pub(crate) struct DestinationRoutes {
     /// Destinations, each with the source address that sockets without one get.
-    pub(crate) tunnel: BTreeMap<(IpAddr, u8), Option<IpAddr>>,
+    pub(crate) tunnel_destinations: BTreeMap<(IpAddr, u8), Option<IpAddr>>,
     /// Selectors of packets that pass unprotected.
-    pub(crate) pass: Vec<Selector>,
+    pub(crate) pass_selectors: Vec<Selector>,
 }
 
 /// The routes and rules of one data path.
 #[derive(Debug)]
 pub(crate) struct Routes {
     socket: Socket,
-    port: u32,
+    netlink_port: u32,
     /// Index and name of the TUN device.
-    interface: u32,
-    device: String,
-    installed: Steering,
+    tun_index: u32,
+    tun_name: String,
+    installed: DestinationRoutes,
     /// Routes of policies for packets of this host.
-    given: PolicyRoutes,
+    policy_routes: PolicyRoutes,
     /// Destinations with an unreachable route that an earlier data path left.
-    leftover: BTreeSet<(IpAddr, u8)>,
+    leftover_destinations: BTreeSet<(IpAddr, u8)>,
     has_v6: bool,
     /// `Ok` if the kernel supports nexthops or has no IPv6; the kernel's error if it does not support them.
     nexthop: io::Result<()>,
     /// True if another program changed routes or rules, and they could not be restored yet.
     needs_restore: bool,
     /// True if a device is new or has changed, or its filter was removed.
-    needs_filters: bool,
-    guard: Guard,
+    has_outdated_filters: bool,
+    guard: GuardSet,
 }
 
 /// Sockets that receive the kernel's notifications about changes by other programs.
@@ -108,11 +110,11 @@ impl Changes {
         let routes = Socket::listen(libc::NETLINK_ROUTE, &GROUPS)?;
         // Kernels before 5.3 have no nexthops.
         let _ = set_option(&routes, libc::SOL_NETLINK, libc::NETLINK_ADD_MEMBERSHIP, NEXTHOPS);
-        Ok(Self { guard: Guard::changes(), routes })
+        Ok(Self { guard: GuardSet::changes(), routes })
     }
 
     /// Returns the sockets, which become readable after a change.
-    pub(crate) fn all(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+    pub(crate) fn sockets(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let guard::Changes { firewall, policies } = &self.guard;
         [firewall.as_ref(), policies.as_ref(), Some(&self.routes)].into_iter().flatten().map(Socket::as_fd)
     }
@@ -121,7 +123,7 @@ impl Changes {
 /// The guards in force against sockets that are bound to a device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(clippy::struct_excessive_bools, reason = "each is a guard of its own")]
-pub(crate) struct Guards {
+pub(crate) struct GuardStatus {
     /// The table of nf_tables.
     pub(crate) firewall: bool,
     /// Policies of the kernel, in IPv4.
@@ -132,7 +134,7 @@ pub(crate) struct Guards {
     pub(crate) filters: bool,
 }
 
-impl Guards {
+impl GuardStatus {
     /// Returns whether sockets that are bound to a device are stopped in both address families.
     pub(crate) fn are_complete(self) -> bool {
         self.firewall || self.policies && self.routes
@@ -141,7 +143,7 @@ impl Guards {
 
 /// Fails if this network namespace has a data path already: two data paths would remove each other's routes and rules.
 pub(crate) fn check_alone() -> io::Result<()> {
-    let links = Socket::connect(libc::NETLINK_ROUTE)?.dump(RTM_GETLINK, &[0; LINK_INFO])?;
+    let links = Socket::connect(libc::NETLINK_ROUTE)?.dump(RTM_GETLINK, &[0; IFINFOMSG_BYTES])?;
     match links.iter().find_map(|link| data_path_device(link)) {
         None => Ok(()),
         Some(device) => {
@@ -153,41 +155,41 @@ pub(crate) fn check_alone() -> io::Result<()> {
 
 impl Routes {
     /// Brings the device up and installs the rules. Routes of an earlier data path stay until others are installed.
-    pub(crate) fn new(interface: &str, mtu: u32, esp_port: u16) -> io::Result<Self> {
+    pub(crate) fn new(tun_name: &str, mtu: u32, esp_port: u16) -> io::Result<Self> {
         let socket = Socket::connect(libc::NETLINK_ROUTE)?;
-        let port = socket.port()?;
-        let index = nix::net::if_::if_nametoindex(interface)?;
-        let guard = Guard::new(interface, index, esp_port);
+        let netlink_port = socket.port()?;
+        let tun_index = nix::net::if_::if_nametoindex(tun_name)?;
+        let guard = GuardSet::new(tun_name, tun_index, esp_port);
         let has_v6 = fs::exists("/proc/net/if_inet6").unwrap_or(false);
         let mut routes = Self {
             socket,
-            port,
-            interface: index,
-            device: interface.to_owned(),
-            installed: Steering::default(),
-            given: PolicyRoutes::default(),
-            leftover: BTreeSet::new(),
+            netlink_port,
+            tun_index,
+            tun_name: tun_name.to_owned(),
+            installed: DestinationRoutes::default(),
+            policy_routes: PolicyRoutes::default(),
+            leftover_destinations: BTreeSet::new(),
             has_v6,
             nexthop: Ok(()),
             needs_restore: false,
-            needs_filters: false,
+            has_outdated_filters: false,
             guard,
         };
         if has_v6 {
             // IPv6 may be off on this device alone.
-            let _ = routes.request(&disable_generated_address(index));
+            let _ = routes.request(&disable_generated_address(tun_index));
             routes.nexthop = routes.put_nexthop();
         }
-        routes.request(&bring_up(index, mtu))?;
+        routes.request(&bring_up(tun_index, mtu))?;
         for family in routes.families() {
             // Future policies may protect packets that an earlier data path let pass.
-            delete_matching(&routes.socket, family, RULE, |body| {
-                is_our_rule(body, |at| (PASS..=SOURCES).contains(&at))
+            delete_matching(&routes.socket, family, RULE_REQUESTS, |body| {
+                is_our_rule(body, |at| (PASS_PRIORITY..=SOURCES_PRIORITY).contains(&at))
             })?;
             let all = routes.socket.dump(RTM_GETROUTE, &family_request(family))?;
-            routes.leftover.extend(all.iter().filter_map(|route| unreachable_destination(route)));
+            routes.leftover_destinations.extend(all.iter().filter_map(|route| unreachable_destination(route)));
         }
-        routes.put_steered()?;
+        routes.put_steered_routes()?;
         routes.put_rules()?;
         Ok(routes)
     }
@@ -197,31 +199,36 @@ impl Routes {
     }
 
     /// Replaces the installed routes and rules with `desired`. Additions come first, so that each packet finds an old or a new route.
-    pub(crate) fn install(&mut self, desired: Steering) -> io::Result<()> {
-        let is_gone = |prefix: &&(IpAddr, u8)| !desired.tunnel.contains_key(*prefix);
-        let obsolete: Vec<_> = self.installed.tunnel.keys().filter(is_gone).copied().collect();
-        self.leftover.retain(|prefix| !obsolete.contains(prefix));
-        self.guard.install(self.leftover.iter().chain(desired.tunnel.keys()).copied(), &desired.pass)?;
+    pub(crate) fn install(&mut self, desired: DestinationRoutes) -> io::Result<()> {
+        let is_gone = |prefix: &&(IpAddr, u8)| !desired.tunnel_destinations.contains_key(*prefix);
+        let obsolete: Vec<_> = self.installed.tunnel_destinations.keys().filter(is_gone).copied().collect();
+        self.leftover_destinations.retain(|prefix| !obsolete.contains(prefix));
+        self.guard.install(
+            self.leftover_destinations.iter().chain(desired.tunnel_destinations.keys()).copied(),
+            &desired.pass_selectors,
+        )?;
         // Rules do not look at the interface, so policies of several interfaces share a rule.
         let same_rule = |a: &Selector, b: &Selector| Selector { interface: 0, ..*a } == Selector { interface: 0, ..*b };
-        let is_needed = |selector: &Selector| desired.pass.iter().any(|other| same_rule(other, selector));
-        for selector in self.installed.pass.iter().filter(|selector| !is_needed(selector)) {
+        let is_needed = |selector: &Selector| desired.pass_selectors.iter().any(|other| same_rule(other, selector));
+        for selector in self.installed.pass_selectors.iter().filter(|selector| !is_needed(selector)) {
             self.request_tolerating(&pass_rule(selector).message(RTM_DELRULE, 0), &[libc::ENOENT])?;
         }
-        for (prefix, source) in &desired.tunnel {
-            if self.installed.tunnel.get(prefix) != Some(source) {
-                self.put(*prefix, *source)?;
+        for (prefix, source) in &desired.tunnel_destinations {
+            if self.installed.tunnel_destinations.get(prefix) != Some(source) {
+                self.put_protected(*prefix, *source)?;
             }
         }
-        for selector in desired.pass.iter().filter(|selector| !self.installed.pass.contains(selector)) {
+        for selector in
+            desired.pass_selectors.iter().filter(|selector| !self.installed.pass_selectors.contains(selector))
+        {
             self.put_rule(&pass_rule(selector))?;
         }
         for prefix in obsolete {
-            let source = self.installed.tunnel[&prefix];
+            let source = self.installed.tunnel_destinations[&prefix];
             let all = [
-                Route::tunnel(TABLE, prefix, source, self.interface),
-                Route::unreachable(TABLE, prefix),
-                Route::blackhole(TABLE, prefix),
+                Route::tunnel(PROTECTED_TABLE, prefix, source, self.tun_index),
+                Route::unreachable(PROTECTED_TABLE, prefix),
+                Route::blackhole(PROTECTED_TABLE, prefix),
             ];
             for route in all.into_iter().take(if self.has_blackhole(prefix) { 3 } else { 2 }) {
                 self.request_tolerating(&route.message(RTM_DELROUTE, 0), &[libc::ESRCH])?;
@@ -246,26 +253,26 @@ impl Routes {
         self.guard.steer_all(policies)
     }
 
-    /// Returns whether a guard lacks a policy.
-    pub(crate) fn is_behind(&self) -> bool {
-        self.guard.is_behind() || self.needs_filters
+    /// Returns whether the filters of the devices lack a policy.
+    pub(crate) fn has_outdated_filters(&self) -> bool {
+        self.guard.has_outdated_filters() || self.has_outdated_filters
     }
 
-    /// Brings the guard up to date.
-    pub(crate) fn catch_up(&mut self) -> io::Result<()> {
-        self.needs_filters = false;
+    /// Updates the filters of the devices.
+    pub(crate) fn update_filters(&mut self) -> io::Result<()> {
+        self.has_outdated_filters = false;
         self.guard.restore_filters()
     }
 
     /// Replaces the route of the policy with this index.
     pub(crate) fn replace_policy_route(&mut self, policy: u32, new: Option<PolicyRoute>) -> io::Result<()> {
-        let changed = self.given.replace(policy, new);
+        let changed = self.policy_routes.replace(policy, new);
         changed.into_iter().try_for_each(|(table, prefix)| self.put_policy_route(table, prefix))
     }
 
     /// Returns whether the policy with this index has a route.
     pub(crate) fn has_policy_route(&self, policy: u32) -> bool {
-        self.given.has(policy)
+        self.policy_routes.has_policy(policy)
     }
 
     /// Restores everything that other programs have changed since the last call. Returns, in addition, whether this host's addresses may
@@ -273,15 +280,15 @@ impl Routes {
     pub(crate) fn restore(&mut self, changes: &Changes) -> (bool, io::Result<()>) {
         // Guards come first, because there are many routes.
         let guard = self.guard.restore(&changes.guard);
-        let (mut addresses, mut filters) = (false, false);
+        let (mut addresses_changed, mut filters_changed) = (false, false);
         let is_changed = changes.routes.drain_any(|datagram| {
-            netlink::messages(datagram).filter(|(_, port, _)| *port != self.port).fold(
+            netlink::messages(datagram).filter(|(_, port, _)| *port != self.netlink_port).fold(
                 false,
                 |is_ours, (kind, _, body)| {
-                    let is_route_or_gone = kind == RTM_NEWROUTE || kind == RTM_DELROUTE;
-                    addresses |= is_route_or_gone && is_local_route(body);
-                    filters |= match kind {
-                        RTM_NEWLINK => !is_device(body, self.interface),
+                    let is_route_change = kind == RTM_NEWROUTE || kind == RTM_DELROUTE;
+                    addresses_changed |= is_route_change && is_local_route(body);
+                    filters_changed |= match kind {
+                        RTM_NEWLINK => !is_device(body, self.tun_index),
                         _ => kind == RTM_DELQDISC || kind == RTM_DELTFILTER,
                     };
                     is_ours
@@ -289,30 +296,30 @@ impl Routes {
                             RTM_NEWROUTE | RTM_DELROUTE => is_our_route(body),
                             RTM_DELRULE => is_our_rule(body, is_our_priority),
                             RTM_DELNEXTHOP => is_our_nexthop(body),
-                            RTM_NEWLINK => is_device(body, self.interface),
+                            RTM_NEWLINK => is_device(body, self.tun_index),
                             _ => false,
                         }
                 },
             )
         });
-        self.needs_filters |= filters;
+        self.has_outdated_filters |= filters_changed;
         let mut routes = Ok(());
         if is_changed || self.needs_restore {
             routes = self.put_all();
             self.needs_restore = routes.is_err();
         }
-        (addresses || is_changed, guard.and(routes))
+        (addresses_changed || is_changed, guard.and(routes))
     }
 
-    pub(crate) fn guards(&self) -> Guards {
+    pub(crate) fn guard_status(&self) -> GuardStatus {
         let [firewall, policies, filters] = self.guard.in_force();
         let routes = self.nexthop.is_ok() && !self.needs_restore;
-        Guards { firewall, policies, routes, filters: filters && !self.needs_filters }
+        GuardStatus { firewall, policies, routes, filters: filters && !self.has_outdated_filters }
     }
 
     /// Returns one sentence for each guard that the kernel lacks.
-    pub(crate) fn unguarded(&self) -> Vec<String> {
-        let [firewall, policies, filters] = self.guard.missing();
+    pub(crate) fn missing_guards(&self) -> Vec<String> {
+        let [firewall, policies, filters] = self.guard.support_errors();
         let describe = |what: &str, instead: &str, error: Option<&io::Error>| {
             error.map(|error| format!("the kernel has no {what} ({error}): {instead}"))
         };
@@ -348,12 +355,15 @@ impl Routes {
         if self.has_v6 && self.nexthop.is_ok() {
             self.put_nexthop()?;
         }
-        self.put_steered()?;
+        self.put_steered_routes()?;
         self.put_rules()?;
-        self.installed.pass.iter().try_for_each(|selector| self.put_rule(&pass_rule(selector)))?;
-        self.leftover.iter().try_for_each(|prefix| self.put_unreachable(TABLE, *prefix))?;
-        self.installed.tunnel.iter().try_for_each(|(prefix, source)| self.put(*prefix, *source))?;
-        self.given.places().try_for_each(|(table, prefix)| self.put_policy_route(table, prefix))
+        self.installed.pass_selectors.iter().try_for_each(|selector| self.put_rule(&pass_rule(selector)))?;
+        self.leftover_destinations.iter().try_for_each(|prefix| self.put_unreachable(PROTECTED_TABLE, *prefix))?;
+        self.installed
+            .tunnel_destinations
+            .iter()
+            .try_for_each(|(prefix, source)| self.put_protected(*prefix, *source))?;
+        self.policy_routes.keys().try_for_each(|(table, prefix)| self.put_policy_route(table, prefix))
     }
 
     fn put_nexthop(&self) -> io::Result<()> {
@@ -364,8 +374,8 @@ impl Routes {
         for family in self.families() {
             // The rules that lead into the tables come last, so that packets that skip them are not stopped in between.
             self.put_rule(&Rule::target(family))?;
-            let link = LINK.iter().filter(|network| network.address.is_ipv6() && family != FAMILIES[0]);
-            link.map(|network| link_rule(*network)).try_for_each(|rule| self.put_rule(&rule))?;
+            let link = LINK_LOCAL_NETWORKS.iter().filter(|network| network.address.is_ipv6() && family != FAMILIES[0]);
+            link.map(|network| link_local_rule(*network)).try_for_each(|rule| self.put_rule(&rule))?;
             self.rules(family).iter().try_for_each(|rule| self.put_rule(rule))?;
         }
         Ok(())
@@ -373,23 +383,23 @@ impl Routes {
 
     fn rules(&self, family: u8) -> [Rule; 10] {
         let look_up = |priority, table| Rule::look_up(family, priority, table);
-        let skip = |mark| Rule::skip(family, SKIP).marked(mark);
+        let skip = |mark| Rule::skip(family, SKIP_PRIORITY).marked(mark);
         // In IPv6 a rule cannot match packets without a source. So the firewall makes packets with a source skip the route.
-        let sources = look_up(SOURCES, SOURCES_TABLE).arriving_by("lo");
+        let sources = look_up(SOURCES_PRIORITY, SOURCES_TABLE).arriving_by("lo");
         let none = Prefix { address: [0; 4].into(), length: 32 };
         [
-            look_up(BACK, STEERED_TABLE).marked(RETURNING),
+            look_up(RETURNING_PRIORITY, STEERED_TABLE).marked(RETURNING_MARK),
             skip(EXEMPT_MARK),
             // The reverse-path filter looks up the source as if the packet had arrived by the device by which it leaves. So these two rules
             // distinguish the filter's look-ups from look-ups of the destination.
-            skip(STEERED).arriving_by(&self.device),
-            skip(ARRIVED).arriving_by(&self.device),
-            look_up(STEER, STEERED_TABLE).marked(STEERED),
-            look_up(STEER, STEERED_TABLE).marked(ARRIVED),
+            skip(STEERED_MARK).arriving_by(&self.tun_name),
+            skip(ARRIVED_MARK).arriving_by(&self.tun_name),
+            look_up(STEERED_PRIORITY, STEERED_TABLE).marked(STEERED_MARK),
+            look_up(STEERED_PRIORITY, STEERED_TABLE).marked(ARRIVED_MARK),
             if family == FAMILIES[0] { sources.from(none) } else { sources },
-            look_up(TUNNEL, TABLE).not_marked(EXEMPT_MARK),
-            look_up(LAST_RESORT, SOURCES_TABLE).not_marked(EXEMPT_MARK),
-            look_up(LAST_RESORT, FALLBACK_TABLE).not_marked(EXEMPT_MARK),
+            look_up(PROTECTED_PRIORITY, PROTECTED_TABLE).not_marked(EXEMPT_MARK),
+            look_up(LAST_RESORT_PRIORITY, SOURCES_TABLE).not_marked(EXEMPT_MARK),
+            look_up(LAST_RESORT_PRIORITY, FALLBACK_TABLE).not_marked(EXEMPT_MARK),
         ]
     }
 
@@ -398,27 +408,29 @@ impl Routes {
     }
 
     /// Adds the default routes for marked packets.
-    fn put_steered(&self) -> io::Result<()> {
+    fn put_steered_routes(&self) -> io::Result<()> {
         let all = [([0; 4].into(), 0), ([0; 16].into(), 0)];
-        all.into_iter().zip(self.families()).try_for_each(|(prefix, _)| self.put_in(STEERED_TABLE, prefix, None))
+        all.into_iter()
+            .zip(self.families())
+            .try_for_each(|(prefix, _)| self.put_tunnel_routes(STEERED_TABLE, prefix, None))
     }
 
     /// Adds the routes to a destination that is protected.
-    fn put(&self, prefix: (IpAddr, u8), source: Option<IpAddr>) -> io::Result<()> {
-        self.put_in(TABLE, prefix, source)
+    fn put_protected(&self, prefix: (IpAddr, u8), source: Option<IpAddr>) -> io::Result<()> {
+        self.put_tunnel_routes(PROTECTED_TABLE, prefix, source)
     }
 
     /// Adds the routes to a destination. The unreachable routes come first, so that the destination is protected at once.
-    fn put_in(&self, table: u32, prefix: (IpAddr, u8), source: Option<IpAddr>) -> io::Result<()> {
+    fn put_tunnel_routes(&self, table: u32, prefix: (IpAddr, u8), source: Option<IpAddr>) -> io::Result<()> {
         self.put_unreachable(table, prefix)?;
-        self.request(&Route::tunnel(table, prefix, source, self.interface).message(RTM_NEWROUTE, CREATE | REPLACE))
+        self.request(&Route::tunnel(table, prefix, source, self.tun_index).message(RTM_NEWROUTE, CREATE | REPLACE))
     }
 
     /// Updates the policies' route to a destination.
     fn put_policy_route(&self, table: u32, prefix: (IpAddr, u8)) -> io::Result<()> {
-        let route = self.given.route((table, prefix));
+        let route = self.policy_routes.route((table, prefix));
         let source = route.and_then(|route| route.source);
-        let all = [Route::unreachable(table, prefix), Route::tunnel(table, prefix, source, self.interface)];
+        let all = [Route::unreachable(table, prefix), Route::tunnel(table, prefix, source, self.tun_index)];
         if route.is_none() {
             let delete = |route: &Route| self.request_tolerating(&route.message(RTM_DELROUTE, 0), &[libc::ESRCH]);
             return all.iter().rev().try_for_each(delete);
@@ -448,7 +460,7 @@ impl Routes {
 }
 
 fn is_our_priority(priority: u32) -> bool {
-    (BACK..=AFTER_TABLES).contains(&priority) || priority == LAST_RESORT
+    (RETURNING_PRIORITY..=AFTER_TABLES_PRIORITY).contains(&priority) || priority == LAST_RESORT_PRIORITY
 }
 
 /// Returns the destinations of a family's routes to this host.
@@ -465,28 +477,28 @@ fn local_destinations(family: u8) -> io::Result<Vec<(IpAddr, u8)>> {
 ///
 /// # Errors
 /// Errors of the kernel; EPERM while a data path owns the firewall's table.
-pub fn clear() -> io::Result<usize> {
+pub fn clear_leftovers() -> io::Result<usize> {
     let socket = Socket::connect(libc::NETLINK_ROUTE)?;
-    let mut count = guard::clear()?;
+    let mut count = guard::clear_leftovers()?;
     // The kernel deletes routes along with their nexthop.
     let none = [libc::ENOENT, libc::EOPNOTSUPP, libc::EAFNOSUPPORT];
     socket.request(&nexthop(RTM_DELNEXTHOP, 0), &none)?;
     for family in FAMILIES {
-        count += delete_matching(&socket, family, RULE, |body| is_our_rule(body, is_our_priority))?;
-        count += delete_matching(&socket, family, ROUTE, is_our_route)?;
+        count += delete_matching(&socket, family, RULE_REQUESTS, |body| is_our_rule(body, is_our_priority))?;
+        count += delete_matching(&socket, family, ROUTE_REQUESTS, is_our_route)?;
     }
     Ok(count)
 }
 
-/// Deletes the rules or routes of a family for which `is_one` is true. Returns their number.
+/// Deletes the rules or routes of a family for which `is_ours` is true. Returns their number.
 fn delete_matching(
     socket: &Socket,
     family: u8,
     (get, delete): (u16, u16),
-    is_one: impl Fn(&[u8]) -> bool,
+    is_ours: impl Fn(&[u8]) -> bool,
 ) -> io::Result<usize> {
     let mut all = socket.dump(get, &family_request(family))?;
-    all.retain(|body| is_one(body));
+    all.retain(|body| is_ours(body));
     for body in &all {
         socket.request(&Message::new(delete, ACK).structure(body).finish(), &[libc::ESRCH, libc::ENOENT])?;
     }

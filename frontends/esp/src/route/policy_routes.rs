@@ -8,7 +8,7 @@ use super::{FALLBACK_TABLE, SOURCES_TABLE};
 /// A network: its address and prefix length.
 type Network = (IpAddr, u8);
 /// The identity of a route: its table and its destination.
-type Place = (u32, Network);
+type RouteKey = (u32, Network);
 
 /// A route to the destination of a policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub(crate) struct PolicyRoute {
 }
 
 impl PolicyRoute {
-    fn place(&self) -> Place {
+    fn key(&self) -> RouteKey {
         (if self.precedes { SOURCES_TABLE } else { FALLBACK_TABLE }, self.destination)
     }
 }
@@ -32,46 +32,46 @@ impl PolicyRoute {
 #[derive(Debug, Default)]
 pub(super) struct PolicyRoutes {
     by_policy: HashMap<u32, PolicyRoute>,
-    by_place: BTreeMap<Place, BTreeMap<u32, PolicyRoute>>,
+    by_key: BTreeMap<RouteKey, BTreeMap<u32, PolicyRoute>>,
 }
 
 impl PolicyRoutes {
     /// Replaces the route of a policy. Returns the tables and destinations of routes to be added, changed or deleted, in this order.
-    pub(super) fn replace(&mut self, policy: u32, new: Option<PolicyRoute>) -> Vec<Place> {
+    pub(super) fn replace(&mut self, policy: u32, new: Option<PolicyRoute>) -> Vec<RouteKey> {
         let old = self.by_policy.remove(&policy);
-        let places = [new, old].map(|route| route.map(|route| route.place()));
-        let old_routes = places.map(|place| place.and_then(|place| self.route(place).copied()));
-        if let Some((old, routes)) = old.and_then(|old| Some((old.place(), self.by_place.get_mut(&old.place())?))) {
+        let keys = [new, old].map(|route| route.map(|route| route.key()));
+        let old_routes = keys.map(|key| key.and_then(|key| self.route(key).copied()));
+        if let Some((old, routes)) = old.and_then(|old| Some((old.key(), self.by_key.get_mut(&old.key())?))) {
             routes.remove(&policy);
             if routes.is_empty() {
-                self.by_place.remove(&old);
+                self.by_key.remove(&old);
             }
         }
         if let Some(new) = new {
             self.by_policy.insert(policy, new);
-            self.by_place.entry(new.place()).or_default().insert(policy, new);
+            self.by_key.entry(new.key()).or_default().insert(policy, new);
         }
-        let changed = places.into_iter().zip(old_routes).filter_map(|(place, old_route)| {
-            let place = place?;
-            (self.route(place).copied() != old_route).then_some(place)
+        let changed = keys.into_iter().zip(old_routes).filter_map(|(key, old_route)| {
+            let key = key?;
+            (self.route(key).copied() != old_route).then_some(key)
         });
-        let mut changed: Vec<Place> = changed.collect();
+        let mut changed: Vec<RouteKey> = changed.collect();
         changed.dedup();
         changed
     }
 
     /// Returns whether a policy has a route.
-    pub(super) fn has(&self, policy: u32) -> bool {
+    pub(super) fn has_policy(&self, policy: u32) -> bool {
         self.by_policy.contains_key(&policy)
     }
 
     /// Returns the route to a destination in a table.
-    pub(super) fn route(&self, place: Place) -> Option<&PolicyRoute> {
-        self.by_place.get(&place)?.first_key_value().map(|(_, route)| route)
+    pub(super) fn route(&self, key: RouteKey) -> Option<&PolicyRoute> {
+        self.by_key.get(&key)?.first_key_value().map(|(_, route)| route)
     }
 
-    pub(super) fn places(&self) -> impl Iterator<Item = Place> {
-        self.by_place.keys().copied()
+    pub(super) fn keys(&self) -> impl Iterator<Item = RouteKey> {
+        self.by_key.keys().copied()
     }
 }
 
@@ -86,17 +86,17 @@ mod tests {
             source: Some([10, 1, 0, last].into()),
             precedes,
         };
-        let place = |table| (table, ([10, 2, 0, 0].into(), 16));
+        let key = |table| (table, ([10, 2, 0, 0].into(), 16));
         let mut routes = PolicyRoutes::default();
-        assert_eq!(routes.replace(8, Some(route(1, false))), [place(FALLBACK_TABLE)]);
+        assert_eq!(routes.replace(8, Some(route(1, false))), [key(FALLBACK_TABLE)]);
         assert_eq!(routes.replace(16, Some(route(2, false))), [], "the first one counts");
         assert_eq!(routes.replace(8, Some(route(1, false))), []);
-        assert_eq!(routes.replace(8, None), [place(FALLBACK_TABLE)], "another source");
-        assert_eq!(routes.route(place(FALLBACK_TABLE)), Some(&route(2, false)));
+        assert_eq!(routes.replace(8, None), [key(FALLBACK_TABLE)], "another source");
+        assert_eq!(routes.route(key(FALLBACK_TABLE)), Some(&route(2, false)));
         // Additions come first.
-        assert_eq!(routes.replace(16, Some(route(2, true))), [place(SOURCES_TABLE), place(FALLBACK_TABLE)]);
-        assert!(routes.has(16) && !routes.has(8));
-        assert_eq!(routes.replace(16, None), [place(SOURCES_TABLE)]);
-        assert_eq!((routes.places().count(), routes.route(place(SOURCES_TABLE))), (0, None));
+        assert_eq!(routes.replace(16, Some(route(2, true))), [key(SOURCES_TABLE), key(FALLBACK_TABLE)]);
+        assert!(routes.has_policy(16) && !routes.has_policy(8));
+        assert_eq!(routes.replace(16, None), [key(SOURCES_TABLE)]);
+        assert_eq!((routes.keys().count(), routes.route(key(SOURCES_TABLE))), (0, None));
     }
 }

@@ -10,41 +10,41 @@ use gantry_abi_xfrm::{Counters, Encapsulation, Limits, Mode, Sa, SaId, Selector}
 use gantry_core::Gantry;
 use gantry_protocols::esp::{self, Association, Inbound, Outbound};
 
-use super::suite::Keyed;
+use super::suite::KeyedSuite;
 use super::{Refusal, check_marks};
 use crate::packet::ip;
-use crate::packet::transport::Outside;
+use crate::packet::transport::OutsideHeaders;
 use crate::udp::Endpoints;
 
 const ESP: u8 = 50;
 /// Bytes of a UDP header.
-const UDP: usize = 8;
+const UDP_HEADER_BYTES: usize = 8;
 /// The default replay window, in packets. Most implementations have it, and it is enough for a burst that several threads open.
-const WINDOW: u32 = 64;
+const DEFAULT_REPLAY_WINDOW: u32 = 64;
 
 /// Usage of an SA or a policy, counted by the threads of the data path.
 #[derive(Debug, Default)]
 pub(crate) struct Usage {
     pub(crate) bytes: AtomicU64,
     pub(crate) packets: AtomicU64,
-    /// The time of the first packet and, in `last`, of the last packet, in seconds since 1970; 0 before the first packet.
-    pub(crate) first: AtomicU64,
-    pub(crate) last: AtomicU64,
+    /// The time of the first packet and, in `last_used`, of the last packet, in seconds since 1970; 0 before the first packet.
+    pub(crate) first_used: AtomicU64,
+    pub(crate) last_used: AtomicU64,
 }
 
 impl Usage {
     /// Continues the counters of an SA that was moved here.
     fn new(counters: &Counters) -> Self {
         let Counters { bytes, packets, use_time, .. } = *counters;
-        Self { bytes: bytes.into(), packets: packets.into(), first: use_time.into(), last: use_time.into() }
+        Self { bytes: bytes.into(), packets: packets.into(), first_used: use_time.into(), last_used: use_time.into() }
     }
 
     /// Counts packets and bytes at time `now`. Returns the totals.
     pub(crate) fn count(&self, now: u64, packets: u64, bytes: u64) -> (u64, u64) {
-        if self.first.load(Ordering::Relaxed) == 0 {
-            self.first.store(now, Ordering::Relaxed);
+        if self.first_used.load(Ordering::Relaxed) == 0 {
+            self.first_used.store(now, Ordering::Relaxed);
         }
-        self.last.store(now, Ordering::Relaxed);
+        self.last_used.store(now, Ordering::Relaxed);
         let packets = self.packets.fetch_add(packets, Ordering::Relaxed) + packets;
         (packets, self.bytes.fetch_add(bytes, Ordering::Relaxed) + bytes)
     }
@@ -52,19 +52,19 @@ impl Usage {
     /// Converts the counters to the counters of XFRM.
     pub(crate) fn counters(&self, add_time: u64) -> Counters {
         let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        Counters { bytes: load(&self.bytes), packets: load(&self.packets), add_time, use_time: load(&self.first) }
+        Counters { bytes: load(&self.bytes), packets: load(&self.packets), add_time, use_time: load(&self.first_used) }
     }
 }
 
 /// Returns the seconds since 1970.
-pub(crate) fn seconds() -> u64 {
+pub(crate) fn unix_seconds() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
 /// Volume limits of an SA: the soft ones ask for a rekey, the hard ones end the SA. The thread of the daemon changes the limits;
 /// the other threads read them.
 #[derive(Debug, Default)]
-pub(crate) struct Volume {
+pub(crate) struct VolumeLimits {
     soft_bytes: AtomicU64,
     hard_bytes: AtomicU64,
     soft_packets: AtomicU64,
@@ -80,11 +80,11 @@ pub(crate) enum LimitKind {
     Hard,
 }
 
-impl Volume {
+impl VolumeLimits {
     fn new(limits: &Limits) -> Self {
-        let volume = Self::default();
-        volume.set(limits);
-        volume
+        let volume_limits = Self::default();
+        volume_limits.set(limits);
+        volume_limits
     }
 
     /// Sets new limits. The daemon will be notified when they are reached, even if it was notified of the old limits.
@@ -102,7 +102,7 @@ impl Volume {
     }
 
     /// Returns whether the SA must not process further packets.
-    pub(crate) fn is_over(&self, usage: &Usage) -> bool {
+    pub(crate) fn are_exceeded_by(&self, usage: &Usage) -> bool {
         let beyond = |counter: &AtomicU64, limit: &AtomicU64| {
             let limit = limit.load(Ordering::Relaxed);
             limit != NO_LIMIT && counter.load(Ordering::Relaxed) >= limit
@@ -111,7 +111,7 @@ impl Volume {
     }
 
     /// Returns the limit that these totals have reached.
-    fn limit(&self, (packets, bytes): (u64, u64)) -> Option<LimitKind> {
+    fn limit_reached_by(&self, (packets, bytes): (u64, u64)) -> Option<LimitKind> {
         // Like Linux, treats a missing limit as a limit that is never reached; a limit of 0 is reached by the first packet.
         let reaches = |limit_bytes: &AtomicU64, limit_packets: &AtomicU64| {
             bytes >= limit_bytes.load(Ordering::Relaxed) || packets >= limit_packets.load(Ordering::Relaxed)
@@ -124,12 +124,12 @@ impl Volume {
     }
 
     /// Returns the limit that these totals have reached, if the daemon has not been notified of it yet.
-    pub(crate) fn reached(&self, count: (u64, u64)) -> Option<LimitKind> {
-        self.limit(count).filter(|reached| self.mark_notified(*reached))
+    pub(crate) fn take_reached(&self, totals: (u64, u64)) -> Option<LimitKind> {
+        self.limit_reached_by(totals).filter(|reached| self.mark_notified(*reached))
     }
 
     /// Returns the hard limit, if the daemon has not been notified of it yet. The end of the sequence numbers counts as the hard limit.
-    pub(crate) fn exhausted(&self) -> Option<LimitKind> {
+    pub(crate) fn take_exhausted(&self) -> Option<LimitKind> {
         Some(LimitKind::Hard).filter(|reached| self.mark_notified(*reached))
     }
 
@@ -139,14 +139,14 @@ impl Volume {
 
     /// Returns the limit that an SA has reached. If it has reached none, a report by a thread was about earlier limits. Threads then report
     /// the present limits when they are reached.
-    fn due(&self, usage: &Usage) -> Option<LimitKind> {
+    fn recheck(&self, usage: &Usage) -> Option<LimitKind> {
         let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let due = self.limit((load(&usage.packets), load(&usage.bytes)));
-        match due {
+        let current = self.limit_reached_by((load(&usage.packets), load(&usage.bytes)));
+        match current {
             Some(reached) => _ = self.mark_notified(reached),
             None => self.reset_notified(),
         }
-        due
+        current
     }
 }
 
@@ -175,7 +175,7 @@ impl SaInfo {
             (None, None, Some(authentication)) => authentication.name.clone(),
             _ => String::new(),
         };
-        let added = if sa.counters.add_time == 0 { seconds() } else { sa.counters.add_time };
+        let added = if sa.counters.add_time == 0 { unix_seconds() } else { sa.counters.add_time };
         let (source, reqid, mode) = (sa.source, sa.reqid, sa.mode);
         Self { source, reqid, mode, is_in_udp: sa.encapsulation.is_some(), algorithm, added }
     }
@@ -204,29 +204,29 @@ pub(crate) struct OutgoingSa {
     /// True if routers may fragment the SA's packets: the outer header then has no DF flag.
     pub(crate) may_fragment: bool,
     /// MTU of the path in bytes, IP headers included.
-    pub(crate) mtu: AtomicUsize,
+    pub(crate) path_mtu: AtomicUsize,
     /// Bytes to which packets are padded against an analysis of traffic (RFC 4303, 2.7), up to the path MTU.
     tfc_padding: usize,
     pub(crate) usage: Usage,
-    pub(crate) volume: Volume,
+    pub(crate) volume_limits: VolumeLimits,
     pub(crate) failed: AtomicU64,
 }
 
 impl OutgoingSa {
     /// Returns the length in bytes of the largest packet whose ESP packet fits the known path MTU.
-    pub(crate) fn max_inner_packet(&self) -> usize {
-        let outside = if self.info.is_transport() { self.outer_header() } else { 0 };
-        outside + self.esp.payload_within(self.max_esp_packet())
+    pub(crate) fn max_inner_packet_bytes(&self) -> usize {
+        let outside = if self.info.is_transport() { self.outer_header_bytes() } else { 0 };
+        outside + self.esp.payload_within(self.max_esp_packet_bytes())
     }
 
     /// Returns the length to which a payload of ESP is padded.
-    pub(crate) fn padded(&self, bytes: usize) -> usize {
-        if bytes < self.tfc_padding { bytes.max(self.tfc_padding.min(self.max_inner_packet())) } else { bytes }
+    pub(crate) fn padded_length(&self, bytes: usize) -> usize {
+        if bytes < self.tfc_padding { bytes.max(self.tfc_padding.min(self.max_inner_packet_bytes())) } else { bytes }
     }
 
     /// Returns the headers of a packet that stay outside its ESP; `None` if the packet cannot be carried.
-    pub(crate) fn outside(&self, packet: &[u8]) -> Option<Outside> {
-        if self.info.is_transport() { Outside::of(packet) } else { Some(Outside::default()) }
+    pub(crate) fn outside_headers(&self, packet: &[u8]) -> Option<OutsideHeaders> {
+        if self.info.is_transport() { OutsideHeaders::of(packet) } else { Some(OutsideHeaders::default()) }
     }
 
     /// Returns source and destination of the SA's ESP packets.
@@ -235,13 +235,13 @@ impl OutgoingSa {
     }
 
     /// Returns the length in bytes of the largest ESP packet that fits the known path MTU.
-    pub(crate) fn max_esp_packet(&self) -> usize {
-        let header = self.outer_header() + if self.info.is_in_udp { UDP } else { 0 };
-        self.mtu.load(Ordering::Relaxed).saturating_sub(header)
+    pub(crate) fn max_esp_packet_bytes(&self) -> usize {
+        let header = self.outer_header_bytes() + if self.info.is_in_udp { UDP_HEADER_BYTES } else { 0 };
+        self.path_mtu.load(Ordering::Relaxed).saturating_sub(header)
     }
 
-    fn outer_header(&self) -> usize {
-        if self.id.destination.is_ipv6() { ip::V6 } else { ip::V4 }
+    fn outer_header_bytes(&self) -> usize {
+        if self.id.destination.is_ipv6() { ip::V6_HEADER_BYTES } else { ip::V4_HEADER_BYTES }
     }
 }
 
@@ -262,7 +262,7 @@ pub(crate) struct IncomingSa {
     /// True if the DSCP of the outer header is copied to the packet.
     pub(crate) decapsulates_dscp: bool,
     pub(crate) usage: Usage,
-    pub(crate) volume: Volume,
+    pub(crate) volume_limits: VolumeLimits,
     pub(crate) replayed: AtomicU64,
     pub(crate) forged: AtomicU64,
     pub(crate) failed: AtomicU64,
@@ -284,41 +284,46 @@ pub(crate) enum ActiveSa {
 
 /// The sockets of a data path, as far as SAs depend on them.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Carriage {
+pub(crate) struct AvailableSockets {
     /// The UDP port of ESP.
-    pub(crate) port: u16,
+    pub(crate) udp_port: u16,
     /// True if there are raw sockets: for IPv4, and for IPv6.
-    pub(crate) raw: [bool; 2],
+    pub(crate) has_raw: [bool; 2],
 }
 
 /// An SA of XFRM that the data path can serve.
-pub(super) struct Checked<'s> {
+pub(super) struct SupportedSa<'s> {
     pub(super) sa: &'s Sa,
-    pub(super) keyed: Keyed<'s>,
+    pub(super) keyed: KeyedSuite<'s>,
     /// True if the SA is for incoming packets.
     pub(super) is_incoming: bool,
     /// The last sequence number according to the daemon.
     pub(super) daemon_sequence: u64,
 }
 
-impl<'s> Checked<'s> {
+impl<'s> SupportedSa<'s> {
     /// Checks an SA for a data path with these sockets. `is_ours` returns whether an address belongs to this host.
     ///
     /// # Errors
     /// EPROTONOSUPPORT and EOPNOTSUPP for unsupported features, ENOSYS for unsupported algorithms.
-    pub(super) fn new(sa: &'s Sa, carriage: Carriage, is_ours: impl Fn(IpAddr) -> bool) -> Result<Self, Refusal> {
-        check(sa)?;
-        let keyed = Keyed::new(sa)?;
-        let (output, input) = numbers(sa);
-        let is_incoming = sa.direction.map_or_else(|| is_ours(sa.id.destination), |direction| direction == IN);
+    pub(super) fn new(
+        sa: &'s Sa,
+        sockets: AvailableSockets,
+        is_ours: impl Fn(IpAddr) -> bool,
+    ) -> Result<Self, Refusal> {
+        check_features(sa)?;
+        let keyed = KeyedSuite::new(sa)?;
+        let (output, input) = last_sequence_numbers(sa);
+        let is_incoming =
+            sa.direction.map_or_else(|| is_ours(sa.id.destination), |direction| direction == SA_DIRECTION_IN);
         let refuse = |text| Err(Refusal::new(libc::EOPNOTSUPP, text));
         if let Some(Encapsulation { source_port, destination_port, .. }) = sa.encapsulation {
             let own_port = if is_incoming { destination_port } else { source_port };
-            if own_port != carriage.port {
-                let port = carriage.port;
+            if own_port != sockets.udp_port {
+                let port = sockets.udp_port;
                 return refuse(format!("this data path sends and receives at UDP port {port}, not {own_port}"));
             }
-        } else if !carriage.raw[usize::from(sa.id.destination.is_ipv6())] {
+        } else if !sockets.has_raw[usize::from(sa.id.destination.is_ipv6())] {
             return refuse(
                 "ESP without UDP needs CAP_NET_RAW: give it to the data path, or set `encap = yes`".to_owned(),
             );
@@ -326,26 +331,26 @@ impl<'s> Checked<'s> {
         Ok(Self { sa, keyed, is_incoming, daemon_sequence: if is_incoming { input } else { output } })
     }
 
-    /// Builds the SA of the data path. Its sequence numbers begin after `last`.
+    /// Builds the SA of the data path. Its sequence numbers begin after `last_number`.
     ///
     /// # Errors
     /// EINVAL for unusable keys.
-    pub(super) fn build(self, gantry: &Gantry, last: u64, serial: u64) -> Result<ActiveSa, Refusal> {
-        let Self { sa, keyed: Keyed { suite, key, integrity_key }, .. } = self;
+    pub(super) fn build(self, gantry: &Gantry, last_number: u64, serial: u64) -> Result<ActiveSa, Refusal> {
+        let Self { sa, keyed: KeyedSuite { suite, key, integrity_key }, .. } = self;
         let info = SaInfo::new(sa);
         let is_transport = info.is_transport();
         let mode = if is_transport { esp::Mode::Payload } else { esp::Mode::Tunnel };
-        let association = Association::new(sa.id.spi, suite, key, integrity_key).mode(mode).last_number(last);
-        let association = if sa.has(state::ESN) { association.extended_numbers() } else { association };
+        let association = Association::new(sa.id.spi, suite, key, integrity_key).mode(mode).last_number(last_number);
+        let association = if sa.has_flag(state::ESN) { association.extended_numbers() } else { association };
         let unfit = |error| Refusal::new(libc::EINVAL, format!("{error}"));
-        let (usage, volume) = (Usage::new(&sa.counters), Volume::new(&sa.limits));
+        let (usage, volume_limits) = (Usage::new(&sa.counters), VolumeLimits::new(&sa.limits));
         let (from_port, to_port) = sa.encapsulation.map_or((0, 0), |udp| (udp.source_port, udp.destination_port));
         // In transport mode there is only one IP header.
-        let copies_ecn = is_transport || !sa.has(state::NOECN);
+        let copies_ecn = is_transport || !sa.has_flag(state::NOECN);
         if self.is_incoming {
             let window = replay_window(sa);
             // A window of 0 would disable the replay check.
-            let window = if window == 0 { WINDOW } else { window.max(32) };
+            let window = if window == 0 { DEFAULT_REPLAY_WINDOW } else { window.max(32) };
             let esp = association.window(window).inbound(gantry).map_err(unfit)?;
             return Ok(ActiveSa::In(std::sync::Arc::new(IncomingSa {
                 id: sa.id,
@@ -355,9 +360,9 @@ impl<'s> Checked<'s> {
                 peer_port: from_port.into(),
                 move_notified: AtomicBool::new(false),
                 copies_ecn,
-                decapsulates_dscp: sa.has(state::DECAP_DSCP),
+                decapsulates_dscp: sa.has_flag(state::DECAP_DSCP),
                 usage,
-                volume,
+                volume_limits,
                 replayed: AtomicU64::new(0),
                 forged: AtomicU64::new(0),
                 failed: AtomicU64::new(0),
@@ -374,11 +379,11 @@ impl<'s> Checked<'s> {
             copies_dscp: is_transport || sa.extra_flags & extra::DONT_ENCAP_DSCP == 0,
             copies_ecn,
             // In transport mode the path MTU that the kernel knows is also that of the packets, which the MTU of the TUN device lowers.
-            may_fragment: is_transport || sa.has(state::NOPMTUDISC),
-            mtu: AtomicUsize::new(0),
+            may_fragment: is_transport || sa.has_flag(state::NOPMTUDISC),
+            path_mtu: AtomicUsize::new(0),
             tfc_padding: sa.tfc_padding as usize,
             usage,
-            volume,
+            volume_limits,
             failed: AtomicU64::new(0),
         })))
     }
@@ -390,7 +395,7 @@ pub(super) fn replay_window(sa: &Sa) -> u32 {
 }
 
 /// Returns the last sequence numbers in a message: sent, and received.
-pub(super) fn numbers(sa: &Sa) -> (u64, u64) {
+pub(super) fn last_sequence_numbers(sa: &Sa) -> (u64, u64) {
     match (&sa.replay_esn, &sa.replay) {
         (Some(replay), _) => (replay.output, replay.input),
         (None, Some(replay)) => (replay.output.into(), replay.input.into()),
@@ -406,15 +411,15 @@ impl ActiveSa {
         }
     }
 
-    pub(super) fn volume(&self) -> &Volume {
+    pub(super) fn volume_limits(&self) -> &VolumeLimits {
         match self {
-            ActiveSa::Out(sa) => &sa.volume,
-            ActiveSa::In(sa) => &sa.volume,
+            ActiveSa::Out(sa) => &sa.volume_limits,
+            ActiveSa::In(sa) => &sa.volume_limits,
         }
     }
 
     /// Sets the peer's UDP port. The other port has not changed.
-    pub(super) fn set_ports(&self, encapsulation: &Encapsulation) {
+    pub(super) fn set_peer_port(&self, encapsulation: &Encapsulation) {
         match self {
             ActiveSa::Out(sa) => sa.peer_port.store(encapsulation.destination_port, Ordering::Relaxed),
             ActiveSa::In(sa) => {
@@ -434,16 +439,16 @@ impl ActiveSa {
     }
 
     /// Returns the limit of volume or sequence numbers that the SA has reached.
-    pub(super) fn due(&self) -> Option<LimitKind> {
+    pub(super) fn recheck_limits(&self) -> Option<LimitKind> {
         match self {
             ActiveSa::Out(sa) if sa.esp.remaining() == 0 => Some(LimitKind::Hard),
-            _ => self.volume().due(self.usage()),
+            _ => self.volume_limits().recheck(self.usage()),
         }
     }
 }
 
 /// The value of XFRMA_SA_DIR for incoming packets.
-pub(super) const IN: u8 = 1;
+pub(super) const SA_DIRECTION_IN: u8 = 1;
 
 /// Refuses protocols other than ESP.
 pub(super) fn check_protocol(sa: &Sa) -> Result<(), Refusal> {
@@ -452,14 +457,14 @@ pub(super) fn check_protocol(sa: &Sa) -> Result<(), Refusal> {
 }
 
 /// The refusal of BEET and other modes.
-pub(super) const MODES: &str = "only tunnel mode and transport mode are supported";
+pub(super) const UNSUPPORTED_MODE: &str = "only tunnel mode and transport mode are supported";
 
 /// Refuses unsupported features instead of ignoring them.
-pub(super) fn check(sa: &Sa) -> Result<(), Refusal> {
+pub(super) fn check_features(sa: &Sa) -> Result<(), Refusal> {
     let refuse = |errno, what: &'static str| Err(Refusal::new(errno, what));
     check_protocol(sa)?;
     if !matches!(sa.mode, Mode::Tunnel | Mode::Transport) {
-        return refuse(libc::EOPNOTSUPP, MODES);
+        return refuse(libc::EOPNOTSUPP, UNSUPPORTED_MODE);
     }
     let is_transport = sa.mode == Mode::Transport;
     if is_transport && (sa.source.is_unspecified() || sa.id.destination.is_unspecified()) {
@@ -476,7 +481,7 @@ pub(super) fn check(sa: &Sa) -> Result<(), Refusal> {
     if narrows || source_port.mask | destination_port.mask != 0 {
         return refuse(libc::EOPNOTSUPP, "selectors of SAs are not supported: use those of policies");
     }
-    if sa.has(state::WILDRECV) || sa.has(state::ICMP) {
+    if sa.has_flag(state::WILDRECV) || sa.has_flag(state::ICMP) {
         return refuse(libc::EOPNOTSUPP, "the flags `wildrecv` and `icmp` are not supported");
     }
     if sa.offload.is_some() {
@@ -488,7 +493,7 @@ pub(super) fn check(sa: &Sa) -> Result<(), Refusal> {
     if sa.extra_flags & extra::OSEQ_MAY_WRAP != 0 {
         return refuse(libc::EOPNOTSUPP, "wrapping sequence numbers are not supported");
     }
-    if sa.has(state::ESN) && sa.replay_esn.is_none() {
+    if sa.has_flag(state::ESN) && sa.replay_esn.is_none() {
         return refuse(libc::EINVAL, "extended sequence numbers need XFRMA_REPLAY_ESN_VAL");
     }
     Ok(())

@@ -34,14 +34,14 @@ use gantry_abi_xfrm::{AllocSpi, Mark, Replay, ReplayEsn, Sa, SaId, Stats};
 use gantry_core::Gantry;
 
 use crate::udp::path_mtu;
-pub(crate) use association::{ActiveSa, IncomingSa, LimitKind, OutgoingSa, SaInfo, Usage, seconds};
-use association::{Carriage, Checked};
-pub(crate) use policies::{Policies, needs_sa, passes};
-pub(crate) use selector::{Order, masked};
+pub(crate) use association::{ActiveSa, IncomingSa, LimitKind, OutgoingSa, SaInfo, Usage, unix_seconds};
+use association::{AvailableSockets, SupportedSa};
+pub(crate) use policies::{Policies, needs_sa, passes_unprotected};
+pub(crate) use selector::{PolicyOrder, masked};
 use sequences::{Fingerprint, SequenceHistory};
-pub(crate) use shared_view::{SharedView, new_event};
+pub(crate) use shared_view::{SharedView, new_event_fd};
 use update::check_update;
-pub(crate) use view::{InstalledPolicy, Rule, Verdict, View, ends, template};
+pub(crate) use view::{InstalledPolicy, OutgoingRule, Verdict, View, required_template, sa_addresses};
 
 /// The refusal of a request: the error number that Linux would give, and a text for programs that ask for one (NETLINK_EXT_ACK).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,11 +75,11 @@ fn is_mark(mark: Option<Mark>) -> bool {
 }
 
 /// The lowest SPI that may be assigned: lower ones are reserved (RFC 4303, 2.1).
-const LOWEST: u32 = 256;
+const MIN_SPI: u32 = 256;
 /// The time that an SPI waits for its keys: the value that charon sets in Linux (`xfrm_acq_expires`).
-const LARVAL: Duration = Duration::from_secs(165);
+const LARVAL_TIMEOUT: Duration = Duration::from_secs(165);
 /// Maximum number of SAs. Each takes some kilobytes.
-const MOST: usize = 65_536;
+const MAX_SAS: usize = 65_536;
 
 /// An SA.
 #[derive(Debug)]
@@ -92,9 +92,9 @@ pub(crate) struct Entry {
     /// arrive later have higher numbers.
     pub(crate) serial: u64,
     /// The fingerprint of the SA's key.
-    key: Option<Fingerprint>,
+    fingerprint: Option<Fingerprint>,
     /// The last sequence number; `None` until the SA is removed.
-    last: Option<u64>,
+    last_number: Option<u64>,
     pub(crate) added: Instant,
     /// True if the daemon has been notified of the soft limit; other SAs are preferred.
     is_dying: bool,
@@ -105,7 +105,7 @@ impl Entry {
     pub(crate) fn update_path_mtu(&self) {
         if let Some(ActiveSa::Out(sa)) = &self.active {
             // Without a route, assumes the minimum link MTU of IPv6.
-            sa.mtu.store(path_mtu(sa.endpoints().to).unwrap_or(1280), Ordering::Relaxed);
+            sa.path_mtu.store(path_mtu(sa.endpoints().to).unwrap_or(1280), Ordering::Relaxed);
         }
     }
 
@@ -113,7 +113,7 @@ impl Entry {
         if let Some(ActiveSa::Out(sa)) = &self.active
             && self.is_dying != is_dying
         {
-            view.change(|view| view.prefer(sa, is_dying));
+            view.change(|view| view.set_preference(sa, is_dying));
         }
         self.is_dying = is_dying;
     }
@@ -123,8 +123,8 @@ impl Entry {
         let mut sa = self.sa.clone();
         let Some(active) = &self.active else { return sa };
         sa.counters = active.usage().counters(sa.counters.add_time);
-        sa.last_used = Some(active.usage().last.load(Ordering::Relaxed)).filter(|seconds| *seconds > 0);
-        let last = self.last.unwrap_or_else(|| active.last_number());
+        sa.last_used = Some(active.usage().last_used.load(Ordering::Relaxed)).filter(|seconds| *seconds > 0);
+        let last = self.last_number.unwrap_or_else(|| active.last_number());
         let (output, input) = if matches!(active, ActiveSa::Out(_)) { (last, 0) } else { (0, last) };
         // The replay window is reported as if all its packets had arrived.
         if let Some(esn) = &mut sa.replay_esn {
@@ -145,13 +145,13 @@ impl Entry {
 #[derive(Debug)]
 pub(crate) struct Associations {
     gantry: Gantry,
-    pub(crate) carriage: Carriage,
+    pub(crate) sockets: AvailableSockets,
     entries: HashMap<SaId, Entry>,
     /// SAs that are not for outgoing packets, by SPI. Incoming packets are matched by SPI alone.
     by_spi: HashMap<u32, SaId>,
     /// The number of SAs that send under each key.
-    senders: HashMap<Fingerprint, usize>,
-    serial: u64,
+    sender_counts: HashMap<Fingerprint, usize>,
+    last_serial: u64,
     sequences: SequenceHistory,
     /// The view that the threads of the data path use.
     pub(crate) view: Arc<SharedView>,
@@ -165,11 +165,11 @@ impl Associations {
     pub(crate) fn new(gantry: Gantry, port: u16) -> io::Result<Self> {
         Ok(Self {
             gantry,
-            carriage: Carriage { port, raw: [true; 2] },
+            sockets: AvailableSockets { udp_port: port, has_raw: [true; 2] },
             entries: HashMap::new(),
             by_spi: HashMap::new(),
-            senders: HashMap::new(),
-            serial: 0,
+            sender_counts: HashMap::new(),
+            last_serial: 0,
             sequences: SequenceHistory::new()?,
             view: Arc::default(),
         })
@@ -183,10 +183,10 @@ impl Associations {
         // If this request is refused for IPComp, charon goes on without IPComp.
         association::check_protocol(&request.sa)?;
         check_marks(&[request.sa.mark], request.sa.interface_id)?;
-        let (lowest, highest) = (request.lowest.max(LOWEST), request.highest);
+        let (lowest, highest) = (request.lowest.max(MIN_SPI), request.highest);
         let none = || Refusal::new(libc::ENOENT, "no SPI is free in the range");
         let range = u64::from(highest).checked_sub(lowest.into()).ok_or_else(none)? + 1;
-        self.has_room()?;
+        self.check_room()?;
         let mut random = [0; 8];
         getrandom::fill(&mut random).map_err(|_| Refusal::new(libc::EAGAIN, "the system has no random bytes"))?;
         // Takes the first free SPI from a random start.
@@ -205,78 +205,79 @@ impl Associations {
     /// Adds an SA, gives keys to a reserved SPI, or changes limits and port of an existing SA.
     ///
     /// # Errors
-    /// EEXIST and ESRCH as on Linux, EEXIST for a key that is in use, and the errors of [`Checked`].
-    pub(crate) fn add(&mut self, mut sa: Sa, update: bool, is_ours: impl Fn(IpAddr) -> bool) -> Result<(), Refusal> {
-        suite::complete(&mut sa);
+    /// EEXIST and ESRCH as on Linux, EEXIST for a key that is in use, and the errors of [`SupportedSa`].
+    pub(crate) fn add(&mut self, mut sa: Sa, is_update: bool, is_ours: impl Fn(IpAddr) -> bool) -> Result<(), Refusal> {
+        suite::fill_in_tag_length(&mut sa);
         let existing = self.entries.get(&sa.id);
         match existing {
-            None if update => return Err(Refusal::new(libc::ESRCH, "there is no such SA")),
-            Some(_) if !update => return Err(Refusal::new(libc::EEXIST, "the SA exists already")),
-            Some(Entry { active: Some(_), .. }) => return self.change(&sa),
+            None if is_update => return Err(Refusal::new(libc::ESRCH, "there is no such SA")),
+            Some(_) if !is_update => return Err(Refusal::new(libc::EEXIST, "the SA exists already")),
+            Some(Entry { active: Some(_), .. }) => return self.update(&sa),
             _ => {}
         }
-        self.has_room()?;
-        let checked = Checked::new(&sa, self.carriage, is_ours)?;
-        let key = self.sequences.fingerprint(&checked);
-        let last = if checked.is_incoming {
+        self.check_room()?;
+        let supported = SupportedSa::new(&sa, self.sockets, is_ours)?;
+        let fingerprint = self.sequences.fingerprint(&supported);
+        let last_number = if supported.is_incoming {
             if self.by_spi.get(&sa.id.spi).is_some_and(|id| *id != sa.id) {
                 return Err(Refusal::new(libc::EEXIST, "another SA has this SPI"));
             }
-            self.sequences.received.last_received(key, checked.daemon_sequence)
+            self.sequences.received.last_received(fingerprint, supported.daemon_sequence)
         } else {
-            if checked.keyed.has_nonces() && self.senders.contains_key(&key) {
+            if supported.keyed.has_nonces() && self.sender_counts.contains_key(&fingerprint) {
                 let text = "another SA sends under this key: sequence numbers would repeat (RFC 4106, 3)";
                 return Err(Refusal::new(libc::EEXIST, text));
             }
-            self.sequences.sent.last_sent(key, checked.daemon_sequence)?
+            self.sequences.sent.last_sent(fingerprint, supported.daemon_sequence)?
         };
-        let active = checked.build(&self.gantry, last, self.serial + 1)?;
+        let active = supported.build(&self.gantry, last_number, self.last_serial + 1)?;
         if let ActiveSa::Out(outgoing) = &active
             && self.view.read().has_other_peer(outgoing)
         {
             let text = "another peer behind the same NAT uses transport mode with this reqid (RFC 3948, 5.2)";
             return Err(Refusal::new(libc::EEXIST, text));
         }
-        self.insert(sa, Some((active, key)));
+        self.insert(sa, Some((active, fingerprint)));
         Ok(())
     }
 
     /// Changes the limits and the peer's port of an SA that has keys. Its age still counts from its addition, as on Linux.
-    fn change(&mut self, sa: &Sa) -> Result<(), Refusal> {
+    fn update(&mut self, sa: &Sa) -> Result<(), Refusal> {
         let Some(entry) = self.entries.get_mut(&sa.id) else { return Ok(()) };
         let Some(active) = &entry.active else { return Ok(()) };
         check_update(&entry.sa, active, sa)?;
         (entry.sa.limits, entry.sa.encapsulation) = (sa.limits, sa.encapsulation);
         if let Some(encapsulation) = &sa.encapsulation {
-            active.set_ports(encapsulation);
+            active.set_peer_port(encapsulation);
         }
-        active.volume().set(&sa.limits);
+        active.volume_limits().set(&sa.limits);
         entry.set_dying(false, &self.view);
         Ok(())
     }
 
-    fn has_room(&self) -> Result<(), Refusal> {
-        let full = self.entries.len() >= MOST;
+    fn check_room(&self) -> Result<(), Refusal> {
+        let full = self.entries.len() >= MAX_SAS;
         if full { Err(Refusal::new(libc::ENOBUFS, "too many SAs")) } else { Ok(()) }
     }
 
     fn insert(&mut self, mut sa: Sa, keyed: Option<(ActiveSa, Fingerprint)>) {
         // An SA that was moved here keeps its age.
-        let now = seconds();
+        let now = unix_seconds();
         let age = if sa.counters.add_time == 0 { 0 } else { now.saturating_sub(sa.counters.add_time) };
         sa.counters.add_time = now - age;
         let added = Instant::now();
         let added = added.checked_sub(Duration::from_secs(age)).unwrap_or(added);
-        if sa.has(state::ESN) || sa.replay_esn.is_some() {
+        if sa.has_flag(state::ESN) || sa.replay_esn.is_some() {
             sa.replay = None;
         }
-        self.serial += 1;
-        let (active, key) = keyed.unzip();
+        self.last_serial += 1;
+        let (active, fingerprint) = keyed.unzip();
         let id = sa.id;
-        let entry = Entry { active, serial: self.serial, key, last: None, added, is_dying: false, sa };
-        match (&entry.active, key) {
-            (Some(ActiveSa::Out(_)), Some(key)) => {
-                *self.senders.entry(key).or_default() += 1;
+        let entry =
+            Entry { active, serial: self.last_serial, fingerprint, last_number: None, added, is_dying: false, sa };
+        match (&entry.active, fingerprint) {
+            (Some(ActiveSa::Out(_)), Some(fingerprint)) => {
+                *self.sender_counts.entry(fingerprint).or_default() += 1;
                 // The SPI may have been reserved for this SA.
                 self.free_spi(&id);
             }
@@ -307,26 +308,26 @@ impl Associations {
     pub(crate) fn remove(&mut self, id: &SaId) -> Option<Entry> {
         let mut entry = self.entries.remove(id)?;
         self.free_spi(id);
-        if let (Some(ActiveSa::Out(_)), Some(key)) = (&entry.active, entry.key)
-            && let Some(count) = self.senders.get_mut(&key)
+        if let (Some(ActiveSa::Out(_)), Some(fingerprint)) = (&entry.active, entry.fingerprint)
+            && let Some(count) = self.sender_counts.get_mut(&fingerprint)
         {
             *count -= 1;
             if *count == 0 {
-                self.senders.remove(&key);
+                self.sender_counts.remove(&fingerprint);
             }
         }
         if let Some(active) = &entry.active {
             self.view.change(|view| view.remove(active));
-            self.view.release();
+            self.view.release_removed_sas();
         }
         let (numbers, last) = match &entry.active {
             Some(ActiveSa::Out(sa)) => (&mut self.sequences.sent, sa.esp.close()),
             Some(ActiveSa::In(sa)) => (&mut self.sequences.received, sa.esp.close()),
             None => return Some(entry),
         };
-        entry.last = Some(last);
-        if let Some(key) = entry.key {
-            numbers.record(key, last);
+        entry.last_number = Some(last);
+        if let Some(fingerprint) = entry.fingerprint {
+            numbers.record(fingerprint, last);
         }
         Some(entry)
     }
@@ -340,21 +341,21 @@ impl Associations {
 
     /// Applies time limits: marks SAs that are to be rekeyed, and removes expired SAs. Returns the SAs of
     /// both kinds.
-    pub(crate) fn age(&mut self, now: Instant) -> Vec<(Sa, LimitKind)> {
+    pub(crate) fn enforce_all_limits(&mut self, now: Instant) -> Vec<(Sa, LimitKind)> {
         let (mut expirations, mut ended) = (Vec::new(), Vec::new());
         for entry in self.entries.values_mut() {
             let limits = &entry.sa.limits;
             let age = now.saturating_duration_since(entry.added).as_secs();
-            let first = entry.active.as_ref().map_or(0, |active| active.usage().first.load(Ordering::Relaxed));
-            let idle = if first == 0 { 0 } else { seconds().saturating_sub(first) };
+            let first = entry.active.as_ref().map_or(0, |active| active.usage().first_used.load(Ordering::Relaxed));
+            let idle = if first == 0 { 0 } else { unix_seconds().saturating_sub(first) };
             let past =
                 |add: u64, since_use: u64| (add > 0 && age >= add) || (since_use > 0 && first > 0 && idle >= since_use);
-            let is_larval = entry.active.is_none() && age >= LARVAL.as_secs();
+            let is_larval = entry.active.is_none() && age >= LARVAL_TIMEOUT.as_secs();
             // Threads report volume limits, too, but their events may be dropped.
-            let due = entry.active.as_ref().and_then(ActiveSa::due);
-            if is_larval || due == Some(LimitKind::Hard) || past(limits.hard_add_seconds, limits.hard_use_seconds) {
+            let reached = entry.active.as_ref().and_then(ActiveSa::recheck_limits);
+            if is_larval || reached == Some(LimitKind::Hard) || past(limits.hard_add_seconds, limits.hard_use_seconds) {
                 ended.push(entry.sa.id);
-            } else if !entry.is_dying && (due.is_some() || past(limits.soft_add_seconds, limits.soft_use_seconds)) {
+            } else if !entry.is_dying && (reached.is_some() || past(limits.soft_add_seconds, limits.soft_use_seconds)) {
                 entry.set_dying(true, &self.view);
                 expirations.push((entry.snapshot(), LimitKind::Soft));
             }
@@ -366,24 +367,24 @@ impl Associations {
 
     /// Handles a thread's report that an SA has reached a limit. Ignores reports about an earlier SA with the same ID, which has
     /// another serial number.
-    pub(crate) fn reached(&mut self, id: &SaId, serial: u64, reported: LimitKind) -> Vec<(Sa, LimitKind)> {
+    pub(crate) fn handle_limit_report(&mut self, id: &SaId, serial: u64, reported: LimitKind) -> Vec<(Sa, LimitKind)> {
         let mut expirations = Vec::new();
         let Some(entry) = self.entries.get_mut(id).filter(|entry| entry.serial == serial) else { return expirations };
-        let due = entry.active.as_ref().and_then(ActiveSa::due);
+        let reached = entry.active.as_ref().and_then(ActiveSa::recheck_limits);
         // The hard limit may have been reached since the report. The daemon is notified of both limits.
-        if reported == LimitKind::Soft && due == Some(LimitKind::Hard) && !entry.is_dying {
+        if reported == LimitKind::Soft && reached == Some(LimitKind::Hard) && !entry.is_dying {
             entry.set_dying(true, &self.view);
             expirations.push((entry.snapshot(), LimitKind::Soft));
         }
-        expirations.extend(self.due(id));
+        expirations.extend(self.enforce_limits(id));
         expirations
     }
 
     /// Marks an SA that has reached its soft limit; removes an SA that has reached its hard limit or has no sequence
     /// numbers left.
-    pub(crate) fn due(&mut self, id: &SaId) -> Option<(Sa, LimitKind)> {
+    pub(crate) fn enforce_limits(&mut self, id: &SaId) -> Option<(Sa, LimitKind)> {
         let entry = self.entries.get_mut(id)?;
-        match entry.active.as_ref()?.due()? {
+        match entry.active.as_ref()?.recheck_limits()? {
             LimitKind::Soft if entry.is_dying => None,
             LimitKind::Soft => {
                 entry.set_dying(true, &self.view);

@@ -6,15 +6,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use gantry_abi_xfrm::{Action, Direction, Policy, PolicyRef, Selector, constants};
 
-use super::association::{MODES, Usage, seconds};
-use super::view::{InstalledPolicy, template};
+use super::association::{UNSUPPORTED_MODE, Usage, unix_seconds};
+use super::view::{InstalledPolicy, required_template};
 use super::{Refusal, check_marks, is_mark};
 use crate::packet::ip::{DCCP, GRE, ICMP, ICMPV6, SCTP, TCP, UDP, UDP_LITE};
 
 /// Maximum number of policies.
-const MOST: usize = 65_536;
+const MAX_POLICIES: usize = 65_536;
 /// Number of index bits that encode the direction.
-const DIRECTION: u32 = 3;
+const DIRECTION_BITS: u32 = 3;
 
 /// All policies.
 #[derive(Clone, Debug, Default)]
@@ -23,60 +23,66 @@ pub(crate) struct Policies {
     by_index: BTreeMap<u32, Arc<InstalledPolicy>>,
     indexes: HashMap<(Selector, Direction), u32>,
     /// The indexes of the policies that let outgoing packets pass unprotected.
-    passing: BTreeSet<u32>,
-    next: u32,
+    passing_indexes: BTreeSet<u32>,
+    last_number: u32,
 }
 
 impl Policies {
     /// Adds a policy, or replaces the policy with the same selector and direction. Returns the added policy.
     ///
     /// # Errors
-    /// EEXIST if a policy exists and `update` is false; EOPNOTSUPP for unsupported features.
-    pub(crate) fn add(&mut self, mut policy: Policy, update: bool) -> Result<Arc<InstalledPolicy>, Refusal> {
-        check(&policy)?;
+    /// EEXIST if a policy exists and `is_update` is false; EOPNOTSUPP for unsupported features.
+    pub(crate) fn add(&mut self, mut policy: Policy, is_update: bool) -> Result<Arc<InstalledPolicy>, Refusal> {
+        check_features(&policy)?;
         let existing = self.indexes.get(&(policy.selector, policy.direction)).copied();
         match existing {
-            Some(_) if !update => return Err(Refusal::new(libc::EEXIST, "a policy with this selector exists already")),
-            None if self.by_index.len() >= MOST || self.next == u32::MAX >> DIRECTION => {
+            Some(_) if !is_update => {
+                return Err(Refusal::new(libc::EEXIST, "a policy with this selector exists already"));
+            }
+            None if self.by_index.len() >= MAX_POLICIES || self.last_number == u32::MAX >> DIRECTION_BITS => {
                 return Err(Refusal::new(libc::ENOBUFS, "too many policies"));
             }
             _ => {}
         }
         policy.index = existing.unwrap_or_else(|| {
-            self.next += 1;
-            self.next << DIRECTION | policy.direction as u32
+            self.last_number += 1;
+            self.last_number << DIRECTION_BITS | policy.direction as u32
         });
-        let new =
-            InstalledPolicy { policy, added: seconds(), usage: Usage::default(), last_request: AtomicU64::new(0) };
+        let new = InstalledPolicy {
+            policy,
+            added: unix_seconds(),
+            usage: Usage::default(),
+            last_request_ms: AtomicU64::new(0),
+        };
         let new = Arc::new(new);
-        self.put(new.clone());
+        self.insert(new.clone());
         Ok(new)
     }
 
     /// Takes back an addition. `replaced` is the policy that had this selector before.
-    pub(crate) fn revert(&mut self, added: &InstalledPolicy, replaced: Option<Arc<InstalledPolicy>>) {
+    pub(crate) fn revert_add(&mut self, added: &InstalledPolicy, replaced: Option<Arc<InstalledPolicy>>) {
         match replaced {
-            Some(replaced) => self.put(replaced),
-            None => _ = self.take(added.policy.index),
+            Some(replaced) => self.insert(replaced),
+            None => _ = self.remove_by_index(added.policy.index),
         }
     }
 
-    fn put(&mut self, policy: Arc<InstalledPolicy>) {
+    fn insert(&mut self, policy: Arc<InstalledPolicy>) {
         let Policy { selector, direction, index, .. } = policy.policy;
         self.indexes.insert((selector, direction), index);
-        if direction == Direction::Out && passes(&policy.policy) {
-            self.passing.insert(index);
+        if direction == Direction::Out && passes_unprotected(&policy.policy) {
+            self.passing_indexes.insert(index);
         } else {
-            self.passing.remove(&index);
+            self.passing_indexes.remove(&index);
         }
         self.by_index.insert(index, policy);
     }
 
-    fn take(&mut self, index: u32) -> Option<Arc<InstalledPolicy>> {
-        let taken = self.by_index.remove(&index)?;
-        self.passing.remove(&index);
-        self.indexes.remove(&(taken.policy.selector, taken.policy.direction));
-        Some(taken)
+    fn remove_by_index(&mut self, index: u32) -> Option<Arc<InstalledPolicy>> {
+        let removed = self.by_index.remove(&index)?;
+        self.passing_indexes.remove(&index);
+        self.indexes.remove(&(removed.policy.selector, removed.policy.direction));
+        Some(removed)
     }
 
     /// Returns a policy by its name. Mark, XFRM interface and kind belong to the name (`xfrm_policy_bysel_ctx` of Linux), and no policy
@@ -98,27 +104,27 @@ impl Policies {
 
     pub(crate) fn remove(&mut self, named: &PolicyRef) -> Option<Arc<InstalledPolicy>> {
         let index = self.get(named)?.policy.index;
-        self.take(index)
+        self.remove_by_index(index)
     }
 
     /// Removes expired policies (`xfrm_policy_timer` of Linux; soft time limits have no effect here).
-    pub(crate) fn age(&mut self) -> Vec<Arc<InstalledPolicy>> {
-        let now = seconds();
+    pub(crate) fn remove_expired(&mut self) -> Vec<Arc<InstalledPolicy>> {
+        let now = unix_seconds();
         let is_over = |policy: &InstalledPolicy| {
-            let last = policy.usage.last.load(Ordering::Relaxed).max(policy.added);
+            let last = policy.usage.last_used.load(Ordering::Relaxed).max(policy.added);
             let past = |from: u64, limit: u64| limit > 0 && now.saturating_sub(from) >= limit;
             let limits = &policy.policy.limits;
             past(policy.added, limits.hard_add_seconds) || past(last, limits.hard_use_seconds)
         };
         let expired: Vec<u32> =
             self.by_index.iter().filter(|(_, policy)| is_over(policy)).map(|(index, _)| *index).collect();
-        expired.into_iter().filter_map(|index| self.take(index)).collect()
+        expired.into_iter().filter_map(|index| self.remove_by_index(index)).collect()
     }
 
     /// Removes and returns all policies.
     pub(crate) fn clear(&mut self) -> Vec<Arc<InstalledPolicy>> {
         self.indexes.clear();
-        self.passing.clear();
+        self.passing_indexes.clear();
         std::mem::take(&mut self.by_index).into_values().collect()
     }
 
@@ -129,7 +135,7 @@ impl Policies {
 
     /// Iterates over the policies that let outgoing packets pass unprotected.
     pub(crate) fn passing(&self) -> impl Iterator<Item = &Arc<InstalledPolicy>> {
-        self.passing.iter().filter_map(|index| self.by_index.get(index))
+        self.passing_indexes.iter().filter_map(|index| self.by_index.get(index))
     }
 }
 
@@ -139,12 +145,12 @@ pub(crate) fn needs_sa(policy: &Policy) -> bool {
 }
 
 /// Returns whether a policy lets packets pass unprotected.
-pub(crate) fn passes(policy: &Policy) -> bool {
+pub(crate) fn passes_unprotected(policy: &Policy) -> bool {
     policy.action == Action::Allow && !needs_sa(policy)
 }
 
 /// Refuses unsupported features.
-fn check(policy: &Policy) -> Result<(), Refusal> {
+fn check_features(policy: &Policy) -> Result<(), Refusal> {
     let refuse = |what: &'static str| Err(Refusal::new(libc::EOPNOTSUPP, what));
     if policy.kind != 0 {
         return refuse("sub-policies are not supported");
@@ -165,8 +171,8 @@ fn check(policy: &Policy) -> Result<(), Refusal> {
     if policy.flags & constants::policy::ICMP != 0 {
         return refuse("the flag `icmp` is not supported");
     }
-    if policy.action == Action::Allow && has_templates && template(policy).is_none() {
-        return refuse(MODES);
+    if policy.action == Action::Allow && has_templates && required_template(policy).is_none() {
+        return refuse(UNSUPPORTED_MODE);
     }
     if policy.templates.iter().filter(|template| !template.optional).count() > 1 {
         return refuse("only one SA for each packet is supported");

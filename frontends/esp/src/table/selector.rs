@@ -8,44 +8,44 @@ use gantry_abi_xfrm::{Prefix, Selector};
 use crate::packet::ip::Flow;
 
 /// The position of a policy among all policies: its priority, and the order of arrival.
-pub(crate) type Order = (u32, u32);
+pub(crate) type PolicyOrder = (u32, u32);
 
 /// Finds the first of all selectors that match a packet. Selectors that compare the same parts of packets share a hash table, so the time
 /// of a look-up or a change does not grow with the number of selectors.
 #[derive(Debug)]
-pub(super) struct Index<T> {
-    all: BTreeMap<Order, T>,
-    tables: HashMap<Shape, HashMap<Flow, BTreeSet<Order>>>,
+pub(super) struct SelectorIndex<T> {
+    all: BTreeMap<PolicyOrder, T>,
+    tables: HashMap<SelectorMask, HashMap<Flow, BTreeSet<PolicyOrder>>>,
 }
 
 /// The parts of a packet that a selector compares: the lengths of prefixes, and the bits of ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Shape {
-    source: u8,
-    destination: u8,
+struct SelectorMask {
+    source_length: u8,
+    destination_length: u8,
     has_protocol: bool,
-    source_port: u16,
-    destination_port: u16,
+    source_port_mask: u16,
+    destination_port_mask: u16,
 }
 
-impl<T> Default for Index<T> {
+impl<T> Default for SelectorIndex<T> {
     fn default() -> Self {
         Self { all: BTreeMap::new(), tables: HashMap::new() }
     }
 }
 
-impl<T> Index<T> {
-    pub(super) fn insert(&mut self, selector: &Selector, order: Order, value: T) {
+impl<T> SelectorIndex<T> {
+    pub(super) fn insert(&mut self, selector: &Selector, order: PolicyOrder, value: T) {
         self.all.insert(order, value);
-        if let Some((shape, key)) = place(selector) {
-            self.tables.entry(shape).or_default().entry(key).or_default().insert(order);
+        if let Some((mask, key)) = mask_and_key(selector) {
+            self.tables.entry(mask).or_default().entry(key).or_default().insert(order);
         }
     }
 
-    pub(super) fn remove(&mut self, selector: &Selector, order: Order) {
+    pub(super) fn remove(&mut self, selector: &Selector, order: PolicyOrder) {
         self.all.remove(&order);
-        let Some((shape, key)) = place(selector) else { return };
-        let Some(table) = self.tables.get_mut(&shape) else { return };
+        let Some((mask, key)) = mask_and_key(selector) else { return };
+        let Some(table) = self.tables.get_mut(&mask) else { return };
         if let Some(orders) = table.get_mut(&key) {
             orders.remove(&order);
             if orders.is_empty() {
@@ -53,13 +53,13 @@ impl<T> Index<T> {
             }
         }
         if table.is_empty() {
-            self.tables.remove(&shape);
+            self.tables.remove(&mask);
         }
     }
 
     /// Returns the value of the first selector that matches (`xfrm_selector_match` of Linux).
     pub(super) fn first(&self, flow: &Flow) -> Option<&T> {
-        let found = self.tables.iter().filter_map(|(shape, table)| table.get(&shape.part(flow)?)?.first());
+        let found = self.tables.iter().filter_map(|(mask, table)| table.get(&mask.apply(flow)?)?.first());
         self.all.get(found.min()?)
     }
 
@@ -73,36 +73,36 @@ impl<T> Index<T> {
     }
 }
 
-/// Returns the hash table of a selector, as its shape, and the key in that table. Returns `None` for a selector with an interface: it
+/// Returns the hash table of a selector, as its mask, and the key in that table. Returns `None` for a selector with an interface: it
 /// matches no packet, since all packets come from the TUN device.
-fn place(selector: &Selector) -> Option<(Shape, Flow)> {
+fn mask_and_key(selector: &Selector) -> Option<(SelectorMask, Flow)> {
     let Selector { source, destination, source_port, destination_port, protocol, interface, .. } = *selector;
-    let shape = Shape {
-        source: source.length,
-        destination: destination.length,
+    let mask = SelectorMask {
+        source_length: source.length,
+        destination_length: destination.length,
         has_protocol: protocol != 0,
-        source_port: source_port.mask,
-        destination_port: destination_port.mask,
+        source_port_mask: source_port.mask,
+        destination_port_mask: destination_port.mask,
     };
     let (source, destination) = (source.address, destination.address);
     let (source_port, destination_port) = (source_port.value, destination_port.value);
-    let key = shape.part(&Flow { source, destination, protocol, source_port, destination_port })?;
-    (interface == 0).then_some((shape, key))
+    let key = mask.apply(&Flow { source, destination, protocol, source_port, destination_port })?;
+    (interface == 0).then_some((mask, key))
 }
 
-impl Shape {
-    /// Clears the parts of a flow that the shape does not compare. Returns `None` if its addresses are shorter than the prefixes.
-    fn part(self, flow: &Flow) -> Option<Flow> {
+impl SelectorMask {
+    /// Clears the parts of a flow that the mask does not compare. Returns `None` if its addresses are shorter than the prefixes.
+    fn apply(self, flow: &Flow) -> Option<Flow> {
         let network = |address: IpAddr, length: u8| {
             let most = if address.is_ipv4() { 32 } else { 128 };
             (length <= most).then(|| masked(Prefix { address, length }).address)
         };
         Some(Flow {
-            source: network(flow.source, self.source)?,
-            destination: network(flow.destination, self.destination)?,
+            source: network(flow.source, self.source_length)?,
+            destination: network(flow.destination, self.destination_length)?,
             protocol: if self.has_protocol { flow.protocol } else { 0 },
-            source_port: flow.source_port & self.source_port,
-            destination_port: flow.destination_port & self.destination_port,
+            source_port: flow.source_port & self.source_port_mask,
+            destination_port: flow.destination_port & self.destination_port_mask,
         })
     }
 }
@@ -136,7 +136,7 @@ mod tests {
             && (selector.protocol == 0 || selector.protocol == flow.protocol)
             && port(selector.source_port, flow.source_port)
             && port(selector.destination_port, flow.destination_port);
-        let mut index = Index::default();
+        let mut index = SelectorIndex::default();
         index.insert(selector, (1, 1), ());
         assert_eq!(index.first(flow).is_some(), is_match, "{selector:?} {flow:?}");
         is_match
@@ -179,7 +179,7 @@ mod tests {
         let flows = flows.map(|(destination, protocol)| flow([10, 1, 0, 1], destination, protocol, (1, 2)));
         let v6 = Flow { source: [0; 16].into(), destination: [0x20; 16].into(), ..flows[0] };
         let order = |at: usize| (3, at as u32);
-        let mut index = Index::default();
+        let mut index = SelectorIndex::default();
         for (at, selector) in selectors.iter().enumerate().rev() {
             index.insert(selector, order(at), at);
         }
@@ -196,7 +196,7 @@ mod tests {
 
     #[test]
     fn a_lower_priority_value_comes_first() {
-        let mut index = Index::default();
+        let mut index = SelectorIndex::default();
         let all = Selector::any(Family::Ipv4);
         index.insert(&all, (5, 1), "arrived first");
         index.insert(&all, (4, 2), "better priority");

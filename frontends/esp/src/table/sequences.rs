@@ -13,12 +13,12 @@ use std::io;
 use gantry_digest::{Algorithm, HmacKey};
 
 use super::Refusal;
-use super::association::Checked;
+use super::association::SupportedSa;
 
 /// Maximum number of remembered keys of a direction. It equals the maximum number of SAs.
-const MOST: usize = 65_536;
+const MAX_KEYS: usize = 65_536;
 /// Maximum of the sequence numbers that an SA with a fresh key may skip: a peer with extended numbers expects a first number below 2^32.
-const MOST_SKIPPED: u64 = 1 << 31;
+const MAX_SKIPPED_NUMBERS: u64 = 1 << 31;
 
 /// The fingerprint of a key, which does not reveal it. Without the random HMAC key not even a guess can be verified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -28,8 +28,8 @@ pub(super) struct Fingerprint([u8; 16]);
 #[derive(Debug)]
 pub(super) struct SequenceHistory {
     hmac: HmacKey,
-    pub(super) sent: Numbers,
-    pub(super) received: Numbers,
+    pub(super) sent: LastNumbers,
+    pub(super) received: LastNumbers,
 }
 
 impl SequenceHistory {
@@ -41,12 +41,12 @@ impl SequenceHistory {
         let mut random = [0; 32];
         getrandom::fill(&mut random).map_err(io::Error::other)?;
         let hmac = HmacKey::new(Algorithm::Sha256, &random);
-        Ok(Self { hmac, sent: Numbers::default(), received: Numbers::default() })
+        Ok(Self { hmac, sent: LastNumbers::default(), received: LastNumbers::default() })
     }
 
     /// Computes the fingerprint of an SA's key. For incoming packets it includes the SPI, as the integrity check value does; nonces do not
     /// include it.
-    pub(super) fn fingerprint(&self, sa: &Checked<'_>) -> Fingerprint {
+    pub(super) fn fingerprint(&self, sa: &SupportedSa<'_>) -> Fingerprint {
         let spi = sa.sa.id.spi.to_be_bytes();
         self.hash(if sa.is_incoming { &spi } else { &[] }, sa.keyed.secret())
     }
@@ -66,25 +66,25 @@ impl SequenceHistory {
 /// The table is bounded. When it is full, it forgets the half with the lowest numbers, and keeps only the highest of these numbers. An SA
 /// with an unknown key may have one of the forgotten keys, and so begins after all of them.
 #[derive(Debug, Default)]
-pub(super) struct Numbers {
-    last: HashMap<Fingerprint, u64>,
+pub(super) struct LastNumbers {
+    by_key: HashMap<Fingerprint, u64>,
     /// The highest sequence number of a forgotten key.
-    forgotten: u64,
+    highest_forgotten: u64,
 }
 
-impl Numbers {
+impl LastNumbers {
     /// Remembers the last sequence number of a removed SA.
     pub(super) fn record(&mut self, key: Fingerprint, last: u64) {
         // A key without used numbers is as good as a fresh one.
         if last > 0 {
-            let recorded = self.last.entry(key).or_default();
+            let recorded = self.by_key.entry(key).or_default();
             *recorded = last.max(*recorded);
         }
-        if self.last.len() > MOST {
-            let mut all: Vec<u64> = self.last.values().copied().collect();
-            let (_, median, _) = all.select_nth_unstable(MOST / 2);
-            self.forgotten = self.forgotten.max(*median);
-            self.last.retain(|_, last| *last > *median);
+        if self.by_key.len() > MAX_KEYS {
+            let mut all: Vec<u64> = self.by_key.values().copied().collect();
+            let (_, median, _) = all.select_nth_unstable(MAX_KEYS / 2);
+            self.highest_forgotten = self.highest_forgotten.max(*median);
+            self.by_key.retain(|_, last| *last > *median);
         }
     }
 
@@ -93,22 +93,22 @@ impl Numbers {
     /// # Errors
     /// ENOBUFS if too many numbers would be skipped.
     pub(super) fn last_sent(&self, key: Fingerprint, daemon_sequence: u64) -> Result<u64, Refusal> {
-        match self.last.get(&key) {
+        match self.by_key.get(&key) {
             Some(last) => Ok(daemon_sequence.max(*last)),
-            None if self.forgotten > MOST_SKIPPED => {
+            None if self.highest_forgotten > MAX_SKIPPED_NUMBERS => {
                 Err(Refusal::new(libc::ENOBUFS, "too many keys were used: restart the data path"))
             }
-            None => Ok(daemon_sequence.max(self.forgotten)),
+            None => Ok(daemon_sequence.max(self.highest_forgotten)),
         }
     }
 
     /// Returns the number after which packets of an SA may arrive, given the daemon's number. An unknown key is fresh if that
     /// number is 0: its peer begins with the first number.
     pub(super) fn last_received(&self, key: Fingerprint, daemon_sequence: u64) -> u64 {
-        match self.last.get(&key) {
+        match self.by_key.get(&key) {
             Some(last) => daemon_sequence.max(*last),
             None if daemon_sequence == 0 => 0,
-            None => daemon_sequence.max(self.forgotten),
+            None => daemon_sequence.max(self.highest_forgotten),
         }
     }
 }
@@ -134,32 +134,32 @@ mod tests {
 
     #[test]
     fn fresh_keys_begin_after_all_forgotten_numbers() {
-        let mut numbers = Numbers::default();
-        let many = 3 * MOST as u64;
+        let mut numbers = LastNumbers::default();
+        let many = 3 * MAX_KEYS as u64;
         for number in 1..=many {
             numbers.record(key(number), number * 7 % 1_000_003 + 1);
         }
-        assert!(numbers.last.len() <= MOST && numbers.forgotten > 0);
+        assert!(numbers.by_key.len() <= MAX_KEYS && numbers.highest_forgotten > 0);
         for number in 1..=many {
             let begins = numbers.last_sent(key(number), 0).unwrap();
             assert!(begins > number * 7 % 1_000_003, "{number}");
         }
         let fresh = key(many + 1);
-        assert_eq!(numbers.last_sent(fresh, 0), Ok(numbers.forgotten));
+        assert_eq!(numbers.last_sent(fresh, 0), Ok(numbers.highest_forgotten));
         assert_eq!(numbers.last_sent(fresh, 1 << 40), Ok(1 << 40));
-        assert_eq!((numbers.last_received(fresh, 0), numbers.last_received(fresh, 1)), (0, numbers.forgotten));
+        assert_eq!((numbers.last_received(fresh, 0), numbers.last_received(fresh, 1)), (0, numbers.highest_forgotten));
     }
 
     #[test]
     fn equal_numbers_are_forgotten_together() {
-        let mut numbers = Numbers::default();
-        (0..=MOST as u64).for_each(|number| numbers.record(key(number), 5));
-        assert_eq!((numbers.last.len(), numbers.last_sent(key(0), 0)), (0, Ok(5)));
-        (0..=MOST as u64).for_each(|number| numbers.record(key(number), u64::MAX));
+        let mut numbers = LastNumbers::default();
+        (0..=MAX_KEYS as u64).for_each(|number| numbers.record(key(number), 5));
+        assert_eq!((numbers.by_key.len(), numbers.last_sent(key(0), 0)), (0, Ok(5)));
+        (0..=MAX_KEYS as u64).for_each(|number| numbers.record(key(number), u64::MAX));
         assert_eq!(numbers.last_sent(key(0), 0).unwrap_err().errno, libc::ENOBUFS);
         // Keys without used numbers take no memory.
-        let mut numbers = Numbers::default();
+        let mut numbers = LastNumbers::default();
         (0..100).for_each(|number| numbers.record(key(number), 0));
-        assert!(numbers.last.is_empty());
+        assert!(numbers.by_key.is_empty());
     }
 }

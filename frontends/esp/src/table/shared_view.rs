@@ -36,14 +36,14 @@ impl SharedView {
     }
 
     /// Creates a descriptor that wakes a waiting thread when it must release SAs.
-    pub(crate) fn waker(&self) -> nix::Result<Arc<EventFd>> {
-        let waker = Arc::new(new_event()?);
+    pub(crate) fn new_waker(&self) -> nix::Result<Arc<EventFd>> {
+        let waker = Arc::new(new_event_fd()?);
         self.wakers.lock().unwrap_or_else(PoisonError::into_inner).push(waker.clone());
         Ok(waker)
     }
 
     /// Makes the threads release SAs that are no longer in the view, and so their keys.
-    pub(crate) fn release(&self) {
+    pub(crate) fn release_removed_sas(&self) {
         for waker in &*self.wakers.lock().unwrap_or_else(PoisonError::into_inner) {
             // The write cannot fail: the descriptor counts to 2^64.
             let _ = waker.write(1);
@@ -51,6 +51,6 @@ impl SharedView {
     }
 }
 
-pub(crate) fn new_event() -> nix::Result<EventFd> {
+pub(crate) fn new_event_fd() -> nix::Result<EventFd> {
     EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)
 }

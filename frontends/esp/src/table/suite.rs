@@ -6,13 +6,13 @@ use gantry_protocols::esp::{Integrity, Suite};
 use super::Refusal;
 
 /// A suite with its keys.
-pub(super) struct Keyed<'s> {
+pub(super) struct KeyedSuite<'s> {
     pub(super) suite: Suite,
     pub(super) key: &'s [u8],
     pub(super) integrity_key: &'s [u8],
 }
 
-impl<'s> Keyed<'s> {
+impl<'s> KeyedSuite<'s> {
     /// Returns the key under which no sequence number may repeat.
     pub(super) fn secret(&self) -> &'s [u8] {
         if self.key.is_empty() { self.integrity_key } else { self.key }
@@ -23,7 +23,7 @@ impl<'s> Keyed<'s> {
         !matches!(self.suite, Suite::AesCbc(_) | Suite::Null(_))
     }
 
-    /// Finds the suite of an SA, whose tag length [`complete`] has filled in.
+    /// Finds the suite of an SA, whose tag length [`fill_in_tag_length`] has filled in.
     ///
     /// # Errors
     /// ENOSYS, as on Linux, for unsupported algorithms.
@@ -70,7 +70,7 @@ impl<'s> Keyed<'s> {
 }
 
 /// Fills in the tag length in bits if a message leaves it to Linux' default.
-pub(super) fn complete(sa: &mut Sa) {
+pub(super) fn fill_in_tag_length(sa: &mut Sa) {
     if let Some(authentication) = &mut sa.authentication
         && let Some(row) = Authentication::named(&authentication.name)
     {

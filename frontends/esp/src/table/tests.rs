@@ -82,7 +82,7 @@ fn reach(associations: &mut Associations, spi: u32, limit: LimitKind) {
         LimitKind::Hard => Limits { hard_packets: 0, ..Limits::NONE },
     };
     associations.add(Sa { limits, ..entry.sa.clone() }, true, is_near).unwrap();
-    let reached = associations.reached(&id(FAR, spi), serial, limit);
+    let reached = associations.handle_limit_report(&id(FAR, spi), serial, limit);
     assert_eq!(reached.iter().map(|(_, reached)| *reached).collect::<Vec<_>>(), [limit]);
 }
 
@@ -95,7 +95,7 @@ fn install(associations: &Associations, policies: &mut Policies, policy: Policy)
 
 /// Returns the SPI of the SA for an outgoing flow.
 fn leaves_by(associations: &Associations) -> Option<u32> {
-    match associations.view.read().rule(&flow(true, 6))?.verdict {
+    match associations.view.read().outgoing_rule(&flow(true, 6))?.verdict {
         Verdict::Protect(sa) => sa.map(|sa| sa.id.spi),
         Verdict::Block => None,
     }
@@ -130,9 +130,9 @@ fn the_policy_with_the_lowest_priority_value_decides() {
     install(&associations, &mut policies, policy(Direction::Out, 100, 0));
     install(&associations, &mut policies, block);
     let view = associations.view.read();
-    let verdict = |protocol| view.rule(&flow(true, protocol)).unwrap().verdict;
+    let verdict = |protocol| view.outgoing_rule(&flow(true, protocol)).unwrap().verdict;
     assert!(matches!(verdict(17), Verdict::Block) && matches!(verdict(6), Verdict::Protect(None)));
-    assert!(view.rule(&flow(false, 6)).is_none());
+    assert!(view.outgoing_rule(&flow(false, 6)).is_none());
 }
 
 #[test]
@@ -148,7 +148,7 @@ fn incoming_packets_need_a_policy_of_their_sa() {
             let local_addresses = LocalAddresses::new(is_local.then_some((flow.destination, 32)).into_iter());
             view.change(|view| view.local_addresses = local_addresses);
             let view = view.read();
-            view.admits(&flow, &view.incoming[&spi]).is_some()
+            view.admitting_policy(&flow, &view.incoming[&spi]).is_some()
         });
         (local, forwarded)
     };
@@ -188,7 +188,7 @@ fn an_spi_is_reserved_and_gets_its_keys() {
     associations.add(sa(NEAR, spi), true, is_near).unwrap();
     assert!(matches!(associations.get(&id(NEAR, spi)).unwrap().active, Some(ActiveSa::In(_))));
     let late = Instant::now() + Duration::from_secs(166);
-    let ended: Vec<u32> = associations.age(late).iter().map(|(sa, _)| sa.id.spi).collect();
+    let ended: Vec<u32> = associations.enforce_all_limits(late).iter().map(|(sa, _)| sa.id.spi).collect();
     assert_eq!(ended, [second], "an SPI does not wait for ever");
 }
 
@@ -249,7 +249,7 @@ fn time_limits_mark_an_sa_as_dying_once_and_then_remove_it() {
     limited.limits = Limits { soft_add_seconds: 10, hard_add_seconds: 20, ..Limits::NONE };
     associations.add(limited, false, is_near).unwrap();
     let mut after = |seconds| {
-        let expirations = associations.age(Instant::now() + Duration::from_secs(seconds));
+        let expirations = associations.enforce_all_limits(Instant::now() + Duration::from_secs(seconds));
         expirations.into_iter().map(|(_, reached)| reached).collect::<Vec<_>>()
     };
     assert_eq!(after(5), []);
@@ -266,11 +266,11 @@ fn volume_limits_are_reported_once_and_end_an_sa() {
     let Some(ActiveSa::Out(sa)) = associations.get(&id(FAR, 0x1001)).unwrap().active.clone() else {
         panic!("the SA is not outgoing")
     };
-    let count = |packets, bytes| sa.volume.reached(sa.usage.count(1, packets, bytes));
+    let count = |packets, bytes| sa.volume_limits.take_reached(sa.usage.count(1, packets, bytes));
     assert_eq!((count(9, 100), count(1, 100), count(1, 100)), (None, Some(LimitKind::Soft), None));
-    assert!(!sa.volume.is_over(&sa.usage));
+    assert!(!sa.volume_limits.are_exceeded_by(&sa.usage));
     assert_eq!((count(1, 4700), count(1, 1)), (Some(LimitKind::Hard), None), "bytes count as well");
-    assert!(sa.volume.is_over(&sa.usage));
+    assert!(sa.volume_limits.are_exceeded_by(&sa.usage));
 }
 
 #[test]
@@ -350,11 +350,11 @@ fn a_policy_expires() {
     limited.limits = Limits { hard_use_seconds: 1, ..Limits::NONE };
     let limited = policies.add(limited, false).unwrap();
     std::thread::sleep(Duration::from_millis(1100));
-    limited.usage.last.store(super::association::seconds() + 1, Ordering::Relaxed);
-    assert!(policies.age().is_empty(), "it was used just now");
+    limited.usage.last_used.store(super::association::unix_seconds() + 1, Ordering::Relaxed);
+    assert!(policies.remove_expired().is_empty(), "it was used just now");
     // The age of an unused policy counts from its addition.
-    limited.usage.last.store(0, Ordering::Relaxed);
-    assert_eq!((policies.age().len(), policies.all().count()), (1, 0));
+    limited.usage.last_used.store(0, Ordering::Relaxed);
+    assert_eq!((policies.remove_expired().len(), policies.all().count()), (1, 0));
 }
 
 #[test]
@@ -362,20 +362,20 @@ fn an_sa_without_udp_needs_a_raw_socket() {
     let mut associations = Associations::new(gantry(), 4500).unwrap();
     let mut raw = sa(FAR, 0x1001);
     raw.encapsulation = None;
-    associations.carriage.raw = [false, true];
+    associations.sockets.has_raw = [false, true];
     let refusal = associations.add(raw.clone(), false, is_near).unwrap_err();
     assert!(refusal.text.contains("CAP_NET_RAW"), "{}", refusal.text);
-    associations.carriage.raw = [true, false];
+    associations.sockets.has_raw = [true, false];
     associations.add(raw.clone(), false, is_near).unwrap();
     associations.add(sa(FAR, 0x1002), false, is_near).unwrap();
     let esp_packet = |spi| match &associations.get(&id(FAR, spi)).unwrap().active {
         Some(ActiveSa::Out(sa)) => {
-            sa.mtu.store(1500, Ordering::Relaxed);
-            (sa.max_esp_packet(), sa.endpoints().to)
+            sa.path_mtu.store(1500, Ordering::Relaxed);
+            (sa.max_esp_packet_bytes(), sa.endpoints().to)
         }
         other => panic!("{other:?}"),
     };
     assert_eq!([esp_packet(0x1001), esp_packet(0x1002)], [(1480, (FAR, 0).into()), (1472, (FAR, 4500).into())]);
-    // An update does not change the carriage.
+    // An update does not change the encapsulation.
     assert!(associations.add(sa(FAR, 0x1001), true, is_near).unwrap_err().text.contains("ports"));
 }

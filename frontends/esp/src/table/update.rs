@@ -4,14 +4,14 @@
 use gantry_abi_xfrm::{Encapsulation, Sa};
 
 use super::Refusal;
-use super::association::{ActiveSa, IN, check, numbers, replay_window};
+use super::association::{ActiveSa, SA_DIRECTION_IN, check_features, last_sequence_numbers, replay_window};
 
 /// Refuses an update that changes anything but limits and the peer's port.
 ///
 /// # Errors
-/// EOPNOTSUPP, and the errors of [`check`].
+/// EOPNOTSUPP, and the errors of [`check_features`].
 pub(super) fn check_update(current: &Sa, active: &ActiveSa, update: &Sa) -> Result<(), Refusal> {
-    check(update)?;
+    check_features(update)?;
     let is_incoming = matches!(active, ActiveSa::In(_));
     let keys = |sa: &Sa| (sa.aead.clone(), sa.cipher.clone(), sa.authentication.clone());
     // A NAT assigns the peer's port, and may assign another port later.
@@ -21,7 +21,7 @@ pub(super) fn check_update(current: &Sa, active: &ActiveSa, update: &Sa) -> Resu
         *(if is_incoming { source_port } else { destination_port }) = 0;
         Some(encapsulation)
     };
-    let (output, input) = numbers(update);
+    let (output, input) = last_sequence_numbers(update);
     let same = [
         (fixed(current) == fixed(update), "of the ports of an SA only the peer's can change: add a new SA"),
         (keys(current) == keys(update), "the keys of an SA cannot change: add a new SA"),
@@ -34,7 +34,7 @@ pub(super) fn check_update(current: &Sa, active: &ActiveSa, update: &Sa) -> Resu
             "the flags of an SA cannot change: add a new SA",
         ),
         (
-            update.direction.is_none_or(|direction| (direction == IN) == is_incoming),
+            update.direction.is_none_or(|direction| (direction == SA_DIRECTION_IN) == is_incoming),
             "the direction of an SA cannot change",
         ),
         (replay_window(current) == replay_window(update), "the replay window of an SA cannot change: add a new SA"),

@@ -10,7 +10,7 @@ use std::sync::atomic::AtomicU64;
 use gantry_abi_xfrm::{Action, Direction, Mode, Policy, SaId, Template};
 
 use super::association::{ActiveSa, IncomingSa, OutgoingSa, Usage};
-use super::selector::{Index, Order};
+use super::selector::{PolicyOrder, SelectorIndex};
 use crate::local_addresses::LocalAddresses;
 use crate::packet::ip::Flow;
 
@@ -23,12 +23,12 @@ pub(crate) struct InstalledPolicy {
     pub(crate) added: u64,
     pub(crate) usage: Usage,
     /// Time of the last request for an SA, in milliseconds of the process' clock; 0 before the first.
-    pub(crate) last_request: AtomicU64,
+    pub(crate) last_request_ms: AtomicU64,
 }
 
 impl InstalledPolicy {
     /// Returns the policy's place among all policies. Indexes ascend in the order of arrival.
-    pub(crate) fn order(&self) -> Order {
+    pub(crate) fn order(&self) -> PolicyOrder {
         (self.policy.priority, self.policy.index)
     }
 }
@@ -44,7 +44,7 @@ pub(crate) enum Verdict {
 
 /// A policy for outgoing packets.
 #[derive(Debug)]
-pub(crate) struct Rule {
+pub(crate) struct OutgoingRule {
     pub(crate) policy: Arc<InstalledPolicy>,
     pub(crate) verdict: Verdict,
 }
@@ -62,7 +62,7 @@ pub(crate) struct View {
     pub(crate) outgoing: HashMap<SaId, Arc<OutgoingSa>>,
     by_template: HashMap<TemplateKey, BTreeMap<Preference, Arc<OutgoingSa>>>,
     /// Policies for incoming, outgoing and forwarded packets.
-    policies: [Index<Arc<InstalledPolicy>>; 3],
+    policies: [SelectorIndex<Arc<InstalledPolicy>>; 3],
     pub(crate) local_addresses: LocalAddresses,
 }
 
@@ -72,7 +72,7 @@ impl View {
             ActiveSa::In(sa) => _ = self.incoming.insert(sa.id.spi, sa.clone()),
             ActiveSa::Out(sa) => {
                 self.outgoing.insert(sa.id, sa.clone());
-                self.prefer(sa, false);
+                self.set_preference(sa, false);
             }
         }
     }
@@ -82,26 +82,26 @@ impl View {
             ActiveSa::In(sa) => _ = self.incoming.remove(&sa.id.spi),
             ActiveSa::Out(sa) => {
                 self.outgoing.remove(&sa.id);
-                self.forget(sa);
+                self.remove_preference(sa);
             }
         }
     }
 
     /// Sets the place of an SA among those that match alike.
-    pub(super) fn prefer(&mut self, sa: &Arc<OutgoingSa>, is_dying: bool) {
-        self.forget(sa);
+    pub(super) fn set_preference(&mut self, sa: &Arc<OutgoingSa>, is_dying: bool) {
+        self.remove_preference(sa);
         for key in template_keys(sa) {
             self.by_template.entry(key).or_default().insert((is_dying, Reverse(sa.serial)), sa.clone());
         }
     }
 
-    fn forget(&mut self, sa: &OutgoingSa) {
+    fn remove_preference(&mut self, sa: &OutgoingSa) {
         for key in template_keys(sa) {
-            let Some(alike) = self.by_template.get_mut(&key) else { continue };
+            let Some(candidates) = self.by_template.get_mut(&key) else { continue };
             for is_dying in [false, true] {
-                alike.remove(&(is_dying, Reverse(sa.serial)));
+                candidates.remove(&(is_dying, Reverse(sa.serial)));
             }
-            if alike.is_empty() {
+            if candidates.is_empty() {
                 self.by_template.remove(&key);
             }
         }
@@ -112,7 +112,7 @@ impl View {
     pub(crate) fn has_other_peer(&self, sa: &OutgoingSa) -> bool {
         let [key, _] = template_keys(sa);
         let of_other = |other: &Arc<OutgoingSa>| other.endpoints().to != sa.endpoints().to;
-        sa.info.is_transport() && self.by_template.get(&key).is_some_and(|alike| alike.values().any(of_other))
+        sa.info.is_transport() && self.by_template.get(&key).is_some_and(|candidates| candidates.values().any(of_other))
     }
 
     /// Replaces a policy by another one. `None` stands for no policy.
@@ -131,22 +131,22 @@ impl View {
     }
 
     pub(crate) fn policy_count(&self) -> usize {
-        self.policies.iter().map(Index::len).sum()
+        self.policies.iter().map(SelectorIndex::len).sum()
     }
 
     /// Returns the policy for an outgoing packet, and the SA that it has now.
-    pub(crate) fn rule(&self, flow: &Flow) -> Option<Rule> {
+    pub(crate) fn outgoing_rule(&self, flow: &Flow) -> Option<OutgoingRule> {
         let policy = self.policies[Direction::Out as usize].first(flow)?;
-        let verdict = match (policy.policy.action, template(&policy.policy)) {
-            (Action::Allow, Some(template)) => Verdict::Protect(self.sa(template, flow).cloned()),
+        let verdict = match (policy.policy.action, required_template(&policy.policy)) {
+            (Action::Allow, Some(template)) => Verdict::Protect(self.find_sa(template, flow).cloned()),
             _ => Verdict::Block,
         };
-        Some(Rule { policy: policy.clone(), verdict })
+        Some(OutgoingRule { policy: policy.clone(), verdict })
     }
 
-    fn sa(&self, template: &Template, flow: &Flow) -> Option<&Arc<OutgoingSa>> {
+    fn find_sa(&self, template: &Template, flow: &Flow) -> Option<&Arc<OutgoingSa>> {
         let Template { id, reqid, mode, .. } = *template;
-        let (source, destination) = ends(template, flow);
+        let (source, destination) = sa_addresses(template, flow);
         if id.spi != 0 {
             let sa = self.outgoing.get(&SaId { destination, ..id })?;
             return (sa.info.mode == mode && (mode == Mode::Tunnel || sa.info.source == source)).then_some(sa);
@@ -156,12 +156,16 @@ impl View {
 
     /// Returns the policy that admits a packet of an SA. As in Linux (`xfrm_policy_check`), packets to this host need a policy of direction
     /// `in`, and packets to others one of `fwd`. The first match decides (RFC 4301, 5.2).
-    pub(crate) fn admits(&self, flow: &Flow, sa: &IncomingSa) -> Option<&InstalledPolicy> {
-        let direction = if self.local_addresses.has(flow.destination) { Direction::In } else { Direction::Forward };
+    pub(crate) fn admitting_policy(&self, flow: &Flow, sa: &IncomingSa) -> Option<&InstalledPolicy> {
+        let direction = if self.local_addresses.is_local_destination(flow.destination) {
+            Direction::In
+        } else {
+            Direction::Forward
+        };
         let policy = self.policies[direction as usize].first(flow)?;
-        let is_sas = template(&policy.policy).is_some_and(|template| {
+        let is_sas = required_template(&policy.policy).is_some_and(|template| {
             let Template { id, reqid, mode, .. } = *template;
-            let (source, destination) = ends(template, flow);
+            let (source, destination) = sa_addresses(template, flow);
             let any = |wanted: IpAddr, got| wanted.is_unspecified() || wanted == got;
             mode == sa.info.mode
                 && any(destination, sa.id.destination)
@@ -179,14 +183,14 @@ fn template_keys(sa: &OutgoingSa) -> [TemplateKey; 2] {
 }
 
 /// Returns the first template that is not optional.
-pub(crate) fn template(policy: &Policy) -> Option<&Template> {
+pub(crate) fn required_template(policy: &Policy) -> Option<&Template> {
     let is_served = |template: &&Template| matches!(template.mode, Mode::Tunnel | Mode::Transport);
     policy.templates.iter().filter(is_served).find(|template| !template.optional)
 }
 
 /// Returns source and destination of the SA that a template asks for. In transport mode they are those of the packet
 /// (`xfrm_tmpl_resolve_one` of Linux).
-pub(crate) fn ends(template: &Template, flow: &Flow) -> (IpAddr, IpAddr) {
+pub(crate) fn sa_addresses(template: &Template, flow: &Flow) -> (IpAddr, IpAddr) {
     match template.mode {
         Mode::Transport => (flow.source, flow.destination),
         _ => (template.source, template.id.destination),

@@ -8,73 +8,90 @@ use gantry_core::route::SizeSet;
 
 use super::context::{Context, Contexts, new_context};
 use crate::abi::Param;
-use crate::gate::Gate;
-use crate::host::functions::CipherFns;
-use crate::host::params::is_empty;
-use crate::host::{CipherCall, Host, Io, ParamQuery, ParamValues, guard};
+use crate::libcrypto::functions::CipherFns;
+use crate::libcrypto::params::is_empty;
+use crate::libcrypto::{CipherCall, DefaultProviderCipherCtx, Io, ParamQuery, ParamValues, catch_panic};
 use crate::modes::chain::ChainState;
-use crate::modes::cipher::State;
+use crate::modes::cipher::CipherModeState;
 use crate::modes::pipes::Pipes;
-use crate::provider::Wrapped;
+use crate::provider::WrappedAlgorithm;
+use crate::size_filter::SizeFilter;
 
 /// The core's `cctx`.
 pub(super) type CipherCtx = Context<CipherFns>;
 
 #[derive(Clone)]
 pub(crate) struct CipherState {
-    /// Call sizes that a device may serve; calls of other sizes go straight to the host.
-    device_sizes: Gate,
-    /// True if the host has all of the message so far: then the end of the message also goes straight to the host.
-    host_is_current: bool,
+    /// Call sizes that a device may serve; calls of other sizes go straight to the default provider.
+    device_sizes: SizeFilter,
+    /// True if the default provider has all of the message so far: then the end of the message also goes straight to it.
+    default_ctx_is_current: bool,
     /// Bytes of the message so far; only the position within a block matters.
-    pub(super) fed: usize,
+    pub(super) offset: usize,
     /// Bytes of keys; the next field has the bytes of nonces, unless the mode supports several lengths.
     key_len: usize,
     iv_len: usize,
     /// True if every call is examined, because the configuration makes it fail.
-    is_watched: bool,
-    pub(super) message: State,
+    examines_all_calls: bool,
+    pub(super) message: CipherModeState,
     pub(super) pipes: Pipes,
 }
 
 impl CipherState {
     #[inline(always)]
-    fn new(wrapped: &Wrapped) -> Self {
-        let is_watched = wrapped.is_watched();
-        let device_sizes = Gate::from(if is_watched { SizeSet::ALL } else { SizeSet::NONE });
+    fn new(wrapped: &WrappedAlgorithm) -> Self {
+        let examines_all_calls = wrapped.examines_all_calls();
+        let device_sizes = SizeFilter::from(if examines_all_calls { SizeSet::ALL } else { SizeSet::NONE });
         let info = wrapped.algorithm().map(Algorithm::info);
         let (key_len, iv_len) = info.map_or((0, 0), |info| (info.key.max, info.iv.max));
-        let (message, pipes) = (State::new(wrapped), Pipes::default());
-        Self { device_sizes, host_is_current: !is_watched, fed: 0, key_len, iv_len, is_watched, message, pipes }
+        let (message, pipes) = (CipherModeState::new(wrapped), Pipes::default());
+        Self {
+            device_sizes,
+            default_ctx_is_current: !examines_all_calls,
+            offset: 0,
+            key_len,
+            iv_len,
+            examines_all_calls,
+            message,
+            pipes,
+        }
     }
 
     /// Updates the shortcuts for the next call.
     #[inline(always)]
-    fn update_shortcuts(&mut self, wrapped: &Wrapped) {
-        if !self.is_watched {
+    fn update_shortcuts(&mut self, wrapped: &WrappedAlgorithm) {
+        if !self.examines_all_calls {
             self.device_sizes = self.message.device_sizes(wrapped).into();
-            self.host_is_current = self.message.host_is_current();
+            self.default_ctx_is_current = self.message.default_ctx_is_current();
         }
     }
 
     /// Updates the shortcuts after a call that concerns AEADs only.
     #[inline(always)]
     fn update_aead_shortcuts(&mut self) {
-        if let Self { is_watched: false, device_sizes, host_is_current, message: State::Aead(aead), .. } = self {
-            (*device_sizes, *host_is_current) = (Gate::passing(aead.device_sizes()), aead.host_is_current());
+        if let Self {
+            examines_all_calls: false,
+            device_sizes,
+            default_ctx_is_current,
+            message: CipherModeState::Aead(aead),
+            ..
+        } = self
+        {
+            (*device_sizes, *default_ctx_is_current) =
+                (SizeFilter::without_shortcut(aead.device_sizes()), aead.default_ctx_is_current());
         }
     }
 
     /// Records `bytes` bytes more of the message.
-    pub(super) fn advance(&mut self, wrapped: &Wrapped, bytes: usize) {
-        self.fed = self.fed.wrapping_add(bytes);
+    pub(super) fn advance(&mut self, wrapped: &WrappedAlgorithm, bytes: usize) {
+        self.offset = self.offset.wrapping_add(bytes);
         self.update_shortcuts(wrapped);
     }
 }
 
-pub(super) unsafe extern "C" fn newctx<const PLACE: usize>(provider: *mut c_void) -> *mut c_void {
-    // SAFETY: the call; the host, with its own context.
-    unsafe { new_context(provider, PLACE, CipherFns::begin, |_, wrapped| CipherState::new(wrapped)) }
+pub(super) unsafe extern "C" fn newctx<const ROW: usize>(provider: *mut c_void) -> *mut c_void {
+    // SAFETY: the call; the default provider, with its own context.
+    unsafe { new_context(provider, ROW, CipherFns::call_newctx, |_, wrapped| CipherState::new(wrapped)) }
 }
 
 pub(super) unsafe extern "C" fn init_for<const ENCRYPT: bool>(
@@ -86,20 +103,20 @@ pub(super) unsafe extern "C" fn init_for<const ENCRYPT: bool>(
     params: *const Param,
 ) -> c_int {
     let this = context.cast::<CipherCtx>();
-    // SAFETY: the call; the host, with the call's arguments. Nothing here can panic.
+    // SAFETY: the call; the default provider, with the call's arguments. Nothing here can panic.
     unsafe {
         // Frequent case: an AEAD message or XTS data unit starts with a nonce alone, or with the key that is already set.
         if !iv.is_null()
             && is_empty(params)
             && (*this).state.message.takes_nonce(ENCRYPT, iv_len)
             && (key.is_null() || (*this).state.message.has_key(slice::from_raw_parts(key, key_len)))
-            && let Some(init) = (*(*this).host.functions).init(ENCRYPT)
+            && let Some(init) = (*(*this).default_ctx.functions).init(ENCRYPT)
         {
             (*this).count_forwarded();
-            (*this).forwarded.decrypts = !ENCRYPT;
-            let result = init((*this).host.context(), ptr::null(), 0, iv, iv_len, params);
+            (*this).forwarded.is_decrypting = !ENCRYPT;
+            let result = init((*this).default_ctx.as_ptr(), ptr::null(), 0, iv, iv_len, params);
             if result == 1 {
-                (*this).state.fed = 0;
+                (*this).state.offset = 0;
                 (*this).state.message.nonce_accepted(slice::from_raw_parts(iv, iv_len));
             } else {
                 (*this).state.message.init_refused(false);
@@ -121,31 +138,31 @@ pub(super) unsafe fn init(
     (iv, iv_len): (*const u8, usize),
     params: *const Param,
 ) -> c_int {
-    guard(0, || {
+    catch_panic(0, || {
         // SAFETY: the call.
         let (this, functions, wrapped) = unsafe { CipherCtx::parts(context) };
         let init = functions.init(encrypt);
         let Some(init) = init else { return 0 };
         this.count_forwarded();
-        this.forwarded.decrypts = !encrypt;
+        this.forwarded.is_decrypting = !encrypt;
         if !key.is_null() {
             this.state.pipes.close();
         }
         // SAFETY: the call.
         let has_params = unsafe { !is_empty(params) };
-        if this.state.message.before_init(&this.host, !iv.is_null()) != 1 {
+        if this.state.message.before_init(&this.default_ctx, !iv.is_null()) != 1 {
             return 0;
         }
-        // SAFETY: the host, with the call's arguments.
-        let result = unsafe { init(this.host.context(), key, key_len, iv, iv_len, params) };
+        // SAFETY: the default provider, with the call's arguments.
+        let result = unsafe { init(this.default_ctx.as_ptr(), key, key_len, iv, iv_len, params) };
         if result == 1 {
             // SAFETY: the call.
             let slice = |at: *const u8, length| (!at.is_null()).then(|| unsafe { slice::from_raw_parts(at, length) });
-            this.state.fed = 0;
+            this.state.offset = 0;
             this.state.message.init_accepted(wrapped, encrypt, slice(key, key_len), slice(iv, iv_len));
             if has_params {
                 // SAFETY: the call.
-                this.state.message.params_accepted(&this.host, unsafe { ParamValues::new(params) }, 0);
+                this.state.message.params_accepted(&this.default_ctx, unsafe { ParamValues::new(params) }, 0);
             }
             this.state.update_shortcuts(wrapped);
         } else {
@@ -156,8 +173,8 @@ pub(super) unsafe fn init(
     })
 }
 
-/// `COUNTED`: track the byte offset (every mode but XTS, where each call is a data unit of its own).
-pub(super) unsafe extern "C" fn update<const COUNTED: bool>(
+/// `TRACKS_OFFSET`: track the byte offset (every mode but XTS, where each call is a data unit of its own).
+pub(super) unsafe extern "C" fn update<const TRACKS_OFFSET: bool>(
     context: *mut c_void,
     output: *mut u8,
     written: *mut usize,
@@ -166,14 +183,21 @@ pub(super) unsafe extern "C" fn update<const COUNTED: bool>(
     length: usize,
 ) -> c_int {
     let this = context.cast::<CipherCtx>();
-    // SAFETY: the call; the host, with the call's arguments. Nothing here can panic.
+    // SAFETY: the call; the default provider, with the call's arguments. Nothing here can panic.
     unsafe {
         if (*this).state.device_sizes.is_below(length) {
-            if COUNTED {
-                (*this).state.fed = (*this).state.fed.wrapping_add(length);
+            if TRACKS_OFFSET {
+                (*this).state.offset = (*this).state.offset.wrapping_add(length);
             }
             (*this).record_forwarded(length);
-            return ((*(*this).host.functions).update)((*this).host.context(), output, written, room, input, length);
+            return ((*(*this).default_ctx.functions).update)(
+                (*this).default_ctx.as_ptr(),
+                output,
+                written,
+                room,
+                input,
+                length,
+            );
         }
         large_update(context, output, written, room, input, length)
     }
@@ -194,14 +218,14 @@ unsafe extern "C" fn large_update(
     length: usize,
 ) -> c_int {
     let this = context.cast::<CipherCtx>();
-    // SAFETY: the call; the host, with the call's arguments. Nothing here can panic.
+    // SAFETY: the call; the default provider, with the call's arguments. Nothing here can panic.
     unsafe {
         if (*this).state.device_sizes.has(length) {
             return considered_update(context, output, written, room, input, length);
         }
-        (*this).state.fed = (*this).state.fed.wrapping_add(length);
+        (*this).state.offset = (*this).state.offset.wrapping_add(length);
         (*this).record_forwarded(length);
-        ((*(*this).host.functions).update)((*this).host.context(), output, written, room, input, length)
+        ((*(*this).default_ctx.functions).update)((*this).default_ctx.as_ptr(), output, written, room, input, length)
     }
 }
 
@@ -222,12 +246,12 @@ unsafe extern "C" fn considered_update(
     let this = context.cast::<CipherCtx>();
     // SAFETY: the call. Nothing here can panic.
     unsafe {
-        let CipherCtx { host, state, .. } = &mut *this;
-        if !state.is_watched {
+        let CipherCtx { default_ctx, state, .. } = &mut *this;
+        if !state.examines_all_calls {
             let io = &mut Io::new(output, written, room, input, length);
             let done = match &mut state.message {
-                State::Aead(aead) => aead.try_quickly(host, io),
-                State::Xts(_) | State::Chain(_) => None,
+                CipherModeState::Aead(aead) => aead.try_fast_path(default_ctx, io),
+                CipherModeState::Xts(_) | CipherModeState::Chain(_) => None,
             };
             if let Some(result) = done {
                 state.update_aead_shortcuts();
@@ -248,16 +272,16 @@ pub(super) unsafe extern "C" fn cipher(
     length: usize,
 ) -> c_int {
     let this = context.cast::<CipherCtx>();
-    // SAFETY: the call; the host, with the call's arguments. Nothing here can panic.
+    // SAFETY: the call; the default provider, with the call's arguments. Nothing here can panic.
     unsafe {
         // The default provider's CMAC calls this for each block. A call without input ends a message.
         if !(*this).state.device_sizes.has(length)
             && !input.is_null()
-            && let Some(cipher) = (*(*this).host.functions).cipher
+            && let Some(cipher) = (*(*this).default_ctx.functions).cipher
         {
-            (*this).state.fed = (*this).state.fed.wrapping_add(length);
+            (*this).state.offset = (*this).state.offset.wrapping_add(length);
             (*this).record_forwarded(length);
-            return cipher((*this).host.context(), output, written, room, input, length);
+            return cipher((*this).default_ctx.as_ptr(), output, written, room, input, length);
         }
         process(context, CipherCall::Cipher, Io::new(output, written, room, input, length))
     }
@@ -268,14 +292,14 @@ pub(super) unsafe extern "C" fn cipher(
 /// The call.
 #[inline(never)]
 unsafe fn process(context: *mut c_void, call: CipherCall, mut io: Io<'_>) -> c_int {
-    guard(0, || {
+    catch_panic(0, || {
         // SAFETY: the call.
         let (this, _, wrapped) = unsafe { CipherCtx::parts(context) };
-        if wrapped.is_forced_to_fail() {
+        if wrapped.raise_if_forced() {
             return io.fail();
         }
-        let (length, fed) = (io.len(), this.state.fed);
-        let result = this.state.message.process(wrapped, &this.host, call, &mut io, fed);
+        let (length, offset) = (io.len(), this.state.offset);
+        let result = this.state.message.process(wrapped, &this.default_ctx, call, &mut io, offset);
         this.state.advance(wrapped, length);
         result
     })
@@ -288,34 +312,34 @@ pub(super) unsafe extern "C" fn finish(
     room: usize,
 ) -> c_int {
     let this = context.cast::<CipherCtx>();
-    // SAFETY: the call; the host, with the call's arguments. Nothing here can panic.
+    // SAFETY: the call; the default provider, with the call's arguments. Nothing here can panic.
     unsafe {
-        if (*this).state.host_is_current
-            && let Some(finish) = (*(*this).host.functions).finish
+        if (*this).state.default_ctx_is_current
+            && let Some(finish) = (*(*this).default_ctx.functions).finish
         {
             (*this).count_forwarded();
-            let result = finish((*this).host.context(), output, written, room);
+            let result = finish((*this).default_ctx.as_ptr(), output, written, room);
             match &mut (*this).state.message {
-                State::Aead(aead) => {
+                CipherModeState::Aead(aead) => {
                     // No device can serve a later call of this message.
-                    aead.host_ended(result == 1);
-                    (*this).state.device_sizes = Gate::passing(SizeSet::NONE);
+                    aead.default_ctx_ended(result == 1);
+                    (*this).state.device_sizes = SizeFilter::without_shortcut(SizeSet::NONE);
                 }
-                State::Chain(chain) => chain.host_ended(),
-                State::Xts(_) => {}
+                CipherModeState::Chain(chain) => chain.default_ctx_ended(),
+                CipherModeState::Xts(_) => {}
             }
             return result;
         }
     }
-    guard(0, || {
+    catch_panic(0, || {
         // SAFETY: the call.
         let ((this, _, wrapped), mut io) =
             unsafe { (CipherCtx::parts(context), Io::new(output, written, room, ptr::null(), 0)) };
-        if wrapped.is_forced_to_fail() {
+        if wrapped.raise_if_forced() {
             return io.fail();
         }
         this.count_forwarded();
-        let result = this.state.message.finish(wrapped, &this.host, &mut io);
+        let result = this.state.message.finish(wrapped, &this.default_ctx, &mut io);
         this.state.update_shortcuts(wrapped);
         result
     })
@@ -325,8 +349,9 @@ pub(super) unsafe extern "C" fn get_ctx_params(context: *mut c_void, params: *mu
     // SAFETY: the call. Nothing here can panic.
     unsafe {
         // OpenSSL itself queries these two lengths at every initialisation.
-        let CipherCtx { host, state: CipherState { key_len, iv_len, host_is_current, message, .. }, .. } =
-            &mut *context.cast::<CipherCtx>();
+        let CipherCtx {
+            default_ctx, state: CipherState { key_len, iv_len, default_ctx_is_current, message, .. }, ..
+        } = &mut *context.cast::<CipherCtx>();
         let mut query = ParamQuery::new(params);
         if message.iv_len(*iv_len).is_some_and(|iv_len| query.answer_number(c"ivlen", iv_len))
             || query.answer_number(c"keylen", *key_len)
@@ -334,18 +359,18 @@ pub(super) unsafe extern "C" fn get_ctx_params(context: *mut c_void, params: *mu
             return 1;
         }
         // Queried at the end of every sealed message.
-        if let State::Aead(aead) = message {
+        if let CipherModeState::Aead(aead) = message {
             match aead.computed_tag() {
                 Some(tag) if query.answer_octets(c"tag", tag) => return 1,
-                None if *host_is_current && query.is_only(c"tag") => return host.get_params(params),
+                None if *default_ctx_is_current && query.is_only(c"tag") => return default_ctx.get_params(params),
                 _ => {}
             }
         }
     }
-    guard(0, || {
+    catch_panic(0, || {
         // SAFETY: the call.
         let ((this, _, wrapped), query) = unsafe { (CipherCtx::parts(context), ParamQuery::new(params)) };
-        let result = this.state.message.query_params(wrapped, &this.host, query);
+        let result = this.state.message.query_params(wrapped, &this.default_ctx, query);
         this.state.update_shortcuts(wrapped);
         result
     })
@@ -353,13 +378,13 @@ pub(super) unsafe extern "C" fn get_ctx_params(context: *mut c_void, params: *mu
 
 pub(super) unsafe extern "C" fn set_ctx_params(context: *mut c_void, params: *const Param) -> c_int {
     let this = context.cast::<CipherCtx>();
-    // SAFETY: the call; the host, with the call's arguments. Nothing here can panic.
+    // SAFETY: the call; the default provider, with the call's arguments. Nothing here can panic.
     unsafe {
-        let CipherCtx { host, state: CipherState { message, pipes, fed, .. }, .. } = &mut *this;
-        if let State::Aead(aead) = message
+        let CipherCtx { default_ctx, state: CipherState { message, pipes, offset, .. }, .. } = &mut *this;
+        if let CipherModeState::Aead(aead) = message
             && let Some(tag) = ParamValues::new(params).only_octets(c"tag")
         {
-            let result = host.set_params(params);
+            let result = default_ctx.set_params(params);
             if result == 1 {
                 aead.set_tag(tag);
             }
@@ -367,31 +392,31 @@ pub(super) unsafe extern "C" fn set_ctx_params(context: *mut c_void, params: *co
         }
         // OpenSSL 3.0 repeats the padding with each nonce. Most modes do not pad.
         if pipes.is_empty() && ParamValues::new(params).is_only(c"padding") {
-            let result = host.set_params(params);
-            if let State::Chain(chain) = message
+            let result = default_ctx.set_params(params);
+            if let CipherModeState::Chain(chain) = message
                 && result == 1
             {
-                chain.padding_accepted(ParamValues::new(params), *fed);
+                chain.padding_accepted(ParamValues::new(params), *offset);
             }
             return result;
         }
     }
-    guard(0, || {
+    catch_panic(0, || {
         // SAFETY: the call.
         let ((this, _, wrapped), values) = unsafe { (CipherCtx::parts(context), ParamValues::new(params)) };
-        this.state.message.before_params(&this.host);
+        this.state.message.before_params(&this.default_ctx);
         // SAFETY: the call.
-        let result = unsafe { this.host.set_params(params) };
+        let result = unsafe { this.default_ctx.set_params(params) };
         if result == 1 && !params.is_null() {
-            this.state.message.params_accepted(&this.host, values, this.state.fed);
+            this.state.message.params_accepted(&this.default_ctx, values, this.state.offset);
             this.state.update_shortcuts(wrapped);
-            let repeat = |host: &Host, message: &mut ChainState, fed: usize| {
+            let repeat = |default_ctx: &DefaultProviderCipherCtx, message: &mut ChainState, offset: usize| {
                 // SAFETY: the call.
-                let (result, values) = unsafe { (host.set_params(params), ParamValues::new(params)) };
-                message.params_accepted(values, fed);
+                let (result, values) = unsafe { (default_ctx.set_params(params), ParamValues::new(params)) };
+                message.params_accepted(values, offset);
                 result == 1
             };
-            if !this.state.pipes.repeat(repeat) {
+            if !this.state.pipes.repeat_params(repeat) {
                 return 0;
             }
         }

@@ -1,19 +1,19 @@
-//! Our contexts of ciphers, key derivations, key exchange and signatures, each with one of the host's. Functions that know only
-//! their row find the host's functions here.
+//! Our contexts of ciphers, key derivations, key exchange and signatures, each with one of the default provider's. Functions that know only
+//! their row find the default provider's functions here.
 
 use std::ffi::{c_int, c_void};
 use std::{mem, ptr, slice};
 
 use crate::abi::Param;
 use crate::abi::fns::*;
-use crate::host::context::Host;
-use crate::host::functions::{Common, ContextFns, Family};
-use crate::host::{guard, stack};
-use crate::provider::{Provider, Wrapped};
+use crate::libcrypto::context::DefaultProviderCtx;
+use crate::libcrypto::functions::{CommonFns, ContextFns, OperationFns};
+use crate::libcrypto::{catch_panic, stack};
+use crate::provider::{Provider, WrappedAlgorithm};
 
 /// A family of algorithms that have contexts, with our part of a context.
 pub(super) trait Contexts: ContextFns {
-    /// Our own state of a context, in addition to the host's context.
+    /// Our own state of a context, in addition to the default provider's context.
     type State: Clone;
 
     /// True if the state contains a key.
@@ -22,18 +22,18 @@ pub(super) trait Contexts: ContextFns {
 
 /// Our context of an algorithm, as passed to the core.
 pub(super) struct Context<F: Contexts> {
-    pub(super) host: Host<F>,
-    wrapped: *const Wrapped,
+    pub(super) default_ctx: DefaultProviderCtx<F>,
+    wrapped: *const WrappedAlgorithm,
     pub(super) forwarded: ForwardedTally,
     pub(super) state: F::State,
 }
 
-/// Calls and bytes that went straight to the host and are not counted yet. They are counted at the end of a message, when another
-/// message begins, or at [`FLUSH_BYTES`] bytes: finding a thread's counters takes longer than most calls.
+/// Calls and bytes that went straight to the default provider and are not counted yet. They are counted at the end of a message, when
+/// another message begins, or at [`FLUSH_BYTES`] bytes: finding a thread's counters takes longer than most calls.
 #[derive(Default)]
 pub(super) struct ForwardedTally {
     /// True if the operation is decrypt or open.
-    pub(super) decrypts: bool,
+    pub(super) is_decrypting: bool,
     calls: usize,
     bytes: usize,
 }
@@ -42,7 +42,7 @@ pub(super) struct ForwardedTally {
 const FLUSH_BYTES: usize = 4096;
 
 impl<F: Contexts> Context<F> {
-    /// Counts the calls that went straight to the host.
+    /// Counts the calls that went straight to the default provider.
     #[inline(always)]
     pub(super) fn count_forwarded(&mut self) {
         if self.forwarded.calls > 0 {
@@ -50,7 +50,7 @@ impl<F: Contexts> Context<F> {
         }
     }
 
-    /// Records a call with `bytes` bytes that goes straight to the host.
+    /// Records a call with `bytes` bytes that goes straight to the default provider.
     #[inline(always)]
     pub(super) fn record_forwarded(&mut self, bytes: usize) {
         let ForwardedTally { calls, bytes: all, .. } = &mut self.forwarded;
@@ -62,61 +62,71 @@ impl<F: Contexts> Context<F> {
 
     #[inline(never)]
     fn flush_forwarded(&mut self) {
-        let ForwardedTally { decrypts, ref mut calls, ref mut bytes } = self.forwarded;
+        let ForwardedTally { is_decrypting, ref mut calls, ref mut bytes } = self.forwarded;
         let (calls, bytes) = (mem::take(calls), mem::take(bytes));
         // SAFETY: the provider owns the algorithm, and outlives its contexts.
-        unsafe { &*self.wrapped }.count_host_requests(usize::from(decrypts), calls, bytes);
+        unsafe { &*self.wrapped }.count_default_provider_requests(usize::from(is_decrypting), calls, bytes);
     }
 
     /// # Safety
     ///
     /// The call: a context from `newctx` or `dupctx`.
     #[inline(always)]
-    pub(super) unsafe fn parts<'c>(context: *mut c_void) -> (&'c mut Self, &'c F, &'c Wrapped) {
+    pub(super) unsafe fn parts<'c>(context: *mut c_void) -> (&'c mut Self, &'c F, &'c WrappedAlgorithm) {
         // SAFETY: as the caller promises; the provider owns the others, and outlives its contexts.
         unsafe {
             let this = context.cast::<Self>();
-            let (functions, wrapped) = (&*(*this).host.functions, &*(*this).wrapped);
+            let (functions, wrapped) = (&*(*this).default_ctx.functions, &*(*this).wrapped);
             (&mut *this, functions, wrapped)
         }
     }
 
     /// Makes a context in its final place on the heap: moving it there would cost as much as all the rest.
     #[inline(always)]
-    fn allocate(host: Host<F>, wrapped: &Wrapped, state: impl FnOnce() -> F::State) -> *mut c_void {
-        let place = Box::<Self>::new_uninit();
-        Box::into_raw(Box::write(place, Self { host, wrapped, forwarded: ForwardedTally::default(), state: state() }))
-            .cast()
+    fn allocate(
+        default_ctx: DefaultProviderCtx<F>,
+        wrapped: &WrappedAlgorithm,
+        state: impl FnOnce() -> F::State,
+    ) -> *mut c_void {
+        let allocation = Box::<Self>::new_uninit();
+        Box::into_raw(Box::write(
+            allocation,
+            Self { default_ctx, wrapped, forwarded: ForwardedTally::default(), state: state() },
+        ))
+        .cast()
     }
 }
 
 /// # Safety
 ///
 /// The call: `provider` is the context from `OSSL_provider_init`.
-pub(super) unsafe fn functions<'p, F: Family>(provider: *mut c_void, place: usize) -> Option<(&'p Wrapped, &'p F)> {
+pub(super) unsafe fn functions<'p, F: OperationFns>(
+    provider: *mut c_void,
+    row: usize,
+) -> Option<(&'p WrappedAlgorithm, &'p F)> {
     // SAFETY: as the caller promises.
-    let wrapped = unsafe { Provider::wrapped(provider, F::KIND, place) }?;
+    let wrapped = unsafe { Provider::wrapped_algorithm(provider, F::OPERATION_INDEX, row) }?;
     Some((wrapped, F::select(&wrapped.functions)?))
 }
 
-/// Makes our context around one of the host's, which `begin` makes.
+/// Makes our context around one of the default provider's, which `call_newctx` makes.
 ///
 /// # Safety
 ///
-/// The call: `provider` is the context from `OSSL_provider_init`; `begin` as for [`Host::new`].
+/// The call: `provider` is the context from `OSSL_provider_init`; `call_newctx` as for [`DefaultProviderCtx::new`].
 pub(super) unsafe fn new_context<F: Contexts>(
     provider: *mut c_void,
-    place: usize,
-    begin: impl FnOnce(&F, *mut c_void) -> Option<*mut c_void>,
-    state: impl FnOnce(&F, &Wrapped) -> F::State,
+    row: usize,
+    call_newctx: impl FnOnce(&F, *mut c_void) -> Option<*mut c_void>,
+    state: impl FnOnce(&F, &WrappedAlgorithm) -> F::State,
 ) -> *mut c_void {
-    guard(ptr::null_mut(), || {
+    catch_panic(ptr::null_mut(), || {
         let context = || {
             // SAFETY: as the caller promises.
-            let (wrapped, functions) = unsafe { functions::<F>(provider, place) }?;
+            let (wrapped, functions) = unsafe { functions::<F>(provider, row) }?;
             // SAFETY: as the caller promises.
-            let host = unsafe { Host::new(wrapped.default_ctx(), functions, begin) }?;
-            Some(Context::allocate(host, wrapped, || state(functions, wrapped)))
+            let default_ctx = unsafe { DefaultProviderCtx::new(wrapped.default_provctx(), functions, call_newctx) }?;
+            Some(Context::allocate(default_ctx, wrapped, || state(functions, wrapped)))
         };
         context().unwrap_or(ptr::null_mut())
     })
@@ -137,16 +147,16 @@ pub(super) unsafe extern "C" fn dupctx<F: Contexts>(context: *mut c_void) -> *mu
 /// The call.
 #[inline(never)]
 unsafe fn duplicate<F: Contexts>(context: *mut c_void) -> *mut c_void {
-    guard(ptr::null_mut(), || {
+    catch_panic(ptr::null_mut(), || {
         // SAFETY: the call.
         let (this, _, wrapped) = unsafe { Context::<F>::parts(context) };
-        let copy = |host| Context::allocate(host, wrapped, || this.state.clone());
-        this.host.duplicate().map_or(ptr::null_mut(), copy)
+        let copy = |default_ctx| Context::allocate(default_ctx, wrapped, || this.state.clone());
+        this.default_ctx.duplicate().map_or(ptr::null_mut(), copy)
     })
 }
 
 pub(super) unsafe extern "C" fn freectx<F: Contexts>(context: *mut c_void) {
-    guard((), || {
+    catch_panic((), || {
         if !context.is_null() {
             // SAFETY: ours: made by `newctx` or `dupctx`; the core frees it once.
             unsafe { Box::from_raw(context.cast::<Context<F>>()) }.count_forwarded();
@@ -156,33 +166,35 @@ pub(super) unsafe extern "C" fn freectx<F: Contexts>(context: *mut c_void) {
 
 pub(super) unsafe extern "C" fn get_ctx_params<F: Contexts>(context: *mut c_void, params: *mut Param) -> c_int {
     // SAFETY: the call.
-    guard(0, || unsafe { Context::<F>::parts(context).0.host.get_params(params) })
+    catch_panic(0, || unsafe { Context::<F>::parts(context).0.default_ctx.get_params(params) })
 }
 
-pub(super) unsafe extern "C" fn gettable_params<F: Family, const PLACE: usize>(provider: *mut c_void) -> *const Param {
-    guard(ptr::null(), || {
-        // SAFETY: the call; the host, with its own context.
+pub(super) unsafe extern "C" fn gettable_params<F: OperationFns, const ROW: usize>(
+    provider: *mut c_void,
+) -> *const Param {
+    catch_panic(ptr::null(), || {
+        // SAFETY: the call; the default provider, with its own context.
         unsafe {
-            let Some((wrapped, functions)) = functions::<F>(provider, PLACE) else { return ptr::null() };
-            functions.gettable_params().map_or(ptr::null(), |gettable| gettable(wrapped.default_ctx()))
+            let Some((wrapped, functions)) = functions::<F>(provider, ROW) else { return ptr::null() };
+            functions.gettable_params().map_or(ptr::null(), |gettable| gettable(wrapped.default_provctx()))
         }
     })
 }
 
-pub(super) unsafe extern "C" fn gettable_ctx_params<F: Contexts, const PLACE: usize>(
+pub(super) unsafe extern "C" fn gettable_ctx_params<F: Contexts, const ROW: usize>(
     context: *mut c_void,
     provider: *mut c_void,
 ) -> *const Param {
     // SAFETY: the call.
-    unsafe { ctx_params::<F>(context, provider, PLACE, |common| common.gettable_ctx_params) }
+    unsafe { ctx_params::<F>(context, provider, ROW, |common| common.gettable_ctx_params) }
 }
 
-pub(super) unsafe extern "C" fn settable_ctx_params<F: Contexts, const PLACE: usize>(
+pub(super) unsafe extern "C" fn settable_ctx_params<F: Contexts, const ROW: usize>(
     context: *mut c_void,
     provider: *mut c_void,
 ) -> *const Param {
     // SAFETY: the call.
-    unsafe { ctx_params::<F>(context, provider, PLACE, |common| common.settable_ctx_params) }
+    unsafe { ctx_params::<F>(context, provider, ROW, |common| common.settable_ctx_params) }
 }
 
 /// # Safety
@@ -191,15 +203,15 @@ pub(super) unsafe extern "C" fn settable_ctx_params<F: Contexts, const PLACE: us
 unsafe fn ctx_params<F: Contexts>(
     context: *mut c_void,
     provider: *mut c_void,
-    place: usize,
-    which: fn(&Common) -> Option<GettableCtx>,
+    row: usize,
+    which: fn(&CommonFns) -> Option<GettableCtx>,
 ) -> *const Param {
-    guard(ptr::null(), || {
-        // SAFETY: the call; the host, with its own contexts.
+    catch_panic(ptr::null(), || {
+        // SAFETY: the call; the default provider, with its own contexts.
         unsafe {
-            let Some((wrapped, functions)) = functions::<F>(provider, place) else { return ptr::null() };
-            let context = if context.is_null() { context } else { Context::<F>::parts(context).0.host.context() };
-            which(functions.common()).map_or(ptr::null(), |which| which(context, wrapped.default_ctx()))
+            let Some((wrapped, functions)) = functions::<F>(provider, row) else { return ptr::null() };
+            let context = if context.is_null() { context } else { Context::<F>::parts(context).0.default_ctx.as_ptr() };
+            which(functions.common()).map_or(ptr::null(), |which| which(context, wrapped.default_provctx()))
         }
     })
 }

@@ -11,11 +11,11 @@ use super::context::{Context, Contexts, new_context};
 use super::keys::KeyData;
 use crate::abi::Param;
 use crate::framework::Side;
-use crate::host::functions::ExchangeFns;
-use crate::host::guard;
-use crate::host::params::is_empty;
-use crate::modes::pair::{self, Pair};
-use crate::provider::Wrapped;
+use crate::libcrypto::catch_panic;
+use crate::libcrypto::functions::ExchangeFns;
+use crate::libcrypto::params::is_empty;
+use crate::modes::key_pair::{self, KeyPairState};
+use crate::provider::WrappedAlgorithm;
 
 /// The core's `exchctx`.
 type ExchangeCtx = Context<ExchangeFns>;
@@ -23,55 +23,56 @@ type ExchangeCtx = Context<ExchangeFns>;
 /// The keys of the two parties.
 #[derive(Clone, Default)]
 pub(crate) struct ExchangeKeys {
-    /// `None` if a parameter was set that only the host understands.
+    /// `None` if a parameter was set that only the default provider understands.
     key: Option<Arc<KeyData>>,
     peer: Option<Arc<KeyData>>,
 }
 
 impl ExchangeKeys {
     /// Derives on another device, if that is faster.
-    fn run_on_device(&self, wrapped: &Wrapped, output: &mut [u8]) -> Option<Outcome> {
+    fn run_on_device(&self, wrapped: &WrappedAlgorithm, output: &mut [u8]) -> Option<Outcome> {
         let (key, peer) = (self.key.as_ref()?, self.peer.as_ref()?);
-        // A peer's key in another form stays with the host.
+        // A peer's key in another form stays with the default provider.
         let algorithm = wrapped.algorithm()?;
-        let takes = algorithm.info().public_key;
-        let public = || peer.raw()?.public().filter(|bytes| takes.allows(bytes.len()));
-        let may_use_device = Pair::may_use_device(wrapped, algorithm, Operation::Derive);
+        let public_key_lengths = algorithm.info().public_key;
+        let public = || peer.raw()?.public().filter(|bytes| public_key_lengths.allows(bytes.len()));
+        let may_use_device = KeyPairState::may_use_device(wrapped, algorithm, Operation::Derive);
         let Some(input) = Some(()).filter(|()| may_use_device).and_then(|()| public()) else {
-            wrapped.count(Operation::Derive, Side::Host, pair::SIZE);
+            wrapped.count(Operation::Derive, Side::DefaultProvider, key_pair::KEY_LEN);
             return None;
         };
         key.pair().run(wrapped, algorithm, || key.raw(), Operands::Derive { input, output })
     }
 }
 
-pub(super) unsafe extern "C" fn newctx<const PLACE: usize>(provider: *mut c_void) -> *mut c_void {
-    // SAFETY: the call; the host, with its own context.
-    unsafe { new_context(provider, PLACE, ExchangeFns::begin, |_, _| ExchangeKeys::default()) }
+pub(super) unsafe extern "C" fn newctx<const ROW: usize>(provider: *mut c_void) -> *mut c_void {
+    // SAFETY: the call; the default provider, with its own context.
+    unsafe { new_context(provider, ROW, ExchangeFns::call_newctx, |_, _| ExchangeKeys::default()) }
 }
 
 pub(super) unsafe extern "C" fn init(context: *mut c_void, key: *mut c_void, params: *const Param) -> c_int {
-    guard(0, || {
+    catch_panic(0, || {
         // SAFETY: the call.
         let ((this, functions, _), key) = unsafe { (ExchangeCtx::parts(context), KeyData::share(key)) };
-        let host = key.as_ref().map_or(ptr::null_mut(), |key| key.host());
-        // SAFETY: the host, with its own key and the call's arguments.
-        let result = functions.init.map_or(0, |init| unsafe { init(this.host.context(), host, params) });
+        let default_key = key.as_ref().map_or(ptr::null_mut(), |key| key.default_key());
+        // SAFETY: the default provider, with its own key and the call's arguments.
+        let result = functions.init.map_or(0, |init| unsafe { init(this.default_ctx.as_ptr(), default_key, params) });
         // SAFETY: the call.
-        let plain = unsafe { is_empty(params) };
-        this.state.key = key.filter(|_| plain && result == 1);
+        let has_no_params = unsafe { is_empty(params) };
+        this.state.key = key.filter(|_| has_no_params && result == 1);
         this.state.peer = None;
         result
     })
 }
 
 pub(super) unsafe extern "C" fn set_peer(context: *mut c_void, key: *mut c_void) -> c_int {
-    guard(0, || {
+    catch_panic(0, || {
         // SAFETY: the call.
         let ((this, functions, _), key) = unsafe { (ExchangeCtx::parts(context), KeyData::share(key)) };
-        let host = key.as_ref().map_or(ptr::null_mut(), |key| key.host());
-        // SAFETY: the host, with its own key.
-        let result = functions.set_peer.map_or(0, |set_peer| unsafe { set_peer(this.host.context(), host) });
+        let default_key = key.as_ref().map_or(ptr::null_mut(), |key| key.default_key());
+        // SAFETY: the default provider, with its own key.
+        let result =
+            functions.set_peer.map_or(0, |set_peer| unsafe { set_peer(this.default_ctx.as_ptr(), default_key) });
         this.state.peer = key.filter(|_| result == 1);
         result
     })
@@ -83,37 +84,37 @@ pub(super) unsafe extern "C" fn derive(
     written: *mut usize,
     room: usize,
 ) -> c_int {
-    guard(0, || {
+    catch_panic(0, || {
         // SAFETY: the call.
         let (this, functions, wrapped) = unsafe { ExchangeCtx::parts(context) };
         // Without a buffer, the call only queries the length.
         if !secret.is_null() {
-            if wrapped.is_forced_to_fail() {
+            if wrapped.raise_if_forced() {
                 return 0;
             }
-            if room >= pair::SIZE {
+            if room >= key_pair::KEY_LEN {
                 // SAFETY: the call: there is room for these bytes.
-                let output = unsafe { slice::from_raw_parts_mut(secret, pair::SIZE) };
-                // The host refuses a peer's invalid key, and leaves its own error.
+                let output = unsafe { slice::from_raw_parts_mut(secret, key_pair::KEY_LEN) };
+                // The default provider refuses a peer's invalid key, and leaves its own error.
                 if this.state.run_on_device(wrapped, output) == Some(Outcome::Done) {
                     // SAFETY: the call.
-                    unsafe { *written = pair::SIZE };
+                    unsafe { *written = key_pair::KEY_LEN };
                     return 1;
                 }
             }
         }
-        // SAFETY: the host, with the call's arguments.
-        functions.derive.map_or(0, |derive| unsafe { derive(this.host.context(), secret, written, room) })
+        // SAFETY: the default provider, with the call's arguments.
+        functions.derive.map_or(0, |derive| unsafe { derive(this.default_ctx.as_ptr(), secret, written, room) })
     })
 }
 
 pub(super) unsafe extern "C" fn set_ctx_params(context: *mut c_void, params: *const Param) -> c_int {
-    guard(0, || {
+    catch_panic(0, || {
         // SAFETY: the call.
         let (this, ..) = unsafe { ExchangeCtx::parts(context) };
         this.state.key = None;
         // SAFETY: the call.
-        unsafe { this.host.set_params(params) }
+        unsafe { this.default_ctx.set_params(params) }
     })
 }
 

@@ -1,4 +1,4 @@
-//! Our functions for keys of TLS groups, which OpenSSL calls. The host has no such keys.
+//! Our functions for keys of TLS groups, which OpenSSL calls. The default provider has no such keys.
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
@@ -8,8 +8,8 @@ use super::tables::dispatch;
 use crate::abi::fns::*;
 use crate::abi::{self, AlgorithmRow, Dispatch, Param};
 use crate::groups::{GROUPS, Group};
-use crate::host::{ParamQuery, ParamValues, guard, params};
-use crate::modes::group::{GroupKey, Refusal};
+use crate::libcrypto::{ParamQuery, ParamValues, catch_panic, params};
+use crate::modes::group::{GroupKey, RefusalReason};
 use crate::provider::Provider;
 
 /// The core's `keydata`: an `Arc`, shared with contexts.
@@ -18,7 +18,7 @@ pub(super) struct GroupKeyData {
     pub(super) key: GroupKey,
 }
 
-// SAFETY: the host: a key is not bound to a thread; ours: the provider may be used on any.
+// SAFETY: the default provider: a key is not bound to a thread; ours: the provider may be used on any.
 unsafe impl Send for GroupKeyData {}
 // SAFETY: a key does not change once it is set, and threads set it under a lock.
 unsafe impl Sync for GroupKeyData {}
@@ -61,8 +61,8 @@ impl GroupKeyData {
     }
 
     /// Puts the reason of a refusal on the error stack, and returns 0.
-    fn refuse(&self, reason: Refusal) -> c_int {
-        self.provider().refuse(self.key.group, reason);
+    fn raise_refusal(&self, reason: RefusalReason) -> c_int {
+        self.provider().raise_refusal(self.key.group, reason);
         0
     }
 
@@ -70,7 +70,7 @@ impl GroupKeyData {
     fn set_peer(&self, share: &[u8]) -> c_int {
         match self.key.set_peer(self.provider(), share) {
             Ok(()) => 1,
-            Err(reason) => self.refuse(reason),
+            Err(reason) => self.raise_refusal(reason),
         }
     }
 }
@@ -82,12 +82,12 @@ struct Generator {
     selection: c_int,
 }
 
-unsafe extern "C" fn new<const PLACE: usize>(provider: *mut c_void) -> *mut c_void {
-    guard(ptr::null_mut(), || GroupKeyData::into_raw(provider.cast(), GroupKey::new(&GROUPS[PLACE])))
+unsafe extern "C" fn new<const GROUP: usize>(provider: *mut c_void) -> *mut c_void {
+    catch_panic(ptr::null_mut(), || GroupKeyData::into_raw(provider.cast(), GroupKey::new(&GROUPS[GROUP])))
 }
 
 unsafe extern "C" fn free(keydata: *mut c_void) {
-    guard((), || {
+    catch_panic((), || {
         if !keydata.is_null() {
             // SAFETY: ours: the core's reference, which it releases once.
             drop(unsafe { Arc::from_raw(keydata.cast_const().cast::<GroupKeyData>()) });
@@ -95,14 +95,14 @@ unsafe extern "C" fn free(keydata: *mut c_void) {
     });
 }
 
-unsafe extern "C" fn gen_init<const PLACE: usize>(
+unsafe extern "C" fn gen_init<const GROUP: usize>(
     provider: *mut c_void,
     selection: c_int,
     params: *const Param,
 ) -> *mut c_void {
-    guard(ptr::null_mut(), || {
+    catch_panic(ptr::null_mut(), || {
         let generator =
-            Box::into_raw(Box::new(Generator { provider: provider.cast(), group: &GROUPS[PLACE], selection }));
+            Box::into_raw(Box::new(Generator { provider: provider.cast(), group: &GROUPS[GROUP], selection }));
         // SAFETY: ours, just made; the call's parameters.
         if unsafe { gen_set_params(generator.cast(), params) } == 1 {
             return generator.cast();
@@ -115,36 +115,36 @@ unsafe extern "C" fn gen_init<const PLACE: usize>(
 
 /// Accepts only the group name of the key type itself, which libssl sets.
 unsafe extern "C" fn gen_set_params(context: *mut c_void, params: *const Param) -> c_int {
-    guard(0, || {
+    catch_panic(0, || {
         // SAFETY: the call: a context from `gen_init`, and a table or null.
         let (this, values) = unsafe { (&*context.cast::<Generator>(), ParamValues::new(params)) };
         let is_ours = |name: &[u8]| {
-            [this.group.name, this.group.keys].iter().any(|ours| ours.to_bytes().eq_ignore_ascii_case(name))
+            [this.group.name, this.group.key_type].iter().any(|ours| ours.to_bytes().eq_ignore_ascii_case(name))
         };
         if !values.has(c"group") || values.text(c"group").is_some_and(is_ours) {
             return 1;
         }
         // SAFETY: ours: the provider outlives its contexts.
-        unsafe { &*this.provider }.refuse(this.group, "keys of this type have another group");
+        unsafe { &*this.provider }.raise_refusal(this.group, "keys of this type have another group");
         0
     })
 }
 
 unsafe extern "C" fn generate(context: *mut c_void, _: Option<ParamsCallback>, _: *mut c_void) -> *mut c_void {
-    guard(ptr::null_mut(), || {
+    catch_panic(ptr::null_mut(), || {
         // SAFETY: the call: a context from `gen_init`; the provider outlives it.
         let (this, provider) = unsafe { (&*context.cast::<Generator>(), &*(*context.cast::<Generator>()).provider) };
         // The key has parameters only, and receives the share of a peer later.
         if this.selection & abi::OSSL_KEYMGMT_SELECT_KEYPAIR == 0 {
             return GroupKeyData::into_raw(provider, GroupKey::new(this.group));
         }
-        if provider.fails(this.group) {
+        if provider.raise_if_forced(this.group) {
             return ptr::null_mut();
         }
         match GroupKey::generate(provider, this.group) {
             Ok(key) => GroupKeyData::into_raw(provider, key),
             Err(reason) => {
-                provider.refuse(this.group, reason);
+                provider.raise_refusal(this.group, reason);
                 ptr::null_mut()
             }
         }
@@ -152,7 +152,7 @@ unsafe extern "C" fn generate(context: *mut c_void, _: Option<ParamsCallback>, _
 }
 
 unsafe extern "C" fn gen_cleanup(context: *mut c_void) {
-    guard((), || {
+    catch_panic((), || {
         if !context.is_null() {
             // SAFETY: ours: made by `gen_init`, and the core frees it once.
             drop(unsafe { Box::from_raw(context.cast::<Generator>()) });
@@ -161,24 +161,24 @@ unsafe extern "C" fn gen_cleanup(context: *mut c_void) {
 }
 
 unsafe extern "C" fn get_params(keydata: *mut c_void, params: *mut Param) -> c_int {
-    guard(0, || {
+    catch_panic(0, || {
         // SAFETY: the call.
         let (this, mut query) = unsafe { (GroupKeyData::borrow(keydata), ParamQuery::new(params)) };
         let Some(this) = this else { return 0 };
         let key = &this.key;
         let small = |number: usize| u16::try_from(number).unwrap_or(u16::MAX);
-        let mut good = query.put_number(c"bits", key.group.bits())
+        let mut good = query.put_number(c"bits", key.group.ml_kem_bits())
             && query.put_number(c"security-bits", key.group.security_bits)
-            && query.put_number(c"max-size", small(key.group.server_share()));
+            && query.put_number(c"max-size", small(key.group.server_share_len()));
         for name in [c"encoded-pub-key", c"pub"] {
             good &= key.public().is_none_or(|public| query.put_octets(name, public));
         }
-        if good { 1 } else { this.refuse("a parameter has another type, or no room for its value") }
+        if good { 1 } else { this.raise_refusal("a parameter has another type, or no room for its value") }
     })
 }
 
 unsafe extern "C" fn set_params(keydata: *mut c_void, params: *const Param) -> c_int {
-    guard(0, || {
+    catch_panic(0, || {
         // SAFETY: the call.
         let (this, values) = unsafe { (GroupKeyData::borrow(keydata), ParamValues::new(params)) };
         let Some(this) = this else { return 0 };
@@ -187,23 +187,23 @@ unsafe extern "C" fn set_params(keydata: *mut c_void, params: *const Param) -> c
         }
         values
             .octets(c"encoded-pub-key")
-            .map_or_else(|| this.refuse("the share is no string"), |share| this.set_peer(share))
+            .map_or_else(|| this.raise_refusal("the share is no string"), |share| this.set_peer(share))
     })
 }
 
 unsafe extern "C" fn import(keydata: *mut c_void, _: c_int, params: *const Param) -> c_int {
-    guard(0, || {
+    catch_panic(0, || {
         // SAFETY: the call.
         let (this, values) = unsafe { (GroupKeyData::borrow(keydata), ParamValues::new(params)) };
         // Private keys stay where they were made.
         let share = values.octets(c"pub").filter(|_| !values.has(c"priv"));
         let Some(this) = this else { return 0 };
-        share.map_or_else(|| this.refuse("only public keys are imported"), |share| this.set_peer(share))
+        share.map_or_else(|| this.raise_refusal("only public keys are imported"), |share| this.set_peer(share))
     })
 }
 
 unsafe extern "C" fn has(keydata: *const c_void, selection: c_int) -> c_int {
-    guard(0, || {
+    catch_panic(0, || {
         // SAFETY: the call.
         let Some(this) = (unsafe { GroupKeyData::borrow(keydata) }) else { return 0 };
         let wants = |bit: c_int| selection & bit != 0;
@@ -215,7 +215,7 @@ unsafe extern "C" fn has(keydata: *const c_void, selection: c_int) -> c_int {
 }
 
 unsafe extern "C" fn matches(one: *const c_void, other: *const c_void, selection: c_int) -> c_int {
-    guard(0, || {
+    catch_panic(0, || {
         // SAFETY: the call.
         let both = unsafe { GroupKeyData::borrow(one).zip(GroupKeyData::borrow(other)) };
         let Some((one, other)) = both else { return 0 };
@@ -269,11 +269,11 @@ unsafe extern "C" fn import_types(_: c_int) -> *const Param {
     IMPORTABLE.0.as_ptr()
 }
 
-fn table<const PLACE: usize>() -> Box<[Dispatch]> {
+fn table<const GROUP: usize>() -> Box<[Dispatch]> {
     let entries = dispatch! {
-        OSSL_FUNC_KEYMGMT_NEW => new::<PLACE>, NewCtx;
+        OSSL_FUNC_KEYMGMT_NEW => new::<GROUP>, NewCtx;
         OSSL_FUNC_KEYMGMT_FREE => free, FreeCtx;
-        OSSL_FUNC_KEYMGMT_GEN_INIT => gen_init::<PLACE>, KeyGenInit;
+        OSSL_FUNC_KEYMGMT_GEN_INIT => gen_init::<GROUP>, KeyGenInit;
         OSSL_FUNC_KEYMGMT_GEN_SET_PARAMS => gen_set_params, SetParams;
         OSSL_FUNC_KEYMGMT_GEN_SETTABLE_PARAMS => gen_settable, GettableCtx;
         OSSL_FUNC_KEYMGMT_GEN => generate, KeyGen;
@@ -293,7 +293,7 @@ fn table<const PLACE: usize>() -> Box<[Dispatch]> {
 /// Returns the rows of the groups' keys, or the rows of another operation under the same names. Each row has one table of `tables`.
 pub(super) fn rows(tables: &'static [Box<[Dispatch]>]) -> impl Iterator<Item = AlgorithmRow> {
     GROUPS.iter().zip(tables.iter().cycle()).map(|(group, table)| AlgorithmRow {
-        names: group.names.as_ptr(),
+        names: group.key_type_names.as_ptr(),
         properties: c"provider=gantry".as_ptr(),
         implementation: table.as_ptr(),
         description: ptr::null(),

@@ -5,23 +5,23 @@ use std::{ptr, slice};
 
 use super::context::{Context, Contexts, new_context};
 use crate::abi::Param;
-use crate::host::functions::KdfFns;
-use crate::host::params::is_empty;
-use crate::host::{ParamValues, guard};
+use crate::libcrypto::functions::KdfFns;
+use crate::libcrypto::params::is_empty;
+use crate::libcrypto::{ParamValues, catch_panic};
 use crate::modes::kdf::KdfState;
 
 /// The core's `kctx`.
 type KdfCtx = Context<KdfFns>;
 
 impl KdfCtx {
-    /// Sets parameters in the host. If the host accepts them, also records them in our state.
+    /// Sets parameters in the default provider's context. If they are accepted, also records them in our state.
     ///
     /// # Safety
     ///
     /// The call: null, or a terminated table.
     unsafe fn set_params(&mut self, params: *const Param) -> c_int {
         // SAFETY: the call.
-        let result = unsafe { self.host.set_params(params) };
+        let result = unsafe { self.default_ctx.set_params(params) };
         if result == 1 {
             // SAFETY: the call.
             self.state.params_accepted(unsafe { ParamValues::new(params) });
@@ -32,19 +32,19 @@ impl KdfCtx {
     }
 }
 
-pub(super) unsafe extern "C" fn newctx<const PLACE: usize>(provider: *mut c_void) -> *mut c_void {
+pub(super) unsafe extern "C" fn newctx<const ROW: usize>(provider: *mut c_void) -> *mut c_void {
     // SAFETY: the call.
-    unsafe { new_context(provider, PLACE, KdfFns::begin, |_, wrapped| KdfState::new(wrapped)) }
+    unsafe { new_context(provider, ROW, KdfFns::call_newctx, |_, wrapped| KdfState::new(wrapped)) }
 }
 
 pub(super) unsafe extern "C" fn reset(context: *mut c_void) {
-    guard((), || {
+    catch_panic((), || {
         // SAFETY: the call.
         let (this, functions, _) = unsafe { KdfCtx::parts(context) };
         this.state.reset();
         if let Some(reset) = functions.reset {
-            // SAFETY: the host, with its own context.
-            unsafe { reset(this.host.context()) };
+            // SAFETY: the default provider, with its own context.
+            unsafe { reset(this.default_ctx.as_ptr()) };
         }
     });
 }
@@ -55,14 +55,14 @@ pub(super) unsafe extern "C" fn derive(
     length: usize,
     params: *const Param,
 ) -> c_int {
-    guard(0, || {
+    catch_panic(0, || {
         // SAFETY: the call.
         let (this, functions, wrapped) = unsafe { KdfCtx::parts(context) };
         // SAFETY: the call.
-        if wrapped.is_forced_to_fail() || (!unsafe { is_empty(params) } && unsafe { this.set_params(params) } != 1) {
+        if wrapped.raise_if_forced() || (!unsafe { is_empty(params) } && unsafe { this.set_params(params) } != 1) {
             return 0;
         }
-        // The thread counts as deriving until the key is ready, even if the host derives it.
+        // The thread counts as deriving until the key is ready, even if the default provider derives it.
         let thread = this.state.register(wrapped);
         if let Some(thread) = &thread
             && !key.is_null()
@@ -74,15 +74,15 @@ pub(super) unsafe extern "C" fn derive(
                 return 1;
             }
         }
-        wrapped.count_host_requests(0, 1, length);
-        // SAFETY: the host, with its own context and the call's arguments.
-        functions.derive.map_or(0, |derive| unsafe { derive(this.host.context(), key, length, ptr::null()) })
+        wrapped.count_default_provider_requests(0, 1, length);
+        // SAFETY: the default provider, with its own context and the call's arguments.
+        functions.derive.map_or(0, |derive| unsafe { derive(this.default_ctx.as_ptr(), key, length, ptr::null()) })
     })
 }
 
 pub(super) unsafe extern "C" fn set_ctx_params(context: *mut c_void, params: *const Param) -> c_int {
     // SAFETY: the call.
-    guard(0, || unsafe { KdfCtx::parts(context).0.set_params(params) })
+    catch_panic(0, || unsafe { KdfCtx::parts(context).0.set_params(params) })
 }
 
 impl Contexts for KdfFns {

@@ -11,8 +11,8 @@ use super::group_keys::GroupKeyData;
 use super::tables::dispatch;
 use crate::abi::fns::*;
 use crate::abi::{Dispatch, Param};
-use crate::host::guard;
-use crate::modes::group::Refusal;
+use crate::libcrypto::catch_panic;
+use crate::modes::group::RefusalReason;
 
 /// The core's `kemctx`: the key, once it is set.
 #[derive(Clone, Default)]
@@ -21,16 +21,16 @@ struct KemCtx {
 }
 
 unsafe extern "C" fn newctx(_: *mut c_void) -> *mut c_void {
-    guard(ptr::null_mut(), || Box::into_raw(Box::<KemCtx>::default()).cast())
+    catch_panic(ptr::null_mut(), || Box::into_raw(Box::<KemCtx>::default()).cast())
 }
 
 unsafe extern "C" fn dupctx(context: *mut c_void) -> *mut c_void {
     // SAFETY: the call: a context from `newctx` or `dupctx`.
-    guard(ptr::null_mut(), || Box::into_raw(Box::new(unsafe { &*context.cast::<KemCtx>() }.clone())).cast())
+    catch_panic(ptr::null_mut(), || Box::into_raw(Box::new(unsafe { &*context.cast::<KemCtx>() }.clone())).cast())
 }
 
 unsafe extern "C" fn freectx(context: *mut c_void) {
-    guard((), || {
+    catch_panic((), || {
         if !context.is_null() {
             // SAFETY: ours: made by `newctx` or `dupctx`; the core frees it once.
             drop(unsafe { Box::from_raw(context.cast::<KemCtx>()) });
@@ -39,7 +39,7 @@ unsafe extern "C" fn freectx(context: *mut c_void) {
 }
 
 unsafe extern "C" fn init(context: *mut c_void, key: *mut c_void, _: *const Param) -> c_int {
-    guard(0, || {
+    catch_panic(0, || {
         // SAFETY: the call: a context from `newctx` or `dupctx`, and one of our keys.
         unsafe {
             let this = &mut *context.cast::<KemCtx>();
@@ -61,7 +61,7 @@ impl Buffer {
     /// # Safety
     ///
     /// The call.
-    unsafe fn tell(&self, length: usize) {
+    unsafe fn write_len(&self, length: usize) {
         if !self.length.is_null() {
             // SAFETY: as the caller promises.
             unsafe { *self.length = length };
@@ -74,7 +74,7 @@ impl Buffer {
     ///
     /// The call: the buffer has the given length, or the length of a result if no length is given. While the result lives, nothing
     /// else uses the buffer.
-    unsafe fn take<'c>(&self, length: usize) -> Result<&'c mut [u8], Refusal> {
+    unsafe fn slice_mut<'c>(&self, length: usize) -> Result<&'c mut [u8], RefusalReason> {
         // SAFETY: as the caller promises.
         unsafe {
             if self.start.is_null() || (!self.length.is_null() && *self.length < length) {
@@ -90,13 +90,13 @@ impl Buffer {
 /// # Safety
 ///
 /// The call: a context from `newctx` or `dupctx`.
-unsafe fn with_key(context: *mut c_void, work: impl FnOnce(&GroupKeyData) -> Result<(), Refusal>) -> c_int {
+unsafe fn with_key(context: *mut c_void, work: impl FnOnce(&GroupKeyData) -> Result<(), RefusalReason>) -> c_int {
     // SAFETY: as the caller promises.
     let Some(key) = (unsafe { &(*context.cast::<KemCtx>()).key }) else { return 0 };
     match work(key) {
         Ok(()) => 1,
         Err(reason) => {
-            key.provider().refuse(key.key.group, reason);
+            key.provider().raise_refusal(key.key.group, reason);
             0
         }
     }
@@ -112,19 +112,20 @@ unsafe extern "C" fn encapsulate(
     let (answer, secret) =
         (Buffer { start: answer, length: answer_length }, Buffer { start: secret, length: secret_length });
     // SAFETY: the call.
-    guard(0, || unsafe {
+    catch_panic(0, || unsafe {
         with_key(context, |data| {
             let group = data.key.group;
             // Without a buffer, the call only queries the lengths.
             if !answer.start.is_null() {
-                if data.provider().fails(group) {
+                if data.provider().raise_if_forced(group) {
                     return Err("made to fail");
                 }
-                let (answer, secret) = (answer.take(group.server_share())?, secret.take(group.secret())?);
+                let (answer, secret) =
+                    (answer.slice_mut(group.server_share_len())?, secret.slice_mut(group.secret_len())?);
                 data.key.encapsulate(data.provider(), answer, secret).inspect_err(|_| secret.zeroize())?;
             }
-            answer.tell(group.server_share());
-            secret.tell(group.secret());
+            answer.write_len(group.server_share_len());
+            secret.write_len(group.secret_len());
             Ok(())
         })
     })
@@ -139,17 +140,17 @@ unsafe extern "C" fn decapsulate(
 ) -> c_int {
     let secret = Buffer { start: secret, length: secret_length };
     // SAFETY: the call.
-    guard(0, || unsafe {
+    catch_panic(0, || unsafe {
         with_key(context, |data| {
             let group = data.key.group;
             if !secret.start.is_null() {
-                if data.provider().fails(group) {
+                if data.provider().raise_if_forced(group) {
                     return Err("made to fail");
                 }
-                let (answer, secret) = (bytes(answer, answer_length), secret.take(group.secret())?);
+                let (answer, secret) = (bytes(answer, answer_length), secret.slice_mut(group.secret_len())?);
                 data.key.decapsulate(data.provider(), answer, secret).inspect_err(|_| secret.zeroize())?;
             }
-            secret.tell(group.secret());
+            secret.write_len(group.secret_len());
             Ok(())
         })
     })

@@ -1,7 +1,7 @@
 //! Our functions for keys, which OpenSSL calls.
 //!
-//! A key wraps a key of the host, and holds our own state of it. There is no `load`: objects from decoders belong to the default
-//! provider, which turns them into its own keys.
+//! A key wraps a key of the default provider, and holds our own state of it. There is no `load`: objects from decoders belong to the
+//! default provider, which turns them into its own keys.
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
@@ -13,36 +13,36 @@ use zeroize::Zeroizing;
 use super::context::functions;
 use crate::abi::Param;
 use crate::abi::fns::*;
-use crate::host::functions::{Functions, KeyFns};
-use crate::host::{guard, params};
-use crate::modes::pair::{self, Pair, RawKeys};
-use crate::provider::Wrapped;
-use crate::table::slh_dsa;
+use crate::libcrypto::functions::{Functions, KeyFns};
+use crate::libcrypto::{catch_panic, params};
+use crate::modes::key_pair::{self, KeyPairState, RawKeys};
+use crate::provider::WrappedAlgorithm;
+use crate::table::slh_dsa_parameter_set;
 
 /// Bytes of the longest public key of SLH-DSA; a private key has twice as many bytes.
-const LONGEST: usize = 64;
+const MAX_PUBLIC_KEY_LEN: usize = 64;
 
 /// The core's `keydata`: an `Arc`, shared with contexts.
 pub(super) struct KeyData {
-    pub(super) host: *mut c_void,
-    wrapped: *const Wrapped,
-    pair: Pair,
+    pub(super) default_key: *mut c_void,
+    wrapped: *const WrappedAlgorithm,
+    pair: KeyPairState,
 }
 
-// SAFETY: the host: a key is not bound to a thread.
+// SAFETY: the default provider: a key is not bound to a thread.
 unsafe impl Send for KeyData {}
-// SAFETY: the host: several threads may use a key as long as none changes it.
+// SAFETY: the default provider: several threads may use a key as long as none changes it.
 unsafe impl Sync for KeyData {}
 
 impl KeyData {
     /// # Safety
     ///
-    /// `host` is a key of the host that only we own, or null; `wrapped` serves such keys.
-    pub(super) unsafe fn into_raw(wrapped: &Wrapped, host: *mut c_void) -> *mut c_void {
-        if host.is_null() {
-            return host;
+    /// `default_key` is a key of the default provider that only we own, or null; `wrapped` serves such keys.
+    pub(super) unsafe fn into_raw(wrapped: &WrappedAlgorithm, default_key: *mut c_void) -> *mut c_void {
+        if default_key.is_null() {
+            return default_key;
         }
-        Arc::into_raw(Arc::new(Self { host, wrapped, pair: Pair::default() })).cast_mut().cast()
+        Arc::into_raw(Arc::new(Self { default_key, wrapped, pair: KeyPairState::default() })).cast_mut().cast()
     }
 
     /// Returns `None` for null.
@@ -73,55 +73,55 @@ impl KeyData {
         }
     }
 
-    pub(super) fn host(&self) -> *mut c_void {
-        self.host
+    pub(super) fn default_key(&self) -> *mut c_void {
+        self.default_key
     }
 
-    pub(super) fn wrapped(&self) -> &Wrapped {
+    pub(super) fn wrapped(&self) -> &WrappedAlgorithm {
         // SAFETY: ours: the provider owns it, and outlives its keys.
         unsafe { &*self.wrapped }
     }
 
-    pub(super) fn pair(&self) -> &Pair {
+    pub(super) fn pair(&self) -> &KeyPairState {
         &self.pair
     }
 
-    /// Returns the raw keys, as far as the host exposes them.
+    /// Returns the raw keys, as far as the default provider exposes them.
     pub(super) fn raw(&self) -> Option<&RawKeys> {
-        let set = slh_dsa(self.wrapped().row().name);
-        self.pair.raw(|| set.map_or_else(|| self.octets(), |algorithm| self.slh_dsa(algorithm)))
+        let set = slh_dsa_parameter_set(self.wrapped().row().name);
+        self.pair.raw(|| set.map_or_else(|| self.read_curve_keys(), |algorithm| self.read_slh_dsa_keys(algorithm)))
     }
 
     /// Reads the raw keys of a curve. An export would leave a copy of them in freed memory.
-    fn octets(&self) -> RawKeys {
-        let (mut public, mut private) = ([0_u8; pair::SIZE], Zeroizing::new([0_u8; pair::SIZE]));
+    fn read_curve_keys(&self) -> RawKeys {
+        let (mut public, mut private) = ([0_u8; key_pair::KEY_LEN], Zeroizing::new([0_u8; key_pair::KEY_LEN]));
         let mut table = [
-            Param::octets(c"pub", public.as_mut_ptr().cast(), pair::SIZE),
-            Param::octets(c"priv", private.as_mut_ptr().cast(), pair::SIZE),
+            Param::octets(c"pub", public.as_mut_ptr().cast(), key_pair::KEY_LEN),
+            Param::octets(c"priv", private.as_mut_ptr().cast(), key_pair::KEY_LEN),
             params::end(),
         ];
-        // SAFETY: the host, with its own key and a terminated table, whose data has room.
+        // SAFETY: the default provider, with its own key and a terminated table, whose data has room.
         let answered =
-            self.functions().get_params.is_some_and(|get| unsafe { get(self.host, table.as_mut_ptr()) } == 1);
+            self.functions().get_params.is_some_and(|get| unsafe { get(self.default_key, table.as_mut_ptr()) } == 1);
         // An absent key has no length.
-        let is_present = |place: usize| answered && table[place].return_size == pair::SIZE;
+        let is_present = |index: usize| answered && table[index].return_size == key_pair::KEY_LEN;
         RawKeys::new(is_present(1).then_some(&private[..]), is_present(0).then_some(&public[..]))
     }
 
     /// Reads the raw keys of SLH-DSA, also without an export.
-    fn slh_dsa(&self, algorithm: Algorithm) -> RawKeys {
+    fn read_slh_dsa_keys(&self, algorithm: Algorithm) -> RawKeys {
         let size = algorithm.info().public_key.max;
-        let (mut public, mut private) = ([0_u8; LONGEST], Zeroizing::new([0_u8; 2 * LONGEST]));
+        let (mut public, mut private) = ([0_u8; MAX_PUBLIC_KEY_LEN], Zeroizing::new([0_u8; 2 * MAX_PUBLIC_KEY_LEN]));
         let mut table = [
             Param::octets(c"pub", public.as_mut_ptr().cast(), public.len()),
             Param::octets(c"priv", private.as_mut_ptr().cast(), private.len()),
             params::end(),
         ];
-        // SAFETY: the host, with its own key and a terminated table, whose data has room.
+        // SAFETY: the default provider, with its own key and a terminated table, whose data has room.
         let answered =
-            self.functions().get_params.is_some_and(|get| unsafe { get(self.host, table.as_mut_ptr()) } == 1);
+            self.functions().get_params.is_some_and(|get| unsafe { get(self.default_key, table.as_mut_ptr()) } == 1);
         // An absent key has no length.
-        let is_present = |place: usize, length: usize| answered && table[place].return_size == length;
+        let is_present = |index: usize, length: usize| answered && table[index].return_size == length;
         RawKeys::new(
             is_present(1, 2 * size).then(|| &private[..2 * size]),
             is_present(0, size).then(|| &public[..size]),
@@ -137,25 +137,25 @@ impl KeyData {
 impl Drop for KeyData {
     fn drop(&mut self) {
         if let Some(free) = self.functions().free {
-            // SAFETY: the host, with its own key, once.
-            unsafe { free(self.host) };
+            // SAFETY: the default provider, with its own key, once.
+            unsafe { free(self.default_key) };
         }
     }
 }
 
-pub(super) unsafe extern "C" fn new<const PLACE: usize>(provider: *mut c_void) -> *mut c_void {
-    guard(ptr::null_mut(), || {
-        // SAFETY: the call; the host, with its own context.
+pub(super) unsafe extern "C" fn new<const ROW: usize>(provider: *mut c_void) -> *mut c_void {
+    catch_panic(ptr::null_mut(), || {
+        // SAFETY: the call; the default provider, with its own context.
         unsafe {
-            let Some((wrapped, functions)) = functions::<KeyFns>(provider, PLACE) else { return ptr::null_mut() };
-            let host = functions.new.map_or(ptr::null_mut(), |new| new(wrapped.default_ctx()));
-            KeyData::into_raw(wrapped, host)
+            let Some((wrapped, functions)) = functions::<KeyFns>(provider, ROW) else { return ptr::null_mut() };
+            let default_key = functions.new.map_or(ptr::null_mut(), |new| new(wrapped.default_provctx()));
+            KeyData::into_raw(wrapped, default_key)
         }
     })
 }
 
 pub(super) unsafe extern "C" fn free(keydata: *mut c_void) {
-    guard((), || {
+    catch_panic((), || {
         if !keydata.is_null() {
             // SAFETY: ours: the core's reference, which it releases once.
             drop(unsafe { Arc::from_raw(keydata.cast_const().cast::<KeyData>()) });
@@ -164,75 +164,75 @@ pub(super) unsafe extern "C" fn free(keydata: *mut c_void) {
 }
 
 pub(super) unsafe extern "C" fn get_params(keydata: *mut c_void, params: *mut Param) -> c_int {
-    guard(0, || {
-        // SAFETY: the call; the host, with the call's arguments.
+    catch_panic(0, || {
+        // SAFETY: the call; the default provider, with the call's arguments.
         unsafe {
             let Some((this, functions)) = KeyData::borrow(keydata) else { return 0 };
-            functions.get_params.map_or(0, |get| get(this.host, params))
+            functions.get_params.map_or(0, |get| get(this.default_key, params))
         }
     })
 }
 
 pub(super) unsafe extern "C" fn set_params(keydata: *mut c_void, params: *const Param) -> c_int {
-    guard(0, || {
-        // SAFETY: the call; the host, with the call's arguments.
+    catch_panic(0, || {
+        // SAFETY: the call; the default provider, with the call's arguments.
         unsafe {
             let Some((this, functions)) = KeyData::borrow(keydata) else { return 0 };
             this.pair.mark_changed();
-            functions.set_params.map_or(0, |set| set(this.host, params))
+            functions.set_params.map_or(0, |set| set(this.default_key, params))
         }
     })
 }
 
-pub(super) unsafe extern "C" fn settable_params<const PLACE: usize>(provider: *mut c_void) -> *const Param {
-    guard(ptr::null(), || {
-        // SAFETY: the call; the host, with its own context.
+pub(super) unsafe extern "C" fn settable_params<const ROW: usize>(provider: *mut c_void) -> *const Param {
+    catch_panic(ptr::null(), || {
+        // SAFETY: the call; the default provider, with its own context.
         unsafe {
-            let Some((wrapped, functions)) = functions::<KeyFns>(provider, PLACE) else { return ptr::null() };
-            functions.settable_params.map_or(ptr::null(), |settable| settable(wrapped.default_ctx()))
+            let Some((wrapped, functions)) = functions::<KeyFns>(provider, ROW) else { return ptr::null() };
+            functions.settable_params.map_or(ptr::null(), |settable| settable(wrapped.default_provctx()))
         }
     })
 }
 
 pub(super) unsafe extern "C" fn has(keydata: *const c_void, selection: c_int) -> c_int {
-    guard(0, || {
-        // SAFETY: the call; the host, with its own key.
+    catch_panic(0, || {
+        // SAFETY: the call; the default provider, with its own key.
         unsafe {
             let Some((this, functions)) = KeyData::borrow(keydata) else { return 0 };
-            functions.has.map_or(0, |has| has(this.host, selection))
+            functions.has.map_or(0, |has| has(this.default_key, selection))
         }
     })
 }
 
 pub(super) unsafe extern "C" fn validate(keydata: *const c_void, selection: c_int, kind: c_int) -> c_int {
-    guard(0, || {
-        // SAFETY: the call; the host, with its own key.
+    catch_panic(0, || {
+        // SAFETY: the call; the default provider, with its own key.
         unsafe {
             let Some((this, functions)) = KeyData::borrow(keydata) else { return 0 };
-            functions.validate.map_or(0, |validate| validate(this.host, selection, kind))
+            functions.validate.map_or(0, |validate| validate(this.default_key, selection, kind))
         }
     })
 }
 
 pub(super) unsafe extern "C" fn matches(one: *const c_void, other: *const c_void, selection: c_int) -> c_int {
-    guard(0, || {
-        // SAFETY: the call; the host, with its own keys.
+    catch_panic(0, || {
+        // SAFETY: the call; the default provider, with its own keys.
         unsafe {
             let Some(((one, functions), (other, _))) = KeyData::borrow(one).zip(KeyData::borrow(other)) else {
                 return 0;
             };
-            functions.matches.map_or(0, |matches| matches(one.host, other.host, selection))
+            functions.matches.map_or(0, |matches| matches(one.default_key, other.default_key, selection))
         }
     })
 }
 
 pub(super) unsafe extern "C" fn import(keydata: *mut c_void, selection: c_int, params: *const Param) -> c_int {
-    guard(0, || {
-        // SAFETY: the call; the host, with the call's arguments.
+    catch_panic(0, || {
+        // SAFETY: the call; the default provider, with the call's arguments.
         unsafe {
             let Some((this, functions)) = KeyData::borrow(keydata) else { return 0 };
             this.pair.mark_changed();
-            functions.import.map_or(0, |import| import(this.host, selection, params))
+            functions.import.map_or(0, |import| import(this.default_key, selection, params))
         }
     })
 }
@@ -240,25 +240,25 @@ pub(super) unsafe extern "C" fn import(keydata: *mut c_void, selection: c_int, p
 pub(super) unsafe extern "C" fn export(
     keydata: *mut c_void,
     selection: c_int,
-    tell: ParamsCallback,
+    callback: ParamsCallback,
     data: *mut c_void,
 ) -> c_int {
-    guard(0, || {
-        // SAFETY: the call; the host, with the call's arguments.
+    catch_panic(0, || {
+        // SAFETY: the call; the default provider, with the call's arguments.
         unsafe {
             let Some((this, functions)) = KeyData::borrow(keydata) else { return 0 };
-            functions.export.map_or(0, |export| export(this.host, selection, tell, data))
+            functions.export.map_or(0, |export| export(this.default_key, selection, callback, data))
         }
     })
 }
 
 pub(super) unsafe extern "C" fn dup(keydata: *const c_void, selection: c_int) -> *mut c_void {
-    guard(ptr::null_mut(), || {
-        // SAFETY: the call; the host, with its own key, which it copies.
+    catch_panic(ptr::null_mut(), || {
+        // SAFETY: the call; the default provider, with its own key, which it copies.
         unsafe {
             let Some((this, functions)) = KeyData::borrow(keydata) else { return ptr::null_mut() };
-            let host = functions.dup.map_or(ptr::null_mut(), |dup| dup(this.host, selection));
-            KeyData::into_raw(&*this.wrapped, host)
+            let default_key = functions.dup.map_or(ptr::null_mut(), |dup| dup(this.default_key, selection));
+            KeyData::into_raw(&*this.wrapped, default_key)
         }
     })
 }

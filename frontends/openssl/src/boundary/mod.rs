@@ -1,11 +1,10 @@
 //! Our functions that OpenSSL calls, and the tables in which it finds them. Their `unsafe` code relies on the promises
-//! that [`host`](crate::host) defines.
+//! that [`libcrypto`](crate::libcrypto) defines.
 //!
-//! No panic crosses into C: [`guard`](crate::host::guard) wraps all of our code that can panic.
+//! No panic crosses into C: [`catch_panic`](crate::libcrypto::catch_panic) wraps all of our code that can panic.
 
 #![allow(unsafe_code)]
 
-mod about;
 mod cipher;
 mod context;
 mod entry;
@@ -16,6 +15,7 @@ mod kdf;
 mod kem;
 mod keys;
 mod pipeline;
+mod provider_info;
 mod signature;
 mod slh_dsa;
 mod tables;

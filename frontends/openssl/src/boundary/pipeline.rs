@@ -1,12 +1,12 @@
-//! Our functions for pipelines, which OpenSSL calls. The host has no such functions.
+//! Our functions for pipelines, which OpenSSL calls. The default provider has no such functions.
 
 use std::ffi::{c_int, c_void};
 use std::{ptr, slice};
 
 use super::cipher::{CipherCtx, init};
 use crate::abi::Param;
-use crate::host::{Io, guard};
-use crate::modes::cipher::State;
+use crate::libcrypto::{Io, catch_panic};
+use crate::modes::cipher::CipherModeState;
 
 /// Opens pipes. The call has one nonce per pipe, or none at all.
 pub(super) unsafe extern "C" fn open<const ENCRYPT: bool>(
@@ -18,7 +18,7 @@ pub(super) unsafe extern "C" fn open<const ENCRYPT: bool>(
     iv_len: usize,
     params: *const Param,
 ) -> c_int {
-    guard(0, || {
+    catch_panic(0, || {
         // SAFETY: the call.
         let ivs = if ivs.is_null() { &[] } else { unsafe { slice::from_raw_parts(ivs, pipes) } };
         let first = ivs.first().map_or((ptr::null(), 0), |iv| (*iv, iv_len));
@@ -29,10 +29,10 @@ pub(super) unsafe extern "C" fn open<const ENCRYPT: bool>(
         }
         // SAFETY: the call.
         let (this, _, wrapped) = unsafe { CipherCtx::parts(context) };
-        let State::Chain(message) = &this.state.message else { return 0 };
+        let CipherModeState::Chain(message) = &this.state.message else { return 0 };
         // SAFETY: the call.
         let ivs = ivs.iter().map(|iv| unsafe { slice::from_raw_parts(*iv, iv_len) });
-        c_int::from(this.state.pipes.open(wrapped, (&this.host, message), ivs))
+        c_int::from(this.state.pipes.open(wrapped, (&this.default_ctx, message), ivs))
     })
 }
 
@@ -45,17 +45,17 @@ pub(super) unsafe extern "C" fn update(
     inputs: *const *const u8,
     lengths: *const usize,
 ) -> c_int {
-    guard(0, || {
+    catch_panic(0, || {
         // SAFETY: the call.
         let (this, _, wrapped) = unsafe { CipherCtx::parts(context) };
-        if wrapped.is_forced_to_fail() || pipes != this.state.pipes.len() || inputs.is_null() || lengths.is_null() {
+        if wrapped.raise_if_forced() || pipes != this.state.pipes.len() || inputs.is_null() || lengths.is_null() {
             return 0;
         }
         // SAFETY: the call: arrays with an element per pipe.
         let input_of = |pipe: usize| unsafe { (*inputs.add(pipe), *lengths.add(pipe)) };
         // SAFETY: the call.
         let Some(mut ios) = (unsafe { ios(pipes, (outputs, written, rooms), input_of) }) else { return 0 };
-        let State::Chain(parent) = &mut this.state.message else { return 0 };
+        let CipherModeState::Chain(parent) = &mut this.state.message else { return 0 };
         c_int::from(this.state.pipes.update(wrapped, parent, &mut ios))
     })
 }
@@ -67,10 +67,10 @@ pub(super) unsafe extern "C" fn finish(
     written: *mut usize,
     rooms: *const usize,
 ) -> c_int {
-    guard(0, || {
+    catch_panic(0, || {
         // SAFETY: the call.
         let (this, _, wrapped) = unsafe { CipherCtx::parts(context) };
-        if wrapped.is_forced_to_fail() || pipes != this.state.pipes.len() {
+        if wrapped.raise_if_forced() || pipes != this.state.pipes.len() {
             return 0;
         }
         // SAFETY: the call.

@@ -11,35 +11,40 @@ use super::context::{Context, Contexts, bytes, new_context};
 use super::keys::KeyData;
 use crate::abi::Param;
 use crate::framework::Side;
-use crate::host::functions::SignatureFns;
-use crate::host::params::is_empty;
-use crate::host::{ParamValues, guard};
+use crate::libcrypto::functions::SignatureFns;
+use crate::libcrypto::params::is_empty;
+use crate::libcrypto::{ParamValues, catch_panic};
 use crate::modes::slh_dsa::SlhDsaParams;
-use crate::provider::Wrapped;
+use crate::provider::WrappedAlgorithm;
 
 /// The core's `sigctx`.
 pub(super) type SignatureCtx = Context<SignatureFns>;
 
-/// The key for whole messages. `None` if a parameter was set that only the host understands, such as a variant of RFC 8032, and for
-/// digests.
+/// The key for whole messages. `None` if a parameter was set that only the default provider understands, such as a variant of RFC 8032, and
+/// for digests.
 #[derive(Clone, Default)]
-pub(crate) struct Signer {
+pub(crate) struct SignatureState {
     pub(super) key: Option<Arc<KeyData>>,
     pub(super) slh_dsa: SlhDsaParams,
 }
 
-impl Signer {
+impl SignatureState {
     /// Runs a request on another device, if that is faster, and counts it.
-    fn run_on_device(&self, wrapped: &Wrapped, algorithm: Algorithm, operands: Operands<'_>) -> Option<Outcome> {
+    fn run_on_device(
+        &self,
+        wrapped: &WrappedAlgorithm,
+        algorithm: Algorithm,
+        operands: Operands<'_>,
+    ) -> Option<Outcome> {
         let Some(key) = &self.key else {
-            wrapped.count(operands.operation(), Side::Host, operands.bytes());
+            wrapped.count(operands.operation(), Side::DefaultProvider, operands.bytes());
             return None;
         };
         key.pair().run(wrapped, algorithm, || key.raw(), operands)
     }
 
     /// Runs a request with a whole message on another device, if that is faster.
-    fn message(&mut self, wrapped: &Wrapped, operands: Operands<'_>) -> Option<Outcome> {
+    fn run_message(&mut self, wrapped: &WrappedAlgorithm, operands: Operands<'_>) -> Option<Outcome> {
         match wrapped.algorithm()? {
             slh_dsa if slh_dsa.is_slh_dsa() => {
                 let raw = self.key.as_deref().map(|key| || key.raw());
@@ -50,16 +55,16 @@ impl Signer {
     }
 }
 
-pub(super) unsafe extern "C" fn newctx<const PLACE: usize>(
+pub(super) unsafe extern "C" fn newctx<const ROW: usize>(
     provider: *mut c_void,
     properties: *const c_char,
 ) -> *mut c_void {
-    let begin = |functions: &SignatureFns, provider_ctx| {
-        // SAFETY: the host, with its own context and the call's arguments.
-        functions.newctx.map(|newctx| unsafe { newctx(provider_ctx, properties) })
+    let call_newctx = |functions: &SignatureFns, provctx| {
+        // SAFETY: the default provider, with its own context and the call's arguments.
+        functions.newctx.map(|newctx| unsafe { newctx(provctx, properties) })
     };
-    // SAFETY: the call; the host, with its own context.
-    unsafe { new_context(provider, PLACE, begin, |_, _| Signer::default()) }
+    // SAFETY: the call; the default provider, with its own context.
+    unsafe { new_context(provider, ROW, call_newctx, |_, _| SignatureState::default()) }
 }
 
 /// Returns true if parameters change no signature. From 4.0 on, libssl names the version of TLS, which only SM2 needs.
@@ -67,28 +72,28 @@ pub(super) unsafe extern "C" fn newctx<const PLACE: usize>(
 /// # Safety
 ///
 /// The call: null, or a terminated table.
-unsafe fn is_plain(params: *const Param) -> bool {
+unsafe fn has_plain_params(params: *const Param) -> bool {
     // SAFETY: as the caller promises.
     unsafe { is_empty(params) || ParamValues::new(params).is_only(c"tls-version") }
 }
 
 /// # Safety
 ///
-/// The call. `init` calls one of the host's functions that set a context's key.
-pub(super) unsafe fn keyed(
+/// The call. `init` calls one of the default provider's functions that set a context's key.
+pub(super) unsafe fn init_with_key(
     context: *mut c_void,
     key: *mut c_void,
-    plain: bool,
+    is_plain: bool,
     init: impl FnOnce(&SignatureFns, *mut c_void, *mut c_void) -> Option<c_int>,
 ) -> c_int {
-    guard(0, || {
+    catch_panic(0, || {
         // SAFETY: the call.
         let ((this, functions, _), key) = unsafe { (SignatureCtx::parts(context), KeyData::share(key)) };
-        let host = key.as_ref().map_or(ptr::null_mut(), |key| key.host());
-        let result = init(functions, this.host.context(), host).unwrap_or(0);
+        let default_key = key.as_ref().map_or(ptr::null_mut(), |key| key.default_key());
+        let result = init(functions, this.default_ctx.as_ptr(), default_key).unwrap_or(0);
         // Without a key, the previous one stays.
         let key = key.or_else(|| this.state.key.take());
-        this.state.key = key.filter(|_| plain && result == 1);
+        this.state.key = key.filter(|_| is_plain && result == 1);
         result
     })
 }
@@ -99,23 +104,25 @@ pub(super) unsafe extern "C" fn digest_init<const SIGN: bool>(
     key: *mut c_void,
     params: *const Param,
 ) -> c_int {
-    // SAFETY: the call; the host, with the call's arguments.
+    // SAFETY: the call; the default provider, with the call's arguments.
     unsafe {
-        keyed(context, key, is_plain(params), |functions, context, key| {
+        init_with_key(context, key, has_plain_params(params), |functions, context, key| {
             Some(functions.digest_init::<SIGN>()?(context, digest, key, params))
         })
     }
 }
 
-/// Starts an operation on a digest, which the host serves alone.
+/// Starts an operation on a digest, which the default provider serves alone.
 pub(super) unsafe extern "C" fn init<const SIGN: bool>(
     context: *mut c_void,
     key: *mut c_void,
     params: *const Param,
 ) -> c_int {
-    // SAFETY: the call; the host, with the call's arguments.
+    // SAFETY: the call; the default provider, with the call's arguments.
     unsafe {
-        keyed(context, key, false, |functions, context, key| Some(functions.init::<SIGN>()?(context, key, params)))
+        init_with_key(context, key, false, |functions, context, key| {
+            Some(functions.init::<SIGN>()?(context, key, params))
+        })
     }
 }
 
@@ -124,9 +131,9 @@ pub(super) unsafe extern "C" fn message_init<const SIGN: bool>(
     key: *mut c_void,
     params: *const Param,
 ) -> c_int {
-    // SAFETY: the call; the host, with the call's arguments.
+    // SAFETY: the call; the default provider, with the call's arguments.
     unsafe {
-        keyed(context, key, is_plain(params), |functions, context, key| {
+        init_with_key(context, key, has_plain_params(params), |functions, context, key| {
             Some(functions.message_init::<SIGN>()?(context, key, params))
         })
     }
@@ -141,19 +148,19 @@ pub(super) unsafe extern "C" fn sign_message<const DIGEST: bool>(
     input: *const u8,
     length: usize,
 ) -> c_int {
-    guard(0, || {
+    catch_panic(0, || {
         // SAFETY: the call.
         let (this, functions, wrapped) = unsafe { SignatureCtx::parts(context) };
         // Without a buffer, the call only queries the length.
         if !signature.is_null() {
-            if wrapped.is_forced_to_fail() {
+            if wrapped.raise_if_forced() {
                 return 0;
             }
             let size = wrapped.algorithm().map_or(usize::MAX, |algorithm| algorithm.info().tag.max);
             if size <= room {
                 // SAFETY: the call: there is room for these bytes, and the message can be read.
                 let (input, output) = unsafe { (bytes(input, length), slice::from_raw_parts_mut(signature, size)) };
-                if this.state.message(wrapped, Operands::Sign { input, output }) == Some(Outcome::Done) {
+                if this.state.run_message(wrapped, Operands::Sign { input, output }) == Some(Outcome::Done) {
                     // SAFETY: the call.
                     unsafe { *written = size };
                     return 1;
@@ -161,8 +168,8 @@ pub(super) unsafe extern "C" fn sign_message<const DIGEST: bool>(
             }
         }
         let sign = if DIGEST { functions.digest_sign } else { functions.sign };
-        // SAFETY: the host, with the call's arguments.
-        sign.map_or(0, |sign| unsafe { sign(this.host.context(), signature, written, room, input, length) })
+        // SAFETY: the default provider, with the call's arguments.
+        sign.map_or(0, |sign| unsafe { sign(this.default_ctx.as_ptr(), signature, written, room, input, length) })
     })
 }
 
@@ -174,37 +181,37 @@ pub(super) unsafe extern "C" fn verify_message<const DIGEST: bool>(
     input: *const u8,
     length: usize,
 ) -> c_int {
-    guard(0, || {
+    catch_panic(0, || {
         // SAFETY: the call.
         let (this, functions, wrapped) = unsafe { SignatureCtx::parts(context) };
-        if wrapped.is_forced_to_fail() {
+        if wrapped.raise_if_forced() {
             return 0;
         }
         // SAFETY: the call: message and signature can be read.
         let (message, signature_bytes) = unsafe { (bytes(input, length), bytes(signature, size)) };
-        match this.state.message(wrapped, Operands::Verify { input: message, signature: signature_bytes }) {
+        match this.state.run_message(wrapped, Operands::Verify { input: message, signature: signature_bytes }) {
             Some(Outcome::Done) => return 1,
             Some(Outcome::BadTag) => return 0,
             _ => {}
         }
         let verify = if DIGEST { functions.digest_verify } else { functions.verify };
-        // SAFETY: the host, with the call's arguments.
-        verify.map_or(0, |verify| unsafe { verify(this.host.context(), signature, size, input, length) })
+        // SAFETY: the default provider, with the call's arguments.
+        verify.map_or(0, |verify| unsafe { verify(this.default_ctx.as_ptr(), signature, size, input, length) })
     })
 }
 
 pub(super) unsafe extern "C" fn set_ctx_params(context: *mut c_void, params: *const Param) -> c_int {
-    guard(0, || {
+    catch_panic(0, || {
         // SAFETY: the call.
-        let ((this, ..), plain) = unsafe { (SignatureCtx::parts(context), is_plain(params)) };
-        if !plain {
+        let ((this, ..), is_plain) = unsafe { (SignatureCtx::parts(context), has_plain_params(params)) };
+        if !is_plain {
             this.state.key = None;
         }
         // SAFETY: the call.
-        unsafe { this.host.set_params(params) }
+        unsafe { this.default_ctx.set_params(params) }
     })
 }
 
 impl Contexts for SignatureFns {
-    type State = Signer;
+    type State = SignatureState;
 }

@@ -2,11 +2,11 @@
 
 use std::ffi::{c_char, c_int, c_void};
 
-use super::signature::{SignatureCtx, keyed};
+use super::signature::{SignatureCtx, init_with_key};
 use crate::abi::Param;
-use crate::host::{ParamValues, guard};
+use crate::libcrypto::{ParamValues, catch_panic};
 
-/// Records parameters after the host has received them, and returns `result`, the host's answer.
+/// Records parameters after the default provider has received them, and returns `result`, its answer.
 ///
 /// # Safety
 ///
@@ -24,9 +24,9 @@ pub(super) unsafe extern "C" fn digest_init<const SIGN: bool>(
     key: *mut c_void,
     params: *const Param,
 ) -> c_int {
-    // SAFETY: the call; the host, with the call's arguments.
-    guard(0, || unsafe {
-        let result = keyed(context, key, true, |functions, context, key| {
+    // SAFETY: the call; the default provider, with the call's arguments.
+    catch_panic(0, || unsafe {
+        let result = init_with_key(context, key, true, |functions, context, key| {
             Some(functions.digest_init::<SIGN>()?(context, digest, key, params))
         });
         record_params(context, params, result)
@@ -38,9 +38,9 @@ pub(super) unsafe extern "C" fn message_init<const SIGN: bool>(
     key: *mut c_void,
     params: *const Param,
 ) -> c_int {
-    // SAFETY: the call; the host, with the call's arguments.
-    guard(0, || unsafe {
-        let result = keyed(context, key, true, |functions, context, key| {
+    // SAFETY: the call; the default provider, with the call's arguments.
+    catch_panic(0, || unsafe {
+        let result = init_with_key(context, key, true, |functions, context, key| {
             Some(functions.message_init::<SIGN>()?(context, key, params))
         });
         record_params(context, params, result)
@@ -48,9 +48,9 @@ pub(super) unsafe extern "C" fn message_init<const SIGN: bool>(
 }
 
 pub(super) unsafe extern "C" fn set_ctx_params(context: *mut c_void, params: *const Param) -> c_int {
-    // SAFETY: the call; the host, with the call's arguments.
-    guard(0, || unsafe {
-        let result = SignatureCtx::parts(context).0.host.set_params(params);
+    // SAFETY: the call; the default provider, with the call's arguments.
+    catch_panic(0, || unsafe {
+        let result = SignatureCtx::parts(context).0.default_ctx.set_params(params);
         record_params(context, params, result)
     })
 }

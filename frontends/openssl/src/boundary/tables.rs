@@ -1,4 +1,4 @@
-//! The dispatch tables of all algorithms: our functions, each for a function that the host also has.
+//! The dispatch tables of all algorithms: our functions, each for a function that the default provider also has.
 
 use std::ffi::c_int;
 
@@ -6,10 +6,10 @@ use super::context::{dupctx, freectx, get_ctx_params, gettable_ctx_params, getta
 use super::{cipher, exchange, generator, kdf, keys, pipeline, signature, slh_dsa};
 use crate::abi::fns::*;
 use crate::abi::{self, Dispatch};
-use crate::host::core::Table;
-use crate::host::functions::{CipherFns, ExchangeFns, Functions, KdfFns, KeyFns, SignatureFns};
-use crate::provider::Wrapped;
-use crate::table::{CIPHERS, KDFS, KEYS, Mode, PAIRS};
+use crate::libcrypto::core::DispatchTable;
+use crate::libcrypto::functions::{CipherFns, ExchangeFns, Functions, KdfFns, KeyFns, SignatureFns};
+use crate::provider::WrappedAlgorithm;
+use crate::table::{CIPHERS, KDFS, KEY_PAIR_ALGORITHMS, KEY_TYPES, Mode};
 
 /// Builds a function table from pairs of id and function.
 macro_rules! dispatch {
@@ -27,49 +27,51 @@ macro_rules! dispatch {
 pub(super) use dispatch;
 
 /// Expands to the functions of each row, which know only its index.
-macro_rules! at_places {
-    ($at:ident: $($place:literal)*) => { [$($at::<$place>()),*] };
+macro_rules! for_rows {
+    ($functions:ident: $($row:literal)*) => { [$($functions::<$row>()),*] };
 }
 
 /// Returns our table for an algorithm, by its index in our own table.
-pub(super) fn dispatch_table(wrapped: &Wrapped, place: usize) -> Vec<Dispatch> {
-    // SAFETY: the host: the dispatch table of one of its algorithms.
-    let host = unsafe { Table::new(wrapped.host_row.implementation) };
+pub(super) fn dispatch_table(wrapped: &WrappedAlgorithm, row: usize) -> Vec<Dispatch> {
+    // SAFETY: the default provider: the dispatch table of one of its algorithms.
+    let default_table = unsafe { DispatchTable::new(wrapped.default_row.implementation) };
     match wrapped.functions {
-        Functions::Cipher(_) => cipher_table(host, place, wrapped.version()),
-        Functions::Kdf(_) => kdf_table(host, place),
-        Functions::Keys(_) => keys_table(host, place),
-        Functions::Exchange(_) => exchange_table(host, place),
-        Functions::Signature(_) => signature_table(host, place),
+        Functions::Cipher(_) => cipher_table(default_table, row, wrapped.version()),
+        Functions::Kdf(_) => kdf_table(default_table, row),
+        Functions::Keys(_) => keys_table(default_table, row),
+        Functions::Exchange(_) => exchange_table(default_table, row),
+        Functions::Signature(_) => signature_table(default_table, row),
     }
 }
 
-/// Returns our table for an algorithm: the functions in `entries` that the host also has, and the host's own functions in `passed`,
-/// which take neither context nor provider. Other functions of the host are omitted, because they would receive our contexts.
-fn complete(host: Table, entries: &[Dispatch], passed: &[c_int]) -> Vec<Dispatch> {
-    let mut table: Vec<Dispatch> = entries.iter().copied().filter(|entry| host.entry(entry.id).is_some()).collect();
-    let passed = passed.iter().map(|id| Dispatch { id: *id, function: host.entry(*id) });
-    table.extend(passed.filter(|entry| entry.function.is_some()));
+/// Returns our table for an algorithm: the functions in `entries` that the default provider also has, and its own functions in `passed_ids`,
+/// which take neither context nor provider. Its other functions are omitted, because they would receive our contexts.
+fn complete_table(default_table: DispatchTable, entries: &[Dispatch], passed_ids: &[c_int]) -> Vec<Dispatch> {
+    let mut table: Vec<Dispatch> =
+        entries.iter().copied().filter(|entry| default_table.entry(entry.id).is_some()).collect();
+    let passed_entries = passed_ids.iter().map(|id| Dispatch { id: *id, function: default_table.entry(*id) });
+    table.extend(passed_entries.filter(|entry| entry.function.is_some()));
     table.push(Dispatch { id: 0, function: None });
     table
 }
 
-type CipherAtPlace = (NewCtx, Gettable, GettableCtx, GettableCtx);
+type CipherRowFns = (NewCtx, Gettable, GettableCtx, GettableCtx);
 
-const fn cipher_at<const PLACE: usize>() -> CipherAtPlace {
+const fn cipher_row_fns<const ROW: usize>() -> CipherRowFns {
     (
-        cipher::newctx::<PLACE>,
-        gettable_params::<CipherFns, PLACE>,
-        gettable_ctx_params::<CipherFns, PLACE>,
-        settable_ctx_params::<CipherFns, PLACE>,
+        cipher::newctx::<ROW>,
+        gettable_params::<CipherFns, ROW>,
+        gettable_ctx_params::<CipherFns, ROW>,
+        settable_ctx_params::<CipherFns, ROW>,
     )
 }
 
-static CIPHERS_AT: [CipherAtPlace; CIPHERS.len()] = at_places!(cipher_at: 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16);
+static CIPHER_FNS_BY_ROW: [CipherRowFns; CIPHERS.len()] =
+    for_rows!(cipher_row_fns: 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16);
 
-fn cipher_table(host: Table, place: usize, version: (u32, u32)) -> Vec<Dispatch> {
-    let (newctx, gettable_params, gettable_ctx_params, settable_ctx_params) = CIPHERS_AT[place];
-    let update = if CIPHERS[place].mode == Mode::Xts { cipher::update::<false> } else { cipher::update::<true> };
+fn cipher_table(default_table: DispatchTable, row: usize, version: (u32, u32)) -> Vec<Dispatch> {
+    let (newctx, gettable_params, gettable_ctx_params, settable_ctx_params) = CIPHER_FNS_BY_ROW[row];
+    let update = if CIPHERS[row].mode == Mode::Xts { cipher::update::<false> } else { cipher::update::<true> };
     let entries = dispatch! {
         OSSL_FUNC_CIPHER_NEWCTX => newctx, NewCtx;
         OSSL_FUNC_CIPHER_ENCRYPT_INIT => cipher::init_for::<true>, CipherInit;
@@ -85,9 +87,9 @@ fn cipher_table(host: Table, place: usize, version: (u32, u32)) -> Vec<Dispatch>
         OSSL_FUNC_CIPHER_GETTABLE_CTX_PARAMS => gettable_ctx_params, GettableCtx;
         OSSL_FUNC_CIPHER_SETTABLE_CTX_PARAMS => settable_ctx_params, GettableCtx;
     };
-    let mut table = complete(host, &entries, &[abi::OSSL_FUNC_CIPHER_GET_PARAMS]);
-    if CIPHERS[place].has_pipelines(version) {
-        // The host has no functions for pipelines; ours use the host's functions for single messages.
+    let mut table = complete_table(default_table, &entries, &[abi::OSSL_FUNC_CIPHER_GET_PARAMS]);
+    if CIPHERS[row].has_pipelines(version) {
+        // The default provider has no functions for pipelines; ours use its functions for single messages.
         let end = table.len() - 1;
         table.splice(
             end..end,
@@ -102,21 +104,21 @@ fn cipher_table(host: Table, place: usize, version: (u32, u32)) -> Vec<Dispatch>
     table
 }
 
-type KdfAtPlace = (NewCtx, Gettable, GettableCtx, GettableCtx);
+type KdfRowFns = (NewCtx, Gettable, GettableCtx, GettableCtx);
 
-const fn kdf_at<const PLACE: usize>() -> KdfAtPlace {
+const fn kdf_row_fns<const ROW: usize>() -> KdfRowFns {
     (
-        kdf::newctx::<PLACE>,
-        gettable_params::<KdfFns, PLACE>,
-        gettable_ctx_params::<KdfFns, PLACE>,
-        settable_ctx_params::<KdfFns, PLACE>,
+        kdf::newctx::<ROW>,
+        gettable_params::<KdfFns, ROW>,
+        gettable_ctx_params::<KdfFns, ROW>,
+        settable_ctx_params::<KdfFns, ROW>,
     )
 }
 
-static KDFS_AT: [KdfAtPlace; KDFS.len()] = at_places!(kdf_at: 0 1);
+static KDF_FNS_BY_ROW: [KdfRowFns; KDFS.len()] = for_rows!(kdf_row_fns: 0 1);
 
-fn kdf_table(host: Table, place: usize) -> Vec<Dispatch> {
-    let (newctx, gettable_params, gettable_ctx_params, settable_ctx_params) = KDFS_AT[place];
+fn kdf_table(default_table: DispatchTable, row: usize) -> Vec<Dispatch> {
+    let (newctx, gettable_params, gettable_ctx_params, settable_ctx_params) = KDF_FNS_BY_ROW[row];
     let entries = dispatch! {
         OSSL_FUNC_KDF_NEWCTX => newctx, NewCtx;
         OSSL_FUNC_KDF_DUPCTX => dupctx::<KdfFns>, NewCtx;
@@ -129,26 +131,27 @@ fn kdf_table(host: Table, place: usize) -> Vec<Dispatch> {
         OSSL_FUNC_KDF_GET_CTX_PARAMS => get_ctx_params::<KdfFns>, GetParams;
         OSSL_FUNC_KDF_SET_CTX_PARAMS => kdf::set_ctx_params, SetParams;
     };
-    complete(host, &entries, &[abi::OSSL_FUNC_KDF_GET_PARAMS])
+    complete_table(default_table, &entries, &[abi::OSSL_FUNC_KDF_GET_PARAMS])
 }
 
-type KeysAtPlace = (NewCtx, KeyGenInit, GettableCtx, GettableCtx, Gettable, Gettable);
+type KeyRowFns = (NewCtx, KeyGenInit, GettableCtx, GettableCtx, Gettable, Gettable);
 
-const fn keys_at<const PLACE: usize>() -> KeysAtPlace {
+const fn key_row_fns<const ROW: usize>() -> KeyRowFns {
     (
-        keys::new::<PLACE>,
-        generator::gen_init::<PLACE>,
-        generator::gen_gettable_params::<PLACE>,
-        generator::gen_settable_params::<PLACE>,
-        gettable_params::<KeyFns, PLACE>,
-        keys::settable_params::<PLACE>,
+        keys::new::<ROW>,
+        generator::gen_init::<ROW>,
+        generator::gen_gettable_params::<ROW>,
+        generator::gen_settable_params::<ROW>,
+        gettable_params::<KeyFns, ROW>,
+        keys::settable_params::<ROW>,
     )
 }
 
-static KEYS_AT: [KeysAtPlace; KEYS.len()] = at_places!(keys_at: 0 1 2 3 4 5 6 7 8 9 10 11 12 13);
+static KEY_FNS_BY_ROW: [KeyRowFns; KEY_TYPES.len()] = for_rows!(key_row_fns: 0 1 2 3 4 5 6 7 8 9 10 11 12 13);
 
-fn keys_table(host: Table, place: usize) -> Vec<Dispatch> {
-    let (new, gen_init, gen_gettable_params, gen_settable_params, gettable_params, settable_params) = KEYS_AT[place];
+fn keys_table(default_table: DispatchTable, row: usize) -> Vec<Dispatch> {
+    let (new, gen_init, gen_gettable_params, gen_settable_params, gettable_params, settable_params) =
+        KEY_FNS_BY_ROW[row];
     let entries = dispatch! {
         OSSL_FUNC_KEYMGMT_NEW => new, NewCtx;
         OSSL_FUNC_KEYMGMT_FREE => keys::free, FreeCtx;
@@ -171,24 +174,25 @@ fn keys_table(host: Table, place: usize) -> Vec<Dispatch> {
         OSSL_FUNC_KEYMGMT_EXPORT => keys::export, KeyExport;
         OSSL_FUNC_KEYMGMT_DUP => keys::dup, KeyDup;
     };
-    let passed = [
+    let passed_ids = [
         abi::OSSL_FUNC_KEYMGMT_QUERY_OPERATION_NAME,
         abi::OSSL_FUNC_KEYMGMT_IMPORT_TYPES,
         abi::OSSL_FUNC_KEYMGMT_EXPORT_TYPES,
     ];
-    complete(host, &entries, &passed)
+    complete_table(default_table, &entries, &passed_ids)
 }
 
-type ExchangeAtPlace = (NewCtx, GettableCtx, GettableCtx);
+type ExchangeRowFns = (NewCtx, GettableCtx, GettableCtx);
 
-const fn exchange_at<const PLACE: usize>() -> ExchangeAtPlace {
-    (exchange::newctx::<PLACE>, gettable_ctx_params::<ExchangeFns, PLACE>, settable_ctx_params::<ExchangeFns, PLACE>)
+const fn exchange_row_fns<const ROW: usize>() -> ExchangeRowFns {
+    (exchange::newctx::<ROW>, gettable_ctx_params::<ExchangeFns, ROW>, settable_ctx_params::<ExchangeFns, ROW>)
 }
 
-static EXCHANGES_AT: [ExchangeAtPlace; PAIRS.len()] = at_places!(exchange_at: 0 1 2 3 4 5 6 7 8 9 10 11 12 13);
+static EXCHANGE_FNS_BY_ROW: [ExchangeRowFns; KEY_PAIR_ALGORITHMS.len()] =
+    for_rows!(exchange_row_fns: 0 1 2 3 4 5 6 7 8 9 10 11 12 13);
 
-fn exchange_table(host: Table, place: usize) -> Vec<Dispatch> {
-    let (newctx, gettable_ctx_params, settable_ctx_params) = EXCHANGES_AT[place];
+fn exchange_table(default_table: DispatchTable, row: usize) -> Vec<Dispatch> {
+    let (newctx, gettable_ctx_params, settable_ctx_params) = EXCHANGE_FNS_BY_ROW[row];
     let entries = dispatch! {
         OSSL_FUNC_KEYEXCH_NEWCTX => newctx, NewCtx;
         OSSL_FUNC_KEYEXCH_DUPCTX => dupctx::<ExchangeFns>, NewCtx;
@@ -201,19 +205,20 @@ fn exchange_table(host: Table, place: usize) -> Vec<Dispatch> {
         OSSL_FUNC_KEYEXCH_GETTABLE_CTX_PARAMS => gettable_ctx_params, GettableCtx;
         OSSL_FUNC_KEYEXCH_SETTABLE_CTX_PARAMS => settable_ctx_params, GettableCtx;
     };
-    complete(host, &entries, &[])
+    complete_table(default_table, &entries, &[])
 }
 
-type SignatureAtPlace = (SignatureNewCtx, GettableCtx, GettableCtx);
+type SignatureRowFns = (SignatureNewCtx, GettableCtx, GettableCtx);
 
-const fn signature_at<const PLACE: usize>() -> SignatureAtPlace {
-    (signature::newctx::<PLACE>, gettable_ctx_params::<SignatureFns, PLACE>, settable_ctx_params::<SignatureFns, PLACE>)
+const fn signature_row_fns<const ROW: usize>() -> SignatureRowFns {
+    (signature::newctx::<ROW>, gettable_ctx_params::<SignatureFns, ROW>, settable_ctx_params::<SignatureFns, ROW>)
 }
 
-static SIGNATURES_AT: [SignatureAtPlace; PAIRS.len()] = at_places!(signature_at: 0 1 2 3 4 5 6 7 8 9 10 11 12 13);
+static SIGNATURE_FNS_BY_ROW: [SignatureRowFns; KEY_PAIR_ALGORITHMS.len()] =
+    for_rows!(signature_row_fns: 0 1 2 3 4 5 6 7 8 9 10 11 12 13);
 
-fn signature_table(host: Table, place: usize) -> Vec<Dispatch> {
-    let (newctx, gettable_ctx_params, settable_ctx_params) = SIGNATURES_AT[place];
+fn signature_table(default_table: DispatchTable, row: usize) -> Vec<Dispatch> {
+    let (newctx, gettable_ctx_params, settable_ctx_params) = SIGNATURE_FNS_BY_ROW[row];
     let mut entries = dispatch! {
         OSSL_FUNC_SIGNATURE_NEWCTX => newctx, SignatureNewCtx;
         OSSL_FUNC_SIGNATURE_DUPCTX => dupctx::<SignatureFns>, NewCtx;
@@ -223,7 +228,7 @@ fn signature_table(host: Table, place: usize) -> Vec<Dispatch> {
         OSSL_FUNC_SIGNATURE_SETTABLE_CTX_PARAMS => settable_ctx_params, GettableCtx;
     }
     .to_vec();
-    match PAIRS[place].mode {
+    match KEY_PAIR_ALGORITHMS[row].mode {
         Mode::SlhDsa => entries.extend(dispatch! {
             OSSL_FUNC_SIGNATURE_SIGN_MESSAGE_INIT => slh_dsa::message_init::<true>, KeyedInit;
             OSSL_FUNC_SIGNATURE_SIGN => signature::sign_message::<false>, SignatureSign;
@@ -249,5 +254,5 @@ fn signature_table(host: Table, place: usize) -> Vec<Dispatch> {
             OSSL_FUNC_SIGNATURE_SET_CTX_PARAMS => signature::set_ctx_params, SetParams;
         }),
     }
-    complete(host, &entries, &[abi::OSSL_FUNC_SIGNATURE_QUERY_KEY_TYPES])
+    complete_table(default_table, &entries, &[abi::OSSL_FUNC_SIGNATURE_QUERY_KEY_TYPES])
 }

@@ -5,20 +5,20 @@ use std::hint;
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
 /// The number of words of the longest cipher key, which has both halves of AES-256-XTS. The words are overwritten one by one.
-const LONGEST: usize = 8;
+const MAX_WORDS: usize = 8;
 
-const WORD: usize = size_of::<u64>();
+const WORD_BYTES: usize = size_of::<u64>();
 
-/// A copy of the host's key, overwritten when dropped and when another key is set.
+/// A copy of the default provider's key, overwritten when dropped and when another key is set.
 #[derive(Clone, Zeroize, ZeroizeOnDrop)]
 pub(crate) struct Key {
-    words: [u64; LONGEST],
+    words: [u64; MAX_WORDS],
     len: usize,
 }
 
 impl Default for Key {
     fn default() -> Self {
-        Self { words: [0; LONGEST], len: 0 }
+        Self { words: [0; MAX_WORDS], len: 0 }
     }
 }
 
@@ -26,7 +26,7 @@ impl Key {
     /// Stores the key. Returns false for a key that is too long, and then stores none.
     #[inline(always)]
     pub(crate) fn set(&mut self, key: &[u8]) -> bool {
-        let fits = key.len() <= LONGEST * WORD;
+        let fits = key.len() <= MAX_WORDS * WORD_BYTES;
         // A key of at least the same length overwrites the last key.
         if self.len > key.len() || (self.len != 0 && !fits) {
             self.zeroize();
@@ -35,11 +35,11 @@ impl Key {
             return false;
         }
         let (words, rest) = key.as_chunks();
-        for (place, word) in self.words.iter_mut().zip(words) {
-            *place = u64::from_ne_bytes(*word);
+        for (stored, word) in self.words.iter_mut().zip(words) {
+            *stored = u64::from_ne_bytes(*word);
         }
         if !rest.is_empty() {
-            let mut word = [0; WORD];
+            let mut word = [0; WORD_BYTES];
             word[..rest.len()].copy_from_slice(rest);
             self.words[words.len()] = u64::from_ne_bytes(word);
             word.zeroize();
@@ -65,7 +65,7 @@ impl Key {
     }
 
     pub(crate) fn bytes(&self) -> Zeroizing<Vec<u8>> {
-        let mut bytes = Zeroizing::new(Vec::with_capacity(LONGEST * WORD));
+        let mut bytes = Zeroizing::new(Vec::with_capacity(MAX_WORDS * WORD_BYTES));
         for word in &self.words {
             bytes.extend_from_slice(&word.to_ne_bytes());
         }
@@ -98,10 +98,10 @@ mod tests {
             let mut bytes: Vec<u8> = (1..).take(length).collect();
             key.set(&bytes);
             assert!(key.equals(&bytes) && !key.equals(&bytes[..length - 8]) && !key.equals(&bytes[..length - 1]));
-            for place in 0..length {
-                bytes[place] ^= 0x80;
-                assert!(!key.equals(&bytes), "byte {place}");
-                bytes[place] ^= 0x80;
+            for at in 0..length {
+                bytes[at] ^= 0x80;
+                assert!(!key.equals(&bytes), "byte {at}");
+                bytes[at] ^= 0x80;
             }
         }
         key.set(&[0; 8]);

@@ -1,43 +1,43 @@
 //! The key of a cipher that is no AEAD, and requests under it.
 
-use gantry_core::route::{SizeSet, Worth};
+use gantry_core::route::{Savings, SizeSet};
 use gantry_core::{Algorithm, Direction, Operation, Outcome, Request, SessionParams};
 
-use crate::framework::{DeviceResult, Engine, Side};
-use crate::host::Io;
+use crate::framework::{DeviceResult, DeviceSide, Side};
+use crate::libcrypto::Io;
 use crate::modes::key::Key;
-use crate::provider::Wrapped;
+use crate::provider::WrappedAlgorithm;
 
 #[derive(Clone, Default)]
 pub(crate) struct KeyedCipher {
     pub(crate) encrypt: bool,
     /// The direction when the key was set.
-    key_encrypt: bool,
+    key_set_for_encrypt: bool,
     key: Key,
-    engine: Engine,
+    device_side: DeviceSide,
 }
 
 impl KeyedCipher {
-    pub(crate) fn init_accepted(&mut self, wrapped: &Wrapped, encrypt: bool, key: Option<&[u8]>) {
-        let another = key.is_some_and(|key| !self.key.equals(key));
-        if another || encrypt != self.encrypt {
+    pub(crate) fn init_accepted(&mut self, wrapped: &WrappedAlgorithm, encrypt: bool, key: Option<&[u8]>) {
+        let is_another_key = key.is_some_and(|key| !self.key.equals(key));
+        if is_another_key || encrypt != self.encrypt {
             // A session has one direction and one key.
-            self.engine.new_key();
+            self.device_side.new_key();
         }
         self.encrypt = encrypt;
         if let Some(key) = key {
-            self.key_encrypt = encrypt;
+            self.key_set_for_encrypt = encrypt;
             self.key.set(key);
-            if another && let Some(worth) = self.worth(wrapped) {
-                worth.new_key();
+            if is_another_key && let Some(savings) = self.savings(wrapped) {
+                savings.count_key();
             }
         }
     }
 
     /// Returns true if the direction changed after the key was set. In modes that decrypt with a key schedule of their own, only
-    /// the host knows the result.
+    /// the default provider knows the result.
     pub(crate) fn direction_changed(&self) -> bool {
-        self.encrypt != self.key_encrypt
+        self.encrypt != self.key_set_for_encrypt
     }
 
     #[inline(always)]
@@ -47,54 +47,57 @@ impl KeyedCipher {
 
     pub(crate) fn forget(&mut self) {
         self.key.set(&[]);
-        self.engine.new_key();
+        self.device_side.new_key();
     }
 
     pub(crate) fn operation(&self) -> Operation {
         if self.encrypt { Operation::Encrypt } else { Operation::Decrypt }
     }
 
-    fn worth<'w>(&self, wrapped: &'w Wrapped) -> Option<&'w Worth> {
-        Some(wrapped.framework_if_open()?.worth(wrapped.algorithm()?, self.operation()))
+    fn savings<'w>(&self, wrapped: &'w WrappedAlgorithm) -> Option<&'w Savings> {
+        Some(wrapped.framework_if_open()?.savings(wrapped.algorithm()?, self.operation()))
     }
 
-    /// Returns the call sizes that a device may serve; calls of other sizes can go straight to the host.
-    pub(crate) fn device_sizes(&self, wrapped: &Wrapped) -> SizeSet {
-        self.worth(wrapped).map_or(wrapped.initial_sizes(), Worth::sizes)
+    /// Returns the call sizes that a device may serve; calls of other sizes can go straight to the default provider.
+    pub(crate) fn device_sizes(&self, wrapped: &WrappedAlgorithm) -> SizeSet {
+        self.savings(wrapped).map_or(wrapped.initial_sizes(), Savings::sizes)
     }
 
     /// Runs one request on a device, if the device is faster.
-    pub(crate) fn run_on_device(&mut self, wrapped: &Wrapped, io: &mut Io<'_>, iv: &[u8]) -> DeviceResult {
-        let (bytes, operation, in_place) = (io.len(), self.operation(), io.in_place());
+    pub(crate) fn run_on_device(&mut self, wrapped: &WrappedAlgorithm, io: &mut Io<'_>, iv: &[u8]) -> DeviceResult {
+        let (bytes, operation, is_in_place) = (io.len(), self.operation(), io.is_in_place());
         if let Some((framework, algorithm)) = wrapped.framework().zip(wrapped.algorithm()) {
-            let params = one_way(algorithm, &self.key, self.encrypt);
-            if self.engine.side(framework, operation, bytes, params, algorithm) == Side::Device
-                && let (Some(session), Some(data)) = (self.engine.session_for_use(), io.buffers())
+            let params = one_way_params(algorithm, &self.key, self.encrypt);
+            if self.device_side.choose_side(framework, operation, bytes, params, algorithm) == Side::Device
+                && let (Some(session), Some(data)) = (self.device_side.session_for_use(), io.buffers())
             {
                 let result = match operation {
                     Operation::Encrypt => session.encrypt(iv, data),
                     _ => session.decrypt(iv, data),
                 };
-                let done = result.map_or_else(|error| self.engine.failed(&error, in_place), |()| DeviceResult::Done);
-                if done != DeviceResult::Host {
+                let device_result = result
+                    .map_or_else(|error| self.device_side.give_up_after(&error, is_in_place), |()| DeviceResult::Done);
+                if device_result != DeviceResult::Declined {
                     wrapped.count(operation, Side::Device, bytes);
-                    return done;
+                    return device_result;
                 }
             }
         }
-        wrapped.count(operation, Side::Host, bytes);
-        DeviceResult::Host
+        wrapped.count(operation, Side::DefaultProvider, bytes);
+        DeviceResult::Declined
     }
 
     /// Runs a batch on a device, if the device is faster for its size. Returns true if the device ran it. The caller then
     /// runs each request that the device has not done.
-    pub(crate) fn batch(&mut self, wrapped: &Wrapped, requests: &mut [Request<'_>]) -> bool {
+    pub(crate) fn run_batch(&mut self, wrapped: &WrappedAlgorithm, requests: &mut [Request<'_>]) -> bool {
         let Some((framework, algorithm)) = wrapped.framework().zip(wrapped.algorithm()) else { return false };
         let operation = self.operation();
         let bytes: usize = requests.iter().map(Request::bytes).sum();
-        let params = one_way(algorithm, &self.key, self.encrypt);
+        let params = one_way_params(algorithm, &self.key, self.encrypt);
         let size = (bytes, requests.len());
-        let Some(session) = self.engine.session_for_batch(framework, operation, size, params) else { return false };
+        let Some(session) = self.device_side.session_for_batch(framework, operation, size, params) else {
+            return false;
+        };
         // Requests without an outcome are examined one by one afterwards.
         let _ = session.process(requests);
         let done = requests.iter().filter(|request| request.outcome() == Some(Outcome::Done));
@@ -104,7 +107,7 @@ impl KeyedCipher {
 }
 
 /// Returns the parameters of a session with one direction, for which a device may keep less state.
-fn one_way(algorithm: Algorithm, key: &Key, encrypt: bool) -> impl Fn() -> SessionParams {
+fn one_way_params(algorithm: Algorithm, key: &Key, encrypt: bool) -> impl Fn() -> SessionParams {
     let direction = if encrypt { Direction::Encrypt } else { Direction::Decrypt };
     move || SessionParams::new(algorithm, &key.bytes()).with_direction(direction)
 }

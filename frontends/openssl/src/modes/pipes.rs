@@ -3,18 +3,18 @@
 
 use gantry_core::Request;
 
-use crate::host::{CipherCall, Host, Io};
+use crate::libcrypto::{CipherCall, DefaultProviderCipherCtx, Io};
 use crate::modes::chain::{ChainState, WholeBlocks};
-use crate::provider::Wrapped;
+use crate::provider::WrappedAlgorithm;
 
 /// The messages of a context; the context itself is not one of them.
 #[derive(Default)]
 pub(crate) struct Pipes(Vec<Pipe>);
 
 struct Pipe {
-    host: Host,
+    default_ctx: DefaultProviderCipherCtx,
     message: ChainState,
-    fed: usize,
+    offset: usize,
 }
 
 /// The result for the whole blocks of a message.
@@ -28,7 +28,7 @@ pub(crate) enum BlocksResult {
 }
 
 impl Clone for Pipes {
-    /// Returns no pipes if the host cannot make more contexts: data for them is then refused.
+    /// Returns no pipes if the default provider cannot make more contexts: data for them is then refused.
     fn clone(&self) -> Self {
         Self(collect_pipes(self.0.iter().map(Pipe::duplicate)).unwrap_or_default())
     }
@@ -36,7 +36,7 @@ impl Clone for Pipes {
 
 impl Pipe {
     fn duplicate(&self) -> Option<Self> {
-        Some(Self { host: self.host.duplicate()?, message: self.message.clone(), fed: self.fed })
+        Some(Self { default_ctx: self.default_ctx.duplicate()?, message: self.message.clone(), offset: self.offset })
     }
 }
 
@@ -59,21 +59,21 @@ impl Pipes {
     /// Opens a message for each nonce, with the key and padding of a context. Existing pipes already have this key and padding.
     pub(crate) fn open<'c>(
         &mut self,
-        wrapped: &Wrapped,
-        (host, message): (&Host, &ChainState),
+        wrapped: &WrappedAlgorithm,
+        (default_ctx, message): (&DefaultProviderCipherCtx, &ChainState),
         ivs: impl ExactSizeIterator<Item = &'c [u8]>,
     ) -> bool {
         if self.0.len() != ivs.len() {
             self.close();
-            let pipe = || Some(Pipe { host: host.duplicate()?, message: message.clone(), fed: 0 });
+            let pipe = || Some(Pipe { default_ctx: default_ctx.duplicate()?, message: message.clone(), offset: 0 });
             self.0 = collect_pipes((0..ivs.len()).map(|_| pipe())).unwrap_or_default();
         }
         let encrypt = message.encrypts();
         let good = self.0.len() == ivs.len()
             && self.0.iter_mut().zip(ivs).all(|(pipe, iv)| {
-                pipe.fed = 0;
+                pipe.offset = 0;
                 pipe.message.init_accepted(wrapped, encrypt, None, Some(iv));
-                pipe.host.set_nonce(encrypt, iv) == 1
+                pipe.default_ctx.set_nonce(encrypt, iv) == 1
             });
         if !good {
             self.close();
@@ -81,58 +81,65 @@ impl Pipes {
         good
     }
 
-    /// Calls `repeat` for each message with its bytes so far, to repeat parameters that the host accepted for the messages' context.
-    pub(crate) fn repeat(&mut self, repeat: impl Fn(&Host, &mut ChainState, usize) -> bool) -> bool {
-        self.0.iter_mut().all(|pipe| repeat(&pipe.host, &mut pipe.message, pipe.fed))
+    /// Calls `repeat` for each message with its bytes so far, to repeat parameters that the default provider accepted for the messages'
+    /// context.
+    pub(crate) fn repeat_params(
+        &mut self,
+        repeat: impl Fn(&DefaultProviderCipherCtx, &mut ChainState, usize) -> bool,
+    ) -> bool {
+        self.0.iter_mut().all(|pipe| repeat(&pipe.default_ctx, &mut pipe.message, pipe.offset))
     }
 
     /// Processes the next data of each message. `parent` is the state of the messages' context, which has the session.
-    pub(crate) fn update(&mut self, wrapped: &Wrapped, parent: &mut ChainState, ios: &mut [Io<'_>]) -> bool {
+    pub(crate) fn update(&mut self, wrapped: &WrappedAlgorithm, parent: &mut ChainState, ios: &mut [Io<'_>]) -> bool {
         let bytes: usize = ios.iter().map(Io::len).sum();
         if !wrapped.initial_sizes().has(bytes / ios.len().max(1)) {
             return self.update_each(wrapped, ios);
         }
         let blocks: Vec<Option<WholeBlocks>> = (self.0.iter_mut().zip(&*ios))
-            .map(|(pipe, io)| pipe.message.whole_blocks(&pipe.host, CipherCall::Update, io, pipe.fed))
+            .map(|(pipe, io)| pipe.message.whole_blocks(&pipe.default_ctx, CipherCall::Update, io, pipe.offset))
             .collect();
-        let disjoint = Io::are_disjoint(ios);
-        let data = ios.iter_mut().zip(&blocks).map(|(io, blocks)| Some((io, blocks.as_ref().filter(|_| disjoint)?)));
-        let results = batch(parent.encrypts(), data, |requests| parent.batch(wrapped, requests));
+        let are_disjoint = Io::are_disjoint(ios);
+        let data =
+            ios.iter_mut().zip(&blocks).map(|(io, blocks)| Some((io, blocks.as_ref().filter(|_| are_disjoint)?)));
+        let results = run_blocks_as_batch(parent.encrypts(), data, |requests| parent.run_batch(wrapped, requests));
         let each = self.0.iter_mut().zip(ios).zip(blocks).zip(results);
         // Continues after a failure: each message must keep pace with the others.
         each.fold(true, |good, (((pipe, io), blocks), result)| {
-            let Pipe { host, message, fed } = pipe;
+            let Pipe { default_ctx, message, offset } = pipe;
             let bytes = io.len();
             let done = match (result, blocks) {
-                (BlocksResult::Done, Some(blocks)) => message.complete(host, CipherCall::Update, io, &blocks),
+                (BlocksResult::Done, Some(blocks)) => message.complete(default_ctx, CipherCall::Update, io, &blocks),
                 (BlocksResult::Damaged, _) => 0,
                 _ if bytes == 0 => io.succeed(0),
-                _ => message.process(wrapped, host, CipherCall::Update, io, *fed),
+                _ => message.process(wrapped, default_ctx, CipherCall::Update, io, *offset),
             };
-            *fed = fed.wrapping_add(bytes);
+            *offset = offset.wrapping_add(bytes);
             good && done == 1
         })
     }
 
     /// Processes data message by message, because it is too short to gain from a batch.
-    fn update_each(&mut self, wrapped: &Wrapped, ios: &mut [Io<'_>]) -> bool {
+    fn update_each(&mut self, wrapped: &WrappedAlgorithm, ios: &mut [Io<'_>]) -> bool {
         self.0.iter_mut().zip(ios).fold(true, |good, (pipe, io)| {
-            let Pipe { host, message, fed } = pipe;
+            let Pipe { default_ctx, message, offset } = pipe;
             let bytes = io.len();
-            let stays = message.host_is_current() && !wrapped.is_watched() && !message.device_sizes(wrapped).has(bytes);
+            let stays_with_default_provider = message.default_ctx_is_current()
+                && !wrapped.examines_all_calls()
+                && !message.device_sizes(wrapped).has(bytes);
             let done = match bytes {
                 0 => io.succeed(0),
-                _ if stays => host.forward(CipherCall::Update, io),
-                _ => message.process(wrapped, host, CipherCall::Update, io, *fed),
+                _ if stays_with_default_provider => default_ctx.forward(CipherCall::Update, io),
+                _ => message.process(wrapped, default_ctx, CipherCall::Update, io, *offset),
             };
-            *fed = fed.wrapping_add(bytes);
+            *offset = offset.wrapping_add(bytes);
             good && done == 1
         })
     }
 
     pub(crate) fn finish(&mut self, ios: &mut [Io<'_>]) -> bool {
         let each = self.0.iter_mut().zip(ios);
-        each.fold(true, |good, (pipe, io)| good & (pipe.message.finish(&pipe.host, io) == 1))
+        each.fold(true, |good, (pipe, io)| good & (pipe.message.finish(&pipe.default_ctx, io) == 1))
     }
 }
 
@@ -146,31 +153,31 @@ fn collect_pipes(pipes: impl ExactSizeIterator<Item = Option<Pipe>>) -> Option<V
 }
 
 /// Makes a batch of the messages' whole blocks, if any. `run` runs it, and returns false if no device takes it.
-pub(crate) fn batch<'b, 'c: 'b>(
+pub(crate) fn run_blocks_as_batch<'b, 'c: 'b>(
     encrypt: bool,
     data: impl ExactSizeIterator<Item = Option<(&'b mut Io<'c>, &'b WholeBlocks)>>,
     run: impl FnOnce(&mut [Request<'_>]) -> bool,
 ) -> Vec<BlocksResult> {
     let mut results = vec![BlocksResult::NotDone; data.len()];
-    let (mut requests, mut places) = (Vec::with_capacity(data.len()), Vec::with_capacity(data.len()));
-    for (place, data) in data.enumerate() {
+    let (mut requests, mut pipe_indices) = (Vec::with_capacity(data.len()), Vec::with_capacity(data.len()));
+    for (index, data) in data.enumerate() {
         if let Some((io, blocks)) = data {
-            let in_place = io.in_place();
+            let is_in_place = io.is_in_place();
             if let Some(data) = io.buffers_of(blocks.len) {
                 let request = if encrypt { Request::encrypt } else { Request::decrypt };
                 requests.push(request(blocks.iv(), data));
-                places.push((place, in_place));
+                pipe_indices.push((index, is_in_place));
             }
         }
     }
     if !run(&mut requests) {
         return results;
     }
-    for ((place, in_place), request) in places.into_iter().zip(&requests) {
-        results[place] = match request.outcome() {
+    for ((index, is_in_place), request) in pipe_indices.into_iter().zip(&requests) {
+        results[index] = match request.outcome() {
             Some(gantry_core::Outcome::Done) => BlocksResult::Done,
             // A device that fails leaves the data unchanged, unless it panics.
-            _ if in_place => BlocksResult::Damaged,
+            _ if is_in_place => BlocksResult::Damaged,
             _ => BlocksResult::NotDone,
         };
     }

@@ -1,50 +1,50 @@
 //! The provider, one for each library context that loads the module, and the algorithms that it serves. The `unsafe` code
-//! relies on the promises that [`host`](crate::host) defines.
+//! relies on the promises that [`libcrypto`](crate::libcrypto) defines.
 
 #![allow(unsafe_code)]
 
-mod engines;
-mod wrapped;
+mod group_backends;
+mod wrapped_algorithm;
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use engines::Engines;
 use gantry_core::Algorithm;
 use gantry_core::route::SizeSet;
 use gantry_core::stats::Tally;
+use group_backends::GroupBackends;
 
 use crate::abi::{self, AlgorithmRow};
 use crate::config::Settings;
 use crate::counters::{self, Tallies};
-use crate::driver::{HostDriver, Offer};
+use crate::driver::{DefaultProviderAlgorithm, DefaultProviderDriver};
 use crate::framework::{Framework, FrameworkState};
-use crate::host::core::{Core, Table, find};
-use crate::host::default::DefaultProvider;
-use crate::host::functions::{Functions, KINDS};
+use crate::libcrypto::core::{Core, DispatchTable, find_algorithm};
+use crate::libcrypto::default::DefaultProvider;
+use crate::libcrypto::functions::{Functions, SERVED_OPERATIONS};
 use crate::startup::Startup;
-use crate::table::{CIPHERS, KDFS, KEYS, Mode, PAIRS, Row};
-pub(crate) use wrapped::Wrapped;
+use crate::table::{CIPHERS, KDFS, KEY_PAIR_ALGORITHMS, KEY_TYPES, Mode, Row};
+pub(crate) use wrapped_algorithm::WrappedAlgorithm;
 
 /// The core's `provctx`.
 pub(crate) struct Provider {
     core: Core,
     pub(crate) settings: Settings,
     pub(crate) version: (u32, u32),
-    pub(crate) default: DefaultProvider,
-    /// The served algorithms of each operation, in the order of [`KINDS`].
-    served: [OnceLock<ServedAlgorithms>; KINDS.len()],
+    pub(crate) default_provider: DefaultProvider,
+    /// The served algorithms of each operation, in the order of [`SERVED_OPERATIONS`].
+    served: [OnceLock<ServedAlgorithms>; SERVED_OPERATIONS.len()],
     /// The framework. Null until the first request that may need it.
     state: AtomicPtr<FrameworkState>,
-    /// Counts the requests that the host serves. Other processes read this counter.
-    host_tally: Option<Tally>,
+    /// Counts the requests that the default provider serves. Other processes read this counter.
+    default_provider_tally: Option<Tally>,
     /// Counts keys derived in lanes, which no framework counts.
     lane_tally: Option<Tally>,
     /// Counts agreements in TLS groups, which no framework counts.
     group_tally: Option<Tally>,
-    engines: Engines,
+    group_backends: GroupBackends,
     startup: Startup,
     /// The rows of keys and of key encapsulation, if we serve TLS groups. The core keeps pointers into these rows.
     pub(crate) group_rows: [OnceLock<Box<[AlgorithmRow]>>; 2],
@@ -53,44 +53,45 @@ pub(crate) struct Provider {
 /// The served algorithms of an operation. The core keeps pointers into this as long as the provider lives.
 pub(crate) struct ServedAlgorithms {
     /// The algorithms, by the index of their row in our own table.
-    pub(crate) wrapped: Box<[Option<Box<Wrapped>>]>,
+    pub(crate) wrapped: Box<[Option<Box<WrappedAlgorithm>>]>,
     /// The rows for the core. Empty until the core asks for them.
     pub(crate) rows: OnceLock<Box<[AlgorithmRow]>>,
 }
 
-// SAFETY: everything is written once, before it is shared or under a lock. The strings behind the pointers belong to the host and
-// stay valid.
+// SAFETY: everything is written once, before it is shared or under a lock. The strings behind the pointers belong to the default provider
+// and stay valid.
 unsafe impl Send for ServedAlgorithms {}
 // SAFETY: as above.
 unsafe impl Sync for ServedAlgorithms {}
 
-/// Returns how the host computes an algorithm as a device.
-fn offer(wrapped: &Wrapped) -> Option<(Algorithm, Offer)> {
+/// Returns the implementation of an algorithm for the device that represents the default provider.
+fn default_provider_algorithm(wrapped: &WrappedAlgorithm) -> Option<(Algorithm, DefaultProviderAlgorithm)> {
     let mode = wrapped.row.mode;
-    let offer = match mode {
-        Mode::Aead(_) | Mode::Xts | Mode::Chain(_) => Offer::Cipher(mode, wrapped.host_algorithm()?),
-        Mode::Signature | Mode::Exchange => Offer::Pair(wrapped.host_pair()?),
+    let implementation = match mode {
+        Mode::Aead(_) | Mode::Xts | Mode::Chain(_) => DefaultProviderAlgorithm::Cipher(mode, wrapped.default_cipher()?),
+        Mode::Signature | Mode::Exchange => DefaultProviderAlgorithm::KeyPair(wrapped.default_key_algorithm()?),
         // SLH-DSA is not routed by speed.
-        Mode::Kdf(_) | Mode::SlhDsa | Mode::Keys => return None,
+        Mode::Kdf(_) | Mode::SlhDsa | Mode::KeyType => return None,
     };
-    Some((wrapped.algorithm()?, offer))
+    Some((wrapped.algorithm()?, implementation))
 }
 
 impl Provider {
     pub(crate) fn new(core: Core, settings: Settings, startup: Startup, tallies: Option<Tallies>) -> Self {
-        let (host_tally, lane_tally, group_tally) = tallies
-            .map_or((None, None, None), |tallies| (Some(tallies.host), Some(tallies.lanes), Some(tallies.groups)));
+        let (default_provider_tally, lane_tally, group_tally) = tallies.map_or((None, None, None), |tallies| {
+            (Some(tallies.default_provider), Some(tallies.lanes), Some(tallies.groups))
+        });
         Self {
             core,
             version: core.version(),
             settings,
-            default: DefaultProvider::new(core),
+            default_provider: DefaultProvider::new(core),
             served: Default::default(),
             state: AtomicPtr::default(),
-            host_tally,
+            default_provider_tally,
             lane_tally,
             group_tally,
-            engines: Engines::default(),
+            group_backends: GroupBackends::default(),
             startup,
             group_rows: Default::default(),
         }
@@ -100,19 +101,22 @@ impl Provider {
         match self.current_state() {
             // A failure to open is not retried in this process.
             Some(state) => state.framework.as_ref(),
-            None => self.open(),
+            None => self.open_framework(),
         }
     }
 
-    fn open(&self) -> Option<&Framework> {
-        // The host is a device for all operations from the start, whichever the program uses first.
-        let wrapped = KINDS.into_iter().filter(|operation| *operation != abi::OSSL_OP_KEYMGMT);
+    fn open_framework(&self) -> Option<&Framework> {
+        // The default provider is a device for all operations from the start, whichever the program uses first.
+        let wrapped = SERVED_OPERATIONS.into_iter().filter(|operation| *operation != abi::OSSL_OP_KEYMGMT);
         let wrapped = wrapped
             .filter_map(|operation| self.served_algorithms(operation))
             .flat_map(|served| &served.wrapped)
             .flatten();
-        let host = HostDriver::new(wrapped.filter_map(|wrapped| offer(wrapped)).collect(), self.version);
-        let new = Box::into_raw(Box::new(FrameworkState::new(&self.settings, &self.startup, &host)));
+        let default_provider = DefaultProviderDriver::new(
+            wrapped.filter_map(|wrapped| default_provider_algorithm(wrapped)).collect(),
+            self.version,
+        );
+        let new = Box::into_raw(Box::new(FrameworkState::new(&self.settings, &self.startup, &default_provider)));
         let old = self.state.load(Ordering::Acquire);
         // An older state belongs to another process. The state is leaked, because its threads are not in this process.
         // SAFETY: ours.
@@ -142,32 +146,36 @@ impl Provider {
     /// # Safety
     ///
     /// The call: `provider` is the context from `OSSL_provider_init`.
-    pub(crate) unsafe fn wrapped<'p>(provider: *mut c_void, operation: usize, place: usize) -> Option<&'p Wrapped> {
+    pub(crate) unsafe fn wrapped_algorithm<'p>(
+        provider: *mut c_void,
+        operation: usize,
+        row: usize,
+    ) -> Option<&'p WrappedAlgorithm> {
         // SAFETY: as the caller promises.
         let provider = unsafe { &*provider.cast::<Provider>() };
-        provider.served[operation].get()?.wrapped.get(place)?.as_deref()
+        provider.served[operation].get()?.wrapped.get(row)?.as_deref()
     }
 
     pub(crate) fn served_algorithms(&self, operation: c_int) -> Option<&ServedAlgorithms> {
         let rows: &'static [Row] = match operation {
             abi::OSSL_OP_CIPHER => &CIPHERS,
             abi::OSSL_OP_KDF => &KDFS,
-            abi::OSSL_OP_KEYMGMT => &KEYS,
-            _ => &PAIRS,
+            abi::OSSL_OP_KEYMGMT => &KEY_TYPES,
+            _ => &KEY_PAIR_ALGORITHMS,
         };
-        let kind = KINDS.iter().position(|known| *known == operation)?;
-        if let Some(served) = self.served[kind].get() {
+        let index = SERVED_OPERATIONS.iter().position(|known| *known == operation)?;
+        if let Some(served) = self.served[index].get() {
             return Some(served);
         }
         if !rows.iter().any(|row| self.selects(operation, row)) {
             return None;
         }
-        let host_rows = self.default.algorithms(operation)?;
-        Some(self.served[kind].get_or_init(|| {
+        let default_rows = self.default_provider.algorithms(operation)?;
+        Some(self.served[index].get_or_init(|| {
             let wrapped = rows.iter().map(|row| {
                 let serves = self.selects(operation, row);
-                // SAFETY: the host: its own table.
-                let found = serves.then(|| unsafe { find(host_rows, row.name) })??;
+                // SAFETY: the default provider: its own table.
+                let found = serves.then(|| unsafe { find_algorithm(default_rows, row.name) })??;
                 Some(self.wrap(operation, row, found))
             });
             ServedAlgorithms { wrapped: wrapped.collect(), rows: OnceLock::new() }
@@ -182,20 +190,20 @@ impl Provider {
             (abi::OSSL_OP_KDF, _) => &settings.derivations,
             // All operations of a key type are served together: for another provider, OpenSSL would first export each key to it.
             (abi::OSSL_OP_SIGNATURE, Mode::Signature | Mode::SlhDsa) | (abi::OSSL_OP_KEYEXCH, Mode::Exchange) => {
-                return self.has_keys(row.keys());
+                return self.serves_key_type(row.key_type());
             }
-            (abi::OSSL_OP_KEYMGMT, Mode::Keys) => return self.has_keys(row),
+            (abi::OSSL_OP_KEYMGMT, Mode::KeyType) => return self.serves_key_type(row),
             _ => return false,
         };
         selection.serves(row, self.version)
     }
 
     /// Returns true if we serve keys of a type.
-    fn has_keys(&self, keys: &Row) -> bool {
-        PAIRS.iter().any(|used| ptr::eq(used.keys(), keys) && self.may_use_device(used))
+    fn serves_key_type(&self, key_type: &Row) -> bool {
+        KEY_PAIR_ALGORITHMS.iter().any(|used| ptr::eq(used.key_type(), key_type) && self.may_use_device(used))
     }
 
-    /// Returns true if another device than the host may serve requests of a served row.
+    /// Returns true if another device than the default provider may serve requests of a served row.
     fn may_use_device(&self, row: &Row) -> bool {
         match row.mode {
             Mode::Signature | Mode::SlhDsa => self.settings.signatures.serves(row, self.version),
@@ -204,24 +212,24 @@ impl Provider {
         }
     }
 
-    fn wrap(&self, operation: c_int, row: &'static Row, host_row: AlgorithmRow) -> Box<Wrapped> {
-        // SAFETY: the host: the dispatch table of one of its algorithms.
-        let functions = Functions::new(operation, unsafe { Table::new(host_row.implementation) });
-        let (place, counter) = (counters::place(row), counters::first_counter(row));
-        let only_counted = self.settings.counts_all && !self.settings.serves_regularly(row, self.version);
-        let is_watched = self.settings.force_fail && !only_counted;
-        let initial_sizes = if only_counted { SizeSet::NONE } else { self.settings.initial_sizes() };
-        Box::new(Wrapped {
+    fn wrap(&self, operation: c_int, row: &'static Row, default_row: AlgorithmRow) -> Box<WrappedAlgorithm> {
+        // SAFETY: the default provider: the dispatch table of one of its algorithms.
+        let functions = Functions::new(operation, unsafe { DispatchTable::new(default_row.implementation) });
+        let (counted_row, first_counter) = (counters::counted_row(row), counters::first_counter(row));
+        let is_only_counted = self.settings.counts_all && !self.settings.configuration_serves(row, self.version);
+        let examines_all_calls = self.settings.force_fail && !is_only_counted;
+        let initial_sizes = if is_only_counted { SizeSet::NONE } else { self.settings.initial_sizes() };
+        Box::new(WrappedAlgorithm {
             provider: self,
             row,
-            host_row,
-            place,
-            counter,
+            default_row,
+            counted_row,
+            first_counter,
             functions,
             dispatch: OnceLock::new(),
             takes_aad_after_data: OnceLock::new(),
-            is_watched,
-            only_counted,
+            examines_all_calls,
+            is_only_counted,
             initial_sizes,
         })
     }

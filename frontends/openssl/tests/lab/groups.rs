@@ -7,17 +7,17 @@ use std::process::{Command, Stdio};
 use super::{Lab, Server, port, text, wait_for};
 
 /// The lines of a section that serves nothing but the groups.
-pub(crate) const ONLY: &str = "CIPHERS = NONE\nSIGNATURES = NONE\nKEY_EXCHANGE = NONE\nKDFS = NONE";
+pub(crate) const ONLY_GROUPS: &str = "CIPHERS = NONE\nSIGNATURES = NONE\nKEY_EXCHANGE = NONE\nKDFS = NONE";
 
 /// Returns true if the installed release has no post-quantum groups; otherwise the test is skipped with a message.
-pub(crate) fn is_old() -> bool {
+pub(crate) fn has_old_openssl() -> bool {
     let version = Command::new("openssl").arg("version").output().unwrap();
-    let is_old =
+    let is_before_3_5 =
         ["3.0.", "3.1.", "3.2.", "3.3.", "3.4."].iter().any(|old| text(&version).contains(&format!("OpenSSL {old}")));
-    if !is_old || !cfg!(feature = "software") {
+    if !is_before_3_5 || !cfg!(feature = "software") {
         gantry_lab::skip("OpenSSL before 3.5");
     }
-    is_old && cfg!(feature = "software")
+    is_before_3_5 && cfg!(feature = "software")
 }
 
 /// Writes a configuration with a list of groups, as `gantry openssl config --post-quantum` does.

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use gantry_lab::wait_until;
 use gantry_runtime::stats::{PageReceiver, ReceivedPages, VARIABLE};
 
-/// The lines of a section that sends all served requests to another device than the host.
+/// The lines of a section that sends all served requests to another device than the default provider.
 pub(crate) const OFFLOADED: &str =
     "CIPHERS = ALL\nSIGNATURES = ALL\nKEY_EXCHANGE = ALL\nKDFS = ALL\nPOLICY = pin:software";
 
@@ -41,7 +41,7 @@ pub(crate) struct Lab {
     /// Additional environment variables of programs.
     pub(crate) variables: Vec<(&'static str, String)>,
     /// Receives the statistics pages of the programs.
-    taking: Mutex<Option<PageReceiver>>,
+    page_receiver: Mutex<Option<PageReceiver>>,
 }
 
 impl Lab {
@@ -52,7 +52,7 @@ impl Lab {
         // Cargo builds the module beside the tests.
         let module = std::env::current_exe().unwrap().with_file_name("libgantry_openssl.so");
         fs::copy(&module, folder.join("gantry.so")).unwrap_or_else(|error| panic!("{}: {error}", module.display()));
-        Self { folder, variables: Vec::new(), taking: Mutex::default() }
+        Self { folder, variables: Vec::new(), page_receiver: Mutex::default() }
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
@@ -87,22 +87,22 @@ impl Lab {
         for variable in ["GANTRY_CONFIG", "GANTRY_DISABLE", VARIABLE] {
             command.env_remove(variable);
         }
-        if let Some(taking) = &*self.taking.lock().unwrap() {
-            command.env(VARIABLE, taking.path());
+        if let Some(page_receiver) = &*self.page_receiver.lock().unwrap() {
+            command.env(VARIABLE, page_receiver.path());
         }
         command
     }
 
     /// Makes programs hand over their statistics, from now on.
-    pub(crate) fn watch(&self) {
-        self.taking.lock().unwrap().get_or_insert_with(|| PageReceiver::begin(&self.folder).unwrap());
+    pub(crate) fn collect_statistics(&self) {
+        self.page_receiver.lock().unwrap().get_or_insert_with(|| PageReceiver::begin(&self.folder).unwrap());
     }
 
-    /// Returns the statistics that programs have handed over since [`watch`](Self::watch).
+    /// Returns the statistics that programs have handed over since [`collect_statistics`](Self::collect_statistics).
     pub(crate) fn take_statistics(&self) -> ReceivedPages {
-        let taken = self.taking.lock().unwrap().take().expect("watched").end().unwrap();
+        let taken = self.page_receiver.lock().unwrap().take().expect("watched").end().unwrap();
         fs::remove_file(self.path("socket")).unwrap();
-        self.watch();
+        self.collect_statistics();
         taken
     }
 
@@ -230,7 +230,7 @@ impl Drop for Server {
 }
 
 /// Returns true if the tests run as root.
-pub(crate) fn root() -> bool {
+pub(crate) fn is_root() -> bool {
     Command::new("id").arg("-u").output().unwrap().stdout == b"0\n"
 }
 
@@ -255,7 +255,8 @@ pub(crate) fn noise(length: usize) -> Vec<u8> {
     (0..length).map(step).collect()
 }
 
-/// Requests and bytes by OpenSSL's algorithm names. For each direction: requests and bytes of the host, then requests and bytes of devices.
+/// Requests and bytes by OpenSSL's algorithm names. For each direction: requests and bytes of the default provider, then requests and bytes
+/// of devices.
 #[derive(Debug, Default)]
 pub(crate) struct Counters(HashMap<String, [u64; 8]>);
 
@@ -279,10 +280,10 @@ pub(crate) fn counters(lab: &Lab) -> Counters {
     let mut counters = Counters::default();
     for row in page.read().unwrap().rows {
         let is_reverse = ["decrypt", "open", "verify"].contains(&&*row.operation);
-        let at = 4 * usize::from(is_reverse) + 2 * usize::from(row.device.as_deref() != Some("host"));
+        let index = 4 * usize::from(is_reverse) + 2 * usize::from(row.device.as_deref() != Some("host"));
         let numbers = counters.0.entry(openssl_name(&row.algorithm)).or_default();
-        numbers[at] += row.requests;
-        numbers[at + 1] += row.bytes;
+        numbers[index] += row.requests;
+        numbers[index + 1] += row.bytes;
     }
     counters
 }
@@ -293,21 +294,21 @@ fn openssl_name(name: &str) -> String {
 
 /// Returns true if the module has modelled devices; otherwise the test is skipped with a message.
 pub(crate) fn has_models() -> bool {
-    let is_there = cfg!(feature = "model");
-    if !is_there {
+    let has_models = cfg!(feature = "model");
+    if !has_models {
         gantry_lab::skip("modelled devices");
     }
-    is_there
+    has_models
 }
 
 /// Returns true if a program is installed; otherwise the test is skipped with a message.
-pub(crate) fn installed(program: &str) -> bool {
-    let is_there =
+pub(crate) fn is_installed(program: &str) -> bool {
+    let found =
         Command::new("sh").args(["-c", &format!("command -v {program}")]).stdout(Stdio::null()).status().unwrap();
-    if !is_there.success() {
+    if !found.success() {
         gantry_lab::skip(program);
     }
-    is_there.success()
+    found.success()
 }
 
 pub(crate) fn text(output: &Output) -> String {

@@ -13,7 +13,7 @@ use rustls::{Stream, StreamOwned};
 use super::*;
 
 /// Bytes of a transfer in each direction.
-const LENGTH: usize = 3 << 20;
+const TRANSFER_LEN: usize = 3 << 20;
 
 /// A folder with `cert.pem` and `key.pem`, removed on drop.
 struct Folder(PathBuf);
@@ -49,7 +49,7 @@ impl Drop for Program {
 }
 
 /// Starts `openssl` with a suite and an end's own arguments.
-fn openssl(folder: &Path, arguments: &str, suite: &SupportedCipherSuite) -> Program {
+fn start_openssl(folder: &Path, arguments: &str, suite: &SupportedCipherSuite) -> Program {
     let name = suite.suite().as_str().unwrap();
     let only = if suite.version() == &TLS13 {
         format!("-tls1_3 -ciphersuites {}", name.replace("TLS13", "TLS"))
@@ -64,7 +64,7 @@ fn openssl(folder: &Path, arguments: &str, suite: &SupportedCipherSuite) -> Prog
     Program(command.stderr(Stdio::null()).spawn().unwrap())
 }
 
-fn is_missing() -> bool {
+fn lacks_openssl() -> bool {
     let is_missing = Command::new("openssl").arg("version").output().is_err();
     if is_missing {
         gantry_lab::skip("openssl");
@@ -74,17 +74,17 @@ fn is_missing() -> bool {
 
 #[test]
 fn every_suite_works_with_an_openssl_server() {
-    if is_missing() {
+    if lacks_openssl() {
         return;
     }
     for suite in gantry().cipher_suites {
         println!("{suite:?}");
         let identity = Identity::for_suite(suite.suite());
         let folder = Folder::new("server", &identity);
-        fs::write(folder.0.join("answer"), content(LENGTH)).unwrap();
+        fs::write(folder.0.join("answer"), content(TRANSFER_LEN)).unwrap();
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let arguments = format!("s_server -quiet -accept 127.0.0.1:{port} -cert cert.pem -key key.pem -HTTP");
-        let _server = openssl(&folder.0, &arguments, &suite);
+        let _server = start_openssl(&folder.0, &arguments, &suite);
         let mut stream = None;
         gantry_lab::wait_until("OpenSSL listens", || {
             stream = TcpStream::connect(("127.0.0.1", port)).ok();
@@ -97,13 +97,13 @@ fn every_suite_works_with_an_openssl_server() {
         let mut answer = Vec::new();
         // OpenSSL may close without an alert.
         let _ = stream.read_to_end(&mut answer);
-        assert!(answer.ends_with(&content(LENGTH)), "{suite:?}: {} bytes", answer.len());
+        assert!(answer.ends_with(&content(TRANSFER_LEN)), "{suite:?}: {} bytes", answer.len());
     }
 }
 
 #[test]
 fn every_suite_works_with_an_openssl_client() {
-    if is_missing() {
+    if lacks_openssl() {
         return;
     }
     for suite in gantry().cipher_suites {
@@ -113,7 +113,7 @@ fn every_suite_works_with_an_openssl_client() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let arguments = format!("s_client -quiet -connect 127.0.0.1:{port} -CAfile cert.pem -verify_return_error");
-        let mut client = openssl(&folder.0, &arguments, &suite);
+        let mut client = start_openssl(&folder.0, &arguments, &suite);
         let config = identity.server(with_suite(gantry(), suite.suite()), &[suite.version()]);
         let mut connection = ServerConnection::new(Arc::new(config)).unwrap();
         let mut socket = listener.accept().unwrap().0;
@@ -121,20 +121,20 @@ fn every_suite_works_with_an_openssl_client() {
         // OpenSSL's client sends its input, and prints the server's.
         let mut input = client.0.stdin.take().unwrap();
         let sender = std::thread::spawn(move || {
-            input.write_all(&content(LENGTH)).unwrap();
+            input.write_all(&content(TRANSFER_LEN)).unwrap();
             input
         });
-        let mut sent = vec![0; LENGTH];
+        let mut sent = vec![0; TRANSFER_LEN];
         stream.read_exact(&mut sent).unwrap();
-        assert!(sent == content(LENGTH), "{suite:?}");
+        assert!(sent == content(TRANSFER_LEN), "{suite:?}");
         let mut output = BufReader::new(client.0.stdout.take().unwrap());
         let reader = std::thread::spawn(move || {
-            let mut printed = vec![0; LENGTH];
+            let mut printed = vec![0; TRANSFER_LEN];
             output.read_exact(&mut printed).map(|()| printed)
         });
-        stream.write_all(&content(LENGTH)).unwrap();
+        stream.write_all(&content(TRANSFER_LEN)).unwrap();
         stream.flush().unwrap();
-        assert!(reader.join().unwrap().unwrap() == content(LENGTH), "{suite:?}");
+        assert!(reader.join().unwrap().unwrap() == content(TRANSFER_LEN), "{suite:?}");
         drop(sender.join().unwrap());
     }
 }

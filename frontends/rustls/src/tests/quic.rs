@@ -61,12 +61,12 @@ fn a_handshake_gives_both_ends_the_same_keys() {
         while client_keys.is_none() || server_keys.is_none() {
             // Each call stops at a change of keys.
             let mut bytes = Vec::new();
-            keep(client.write_hs(&mut bytes), &mut client_keys);
+            keep_last_keys(client.write_hs(&mut bytes), &mut client_keys);
             if !bytes.is_empty() {
                 server.read_hs(&bytes).unwrap();
             }
             bytes.clear();
-            keep(server.write_hs(&mut bytes), &mut server_keys);
+            keep_last_keys(server.write_hs(&mut bytes), &mut server_keys);
             if !bytes.is_empty() {
                 client.read_hs(&bytes).unwrap();
             }
@@ -80,7 +80,7 @@ fn a_handshake_gives_both_ends_the_same_keys() {
 }
 
 /// Keeps the last keys of a handshake.
-fn keep(change: Option<KeyChange>, keys: &mut Option<Keys>) {
+fn keep_last_keys(change: Option<KeyChange>, keys: &mut Option<Keys>) {
     if let Some(KeyChange::OneRtt { keys: last, .. }) = change {
         *keys = Some(last);
     }

@@ -8,11 +8,11 @@ use rustls::{ConnectionTrafficSecrets, ContentType, Error, ProtocolVersion};
 
 use super::*;
 
-const TYPE: ContentType = ContentType::ApplicationData;
+const RECORD_TYPE: ContentType = ContentType::ApplicationData;
 const VERSION: ProtocolVersion = ProtocolVersion::TLSv1_2;
 
-/// Returns both ends of a connection whose secrets are fixed.
-fn ends(suite: SupportedCipherSuite) -> (Box<dyn MessageEncrypter>, Box<dyn MessageDecrypter>) {
+/// Returns the encrypter and decrypter of a connection whose secrets are fixed.
+fn cipher_pair(suite: SupportedCipherSuite) -> (Box<dyn MessageEncrypter>, Box<dyn MessageDecrypter>) {
     let key = || AeadKey::from([7; 32]);
     let iv = || Iv::new(*b"an iv of TLS");
     match suite {
@@ -30,20 +30,20 @@ fn ends(suite: SupportedCipherSuite) -> (Box<dyn MessageEncrypter>, Box<dyn Mess
 fn suites() -> impl Iterator<Item = (SupportedCipherSuite, SupportedCipherSuite)> {
     let own = aws_lc_rs::default_provider().cipher_suites;
     let both = gantry().cipher_suites.into_iter().zip(own);
-    both.filter(|(suite, _)| crate::gcm(suite.suite()) == Some(gantry_core::Algorithm::Aes256Gcm))
+    both.filter(|(suite, _)| crate::gcm_algorithm(suite.suite()) == Some(gantry_core::Algorithm::Aes256Gcm))
 }
 
 /// Seals a record of two chunks. Returns its payload.
 fn seal(encrypter: &mut dyn MessageEncrypter, content: &[u8], number: u64) -> Vec<u8> {
     let chunks = <[&[u8]; 2]>::from(content.split_at(content.len() / 3));
-    let message = OutboundPlainMessage { typ: TYPE, version: VERSION, payload: OutboundChunks::new(&chunks) };
+    let message = OutboundPlainMessage { typ: RECORD_TYPE, version: VERSION, payload: OutboundChunks::new(&chunks) };
     let record = encrypter.encrypt(message, number).unwrap().encode().split_off(5);
     assert_eq!(record.len(), encrypter.encrypted_payload_len(content.len()));
     record
 }
 
 fn open(decrypter: &mut dyn MessageDecrypter, mut record: Vec<u8>, number: u64) -> Result<Vec<u8>, Error> {
-    let message = InboundOpaqueMessage::new(TYPE, VERSION, &mut record);
+    let message = InboundOpaqueMessage::new(RECORD_TYPE, VERSION, &mut record);
     decrypter.decrypt(message, number).map(|message| message.payload.to_vec())
 }
 
@@ -52,7 +52,7 @@ fn records_equal_those_of_aws_lc_rs() {
     for (ours, own) in suites() {
         // Short records, a record that moves the key to the lanes, and all kinds after it.
         let lengths = [5, 0, 100, 16_384, 0, 1, 255, 4096, 16_384];
-        let ((mut seal_ours, mut open_ours), (mut seal_own, mut open_own)) = (ends(ours), ends(own));
+        let ((mut seal_ours, mut open_ours), (mut seal_own, mut open_own)) = (cipher_pair(ours), cipher_pair(own));
         for (number, length) in (0..).zip(lengths) {
             let content = content(length);
             let record = seal(&mut *seal_ours, &content, number);
@@ -66,7 +66,7 @@ fn records_equal_those_of_aws_lc_rs() {
 #[test]
 fn too_short_records_are_refused() {
     for (ours, _) in suites() {
-        let (mut encrypter, mut decrypter) = ends(ours);
+        let (mut encrypter, mut decrypter) = cipher_pair(ours);
         let record = seal(&mut *encrypter, &content(16_000), 0);
         for is_in_lanes in [false, true] {
             for length in 0..40 {
@@ -81,7 +81,7 @@ fn too_short_records_are_refused() {
 #[test]
 fn too_long_records_are_refused() {
     for (ours, _) in suites() {
-        let (mut encrypter, mut decrypter) = ends(ours);
+        let (mut encrypter, mut decrypter) = cipher_pair(ours);
         for number in 0..2 {
             let record = seal(&mut *encrypter, &content(16_385), number);
             assert_eq!(open(&mut *decrypter, record, number), Err(Error::PeerSentOversizedRecord), "{ours:?}");

@@ -16,10 +16,10 @@ fn every_suite_transfers_between_every_two_providers() {
         for (client_name, client) in providers() {
             for (server_name, server) in providers() {
                 println!("{:?}: {client_name} to {server_name}", suite.suite());
-                let Pair { mut client, mut server } = identity.connect(client.clone(), server, &suite);
+                let ConnectionPair { mut client, mut server } = identity.connect(client.clone(), server, &suite);
                 for length in LENGTHS {
-                    send(&mut client, &mut server, &content(length));
-                    send(&mut server, &mut client, &content(length));
+                    send_content(&mut client, &mut server, &content(length));
+                    send_content(&mut server, &mut client, &content(length));
                 }
             }
         }
@@ -28,15 +28,16 @@ fn every_suite_transfers_between_every_two_providers() {
 
 #[test]
 fn lanes_serve_every_suite_with_gcm() {
-    for suite in gantry().cipher_suites.iter().filter(|suite| crate::gcm(suite.suite()).is_some()) {
-        let Pair { mut client, mut server } = Identity::for_suite(suite.suite()).connect(gantry(), gantry(), suite);
-        let mut ends = || {
-            send(&mut client, &mut server, &content(16_384));
-            send(&mut server, &mut client, &content(16_384));
+    for suite in gantry().cipher_suites.iter().filter(|suite| crate::gcm_algorithm(suite.suite()).is_some()) {
+        let ConnectionPair { mut client, mut server } =
+            Identity::for_suite(suite.suite()).connect(gantry(), gantry(), suite);
+        let mut send_both_ways = || {
+            send_content(&mut client, &mut server, &content(16_384));
+            send_content(&mut server, &mut client, &content(16_384));
         };
-        ends();
+        send_both_ways();
         let Some(before) = served_by_lanes() else { return };
-        ends();
+        send_both_ways();
         // Other tests may run at the same time and add to the number.
         assert!(served_by_lanes().unwrap() >= before + 4, "{:?}", suite.suite());
     }
@@ -47,12 +48,12 @@ fn a_connection_continues_after_key_updates() {
     for (_, peer) in providers() {
         for suite in gantry().cipher_suites.iter().filter(|suite| suite.version() == &TLS13) {
             let identity = Identity::for_suite(suite.suite());
-            let Pair { mut client, mut server } = identity.connect(gantry(), peer.clone(), suite);
+            let ConnectionPair { mut client, mut server } = identity.connect(gantry(), peer.clone(), suite);
             for round in 0..5 {
-                send(&mut client, &mut server, &content(40_000 * round));
-                send(&mut server, &mut client, &content(40_000 * round));
+                send_content(&mut client, &mut server, &content(40_000 * round));
+                send_content(&mut server, &mut client, &content(40_000 * round));
                 client.refresh_traffic_keys().unwrap();
-                send(&mut client, &mut server, &content(100));
+                send_content(&mut client, &mut server, &content(100));
                 server.refresh_traffic_keys().unwrap();
             }
         }
@@ -70,10 +71,10 @@ fn a_changed_record_is_refused() {
                 let (client, server) = (gantry(), gantry());
                 let mut pair = identity.connect(client, server, &suite);
                 pair.client.writer().write_all(&content(length)).unwrap();
-                let mut record = take(&mut pair.client);
-                let place = [5, record.len() / 2, record.len() - 1][choice];
-                record[place] ^= 1;
-                assert_eq!(give(&mut pair.server, &record), Err(Error::DecryptError), "{suite:?}, byte {place}");
+                let mut record = take_output(&mut pair.client);
+                let index = [5, record.len() / 2, record.len() - 1][choice];
+                record[index] ^= 1;
+                assert_eq!(receive(&mut pair.server, &record), Err(Error::DecryptError), "{suite:?}, byte {index}");
             }
         }
     }
@@ -84,11 +85,11 @@ fn records_out_of_order_are_refused() {
     for suite in gantry().cipher_suites {
         let identity = Identity::for_suite(suite.suite());
         let mut pair = identity.connect(gantry(), gantry(), &suite);
-        send(&mut pair.client, &mut pair.server, &content(16_000));
+        send_content(&mut pair.client, &mut pair.server, &content(16_000));
         pair.client.writer().write_all(&content(16_000)).unwrap();
-        let record = take(&mut pair.client);
-        assert_eq!(give(&mut pair.server, &record).unwrap().len(), 16_000);
-        assert_eq!(give(&mut pair.server, &record), Err(Error::DecryptError), "{suite:?}: a replay");
+        let record = take_output(&mut pair.client);
+        assert_eq!(receive(&mut pair.server, &record).unwrap().len(), 16_000);
+        assert_eq!(receive(&mut pair.server, &record), Err(Error::DecryptError), "{suite:?}: a replay");
     }
 }
 

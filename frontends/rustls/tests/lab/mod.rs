@@ -8,19 +8,19 @@ use gantry_runtime::Config;
 use gantry_runtime::stats::{PageReceiver, VARIABLE};
 
 /// The variable that marks the process in which the program runs.
-const MARK: &str = "GANTRY_RUSTLS_TEST";
+const CHILD_VARIABLE: &str = "GANTRY_RUSTLS_TEST";
 
 /// Runs `program` in a new process with a policy; in that process, runs it directly. Returns the number of its requests that lanes served,
 /// or `None` on a CPU where lanes have no AES-GCM.
 pub(crate) fn served_by_lanes(test: &str, policy: Option<&str>, program: fn() -> !) -> Option<u64> {
-    if env::var_os(MARK).is_some() {
+    if env::var_os(CHILD_VARIABLE).is_some() {
         program();
     }
     let folder = env::temp_dir().join(format!("gantry-rustls-{test}-{}", std::process::id()));
     fs::create_dir_all(&folder).unwrap();
     let receiver = PageReceiver::begin(&folder).unwrap();
     let mut command = Command::new(env::current_exe().unwrap());
-    command.args(["--exact", test, "--nocapture"]).env(MARK, "1").env(VARIABLE, receiver.path());
+    command.args(["--exact", test, "--nocapture"]).env(CHILD_VARIABLE, "1").env(VARIABLE, receiver.path());
     command.env("XDG_CACHE_HOME", &folder).env("XDG_CONFIG_HOME", "/nonexistent");
     command.env_remove("GANTRY_CONFIG").env_remove("GANTRY_DEVICES").env_remove("GANTRY_POLICY");
     let output = command.envs(policy.map(|policy| ("GANTRY_POLICY", policy))).output().unwrap();
@@ -36,7 +36,7 @@ pub(crate) fn served_by_lanes(test: &str, policy: Option<&str>, program: fn() ->
 }
 
 /// Ends the process without the exit handlers of the test harness, which make other calls.
-pub(crate) fn end() -> ! {
+pub(crate) fn exit_process() -> ! {
     // SAFETY: ends the process.
     unsafe { libc::_exit(0) }
 }

@@ -2,8 +2,8 @@
 //! of back ends. The crate needs only the path of the back end's socket.
 //!
 //! A [`Guest`] has memory that it shares as QEMU and cloud-hypervisor do, rings that it fills as Linux' driver does, and requests for every
-//! service of the virtio specification 1.3. A guest can be hostile, too: [`Prepared`](queue::Prepared) requests and [`Ring`](ring::Ring)s
-//! take any bytes, and [`Connection`](connection::Connection)s send any message.
+//! service of the virtio specification 1.3. A guest can be hostile, too: [`PreparedRequest`](queue::PreparedRequest)s and
+//! [`Ring`](ring::Ring)s take any bytes, and [`Connection`](connection::Connection)s send any message.
 //!
 //! | file | content |
 //! |---|---|
@@ -46,16 +46,16 @@ pub enum Error {
     Unanswered,
     /// A request returned this status instead of the known answer.
     #[error("status {0} instead of the known answer")]
-    Wrong(u8),
+    WrongAnswer(u8),
     /// The device returned an unknown chain.
     #[error("the device returned the unknown chain {0}")]
-    Foreign(u32),
+    UnknownChain(u32),
     /// A session was not opened or closed: VIRTIO_CRYPTO_NOSPC and so on, or a negative number in a message.
     #[error("the back end refuses the session ({0})")]
-    Refused(i64),
+    SessionRefused(i64),
     /// This kind of front end cannot express the request.
     #[error("the layout cannot express the request")]
-    Layout,
+    NotExpressible,
     /// The configuration space is malformed.
     #[error(transparent)]
     Config(#[from] gantry_abi_virtio_crypto::Error),
@@ -64,7 +64,7 @@ pub enum Error {
     Io(#[from] std::io::Error),
     /// The back end reports that the message with this code failed.
     #[error("the back end refuses message {0}")]
-    Denied(u32),
+    MessageRefused(u32),
 }
 
 impl Error {

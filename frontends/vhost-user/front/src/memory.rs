@@ -17,7 +17,7 @@ const ALIGNMENT: u64 = 64;
 pub struct Memory {
     map: GuestMemoryMmap,
     /// The first free byte of each region.
-    next: Vec<u64>,
+    next_free: Vec<u64>,
 }
 
 impl Memory {
@@ -25,18 +25,18 @@ impl Memory {
     pub fn new(regions: &[(u64, usize)]) -> Result<Self, Error> {
         let mut ranges = Vec::with_capacity(regions.len());
         for (address, bytes) in regions {
-            let file = File::from(descriptor()?);
+            let file = File::from(create_memfd()?);
             file.set_len(*bytes as u64)?;
             ranges.push((GuestAddress(*address), *bytes, Some(FileOffset::new(file, 0))));
         }
         let map = GuestMemoryMmap::from_ranges_with_files(ranges).map_err(Error::memory)?;
-        Ok(Self { map, next: regions.iter().map(|region| region.0).collect() })
+        Ok(Self { map, next_free: regions.iter().map(|region| region.0).collect() })
     }
 
     /// Takes `bytes` unused bytes of a region, and returns their guest address.
     pub fn allocate(&mut self, region: usize, bytes: usize) -> Result<u64, Error> {
         let end = self.map.iter().nth(region).map(|region| region.last_addr().0);
-        let (Some(end), Some(next)) = (end, self.next.get_mut(region)) else { return Err(Error::Full) };
+        let (Some(end), Some(next)) = (end, self.next_free.get_mut(region)) else { return Err(Error::Full) };
         let begin = next.next_multiple_of(ALIGNMENT);
         match begin.checked_add(bytes as u64) {
             Some(behind) if behind <= end + 1 => {
@@ -86,7 +86,7 @@ impl Memory {
     }
 }
 
-fn descriptor() -> Result<OwnedFd, Error> {
+fn create_memfd() -> Result<OwnedFd, Error> {
     Ok(memfd_create(c"guest", MFdFlags::MFD_CLOEXEC).map_err(std::io::Error::from)?)
 }
 

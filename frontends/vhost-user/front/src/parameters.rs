@@ -6,20 +6,20 @@
 
 use gantry_abi_virtio_crypto::constants::{akcipher, operation, sym_op};
 
-use crate::bytes::Words;
+use crate::bytes::PutFields;
 
 /// VIRTIO_CRYPTO_OP_ENCRYPT and its opposite.
 const ENCRYPT: u32 = 1;
 const DECRYPT: u32 = 2;
 /// VIRTIO_CRYPTO_SYM_HASH_MODE_: a digest, or a MAC.
-const PLAIN: u32 = 1;
-const AUTH: u32 = 2;
+const HASH_MODE_PLAIN: u32 = 1;
+const HASH_MODE_AUTH: u32 = 2;
 /// Bytes of the fixed part of a request of the control queue without VIRTIO_CRYPTO_F_REVISION_1.
-const LEGACY_CONTROL: usize = 56;
+const LEGACY_CONTROL_BYTES: usize = 56;
 /// Room for the keys in the messages of vhost-user, in bytes.
-const CIPHER_KEY: usize = 64;
-const AUTH_KEY: usize = 512;
-const RSA_KEY: usize = 1024;
+const CIPHER_KEY_FIELD_BYTES: usize = 64;
+const AUTH_KEY_FIELD_BYTES: usize = 512;
+const RSA_KEY_FIELD_BYTES: usize = 1024;
 
 /// A cipher. Algorithms are the numbers of [`gantry_abi_virtio_crypto::constants`].
 #[derive(Clone, Copy)]
@@ -40,7 +40,7 @@ pub struct Digest<'a> {
     /// A MAC's key.
     pub key: Option<&'a [u8]>,
     /// Length of the result in bytes.
-    pub result: u32,
+    pub result_length: u32,
 }
 
 /// Parameters of a session.
@@ -66,14 +66,14 @@ pub enum Parameters<'a> {
         /// The AEAD, as VIRTIO_CRYPTO_AEAD_, and its key.
         cipher: Cipher<'a>,
         /// Length of the tag in bytes.
-        tag: u32,
+        tag_length: u32,
         /// Length of the additional data in bytes.
-        aad: u32,
+        aad_length: u32,
     },
     /// An RSA key.
     Rsa {
         /// True if the key is an RSAPrivateKey; false if it is an RSAPublicKey (RFC 8017, appendix A.1).
-        private: bool,
+        is_private: bool,
         /// The key in DER.
         key: &'a [u8],
         /// VIRTIO_CRYPTO_RSA_..._PADDING: 0 is none, 1 is PKCS #1 v1.5.
@@ -96,7 +96,7 @@ pub enum Layout {
 
 impl Layout {
     /// Returns the offset of the session's number in the payload.
-    pub fn session_at(self) -> usize {
+    pub fn session_offset(self) -> usize {
         if self == Self::Qemu10 { 1064 } else { 0 }
     }
 }
@@ -127,14 +127,16 @@ impl Parameters<'_> {
         };
         let total = if layout == Layout::Qemu10 { 1072 } else { 632 };
         match self {
-            Self::Cipher(cipher) => symmetric(&mut bytes, cipher, None),
-            Self::Chain { cipher, digest, hash_first } => symmetric(&mut bytes, cipher, Some((digest, *hash_first))),
-            Self::Rsa { private, key, padding, hash } if layout == Layout::Qemu10 => {
-                bytes.words(&[akcipher::RSA, key_type(*private), key.len() as u32]);
+            Self::Cipher(cipher) => put_symmetric_session(&mut bytes, cipher, None),
+            Self::Chain { cipher, digest, hash_first } => {
+                put_symmetric_session(&mut bytes, cipher, Some((digest, *hash_first)));
+            }
+            Self::Rsa { is_private, key, padding, hash } if layout == Layout::Qemu10 => {
+                bytes.put_words(&[akcipher::RSA, key_type(*is_private), key.len() as u32]);
                 // Padding of the structure, and an unused pointer.
                 bytes.resize(32, 0);
-                bytes.words(&[*padding, *hash]);
-                bytes.room(key, RSA_KEY);
+                bytes.put_words(&[*padding, *hash]);
+                bytes.put_field(key, RSA_KEY_FIELD_BYTES);
             }
             _ => return None,
         }
@@ -143,42 +145,59 @@ impl Parameters<'_> {
     }
 
     /// Builds the input of a control request that opens the session.
-    pub fn control(&self, revision_1: bool) -> Vec<u8> {
+    pub fn control_request(&self, revision_1: bool) -> Vec<u8> {
         let mut bytes = Vec::new();
         let algorithm = match self {
             Self::Cipher(cipher) | Self::Chain { cipher, .. } | Self::Aead { cipher, .. } => cipher.algorithm,
             Self::Hash(digest) | Self::Mac(digest) => digest.algorithm,
             Self::Rsa { .. } => akcipher::RSA,
         };
-        bytes.words(&[self.create_opcode(), algorithm, 0, 0]);
+        bytes.put_words(&[self.create_opcode(), algorithm, 0, 0]);
         let begin = bytes.len();
         match self {
             Self::Cipher(cipher) => {
-                bytes.words(&[cipher.algorithm, cipher.key.len() as u32, direction(cipher), 0]);
+                bytes.put_words(&[cipher.algorithm, cipher.key.len() as u32, direction(cipher), 0]);
                 bytes.resize(begin + 48, 0);
-                bytes.words(&[sym_op::CIPHER, 0]);
+                bytes.put_words(&[sym_op::CIPHER, 0]);
             }
             Self::Chain { cipher, digest, hash_first } => {
-                bytes.words(&[order(*hash_first), mode(digest)]);
-                bytes.words(&[cipher.algorithm, cipher.key.len() as u32, direction(cipher), 0]);
-                bytes.words(&[digest.algorithm, digest.result, digest.key.unwrap_or_default().len() as u32, 0]);
+                bytes.put_words(&[chain_order(*hash_first), hash_mode(digest)]);
+                bytes.put_words(&[cipher.algorithm, cipher.key.len() as u32, direction(cipher), 0]);
+                bytes.put_words(&[
+                    digest.algorithm,
+                    digest.result_length,
+                    digest.key.unwrap_or_default().len() as u32,
+                    0,
+                ]);
                 // No additional data.
-                bytes.words(&[0, 0, sym_op::ALGORITHM_CHAINING, 0]);
+                bytes.put_words(&[0, 0, sym_op::ALGORITHM_CHAINING, 0]);
             }
-            Self::Hash(digest) => bytes.words(&[digest.algorithm, digest.result]),
+            Self::Hash(digest) => bytes.put_words(&[digest.algorithm, digest.result_length]),
             Self::Mac(digest) => {
-                bytes.words(&[digest.algorithm, digest.result, digest.key.unwrap_or_default().len() as u32, 0]);
+                bytes.put_words(&[
+                    digest.algorithm,
+                    digest.result_length,
+                    digest.key.unwrap_or_default().len() as u32,
+                    0,
+                ]);
             }
-            Self::Aead { cipher, tag, aad } => {
-                bytes.words(&[cipher.algorithm, cipher.key.len() as u32, *tag, *aad, direction(cipher), 0]);
+            Self::Aead { cipher, tag_length, aad_length } => {
+                bytes.put_words(&[
+                    cipher.algorithm,
+                    cipher.key.len() as u32,
+                    *tag_length,
+                    *aad_length,
+                    direction(cipher),
+                    0,
+                ]);
             }
-            Self::Rsa { private, key, padding, hash } => {
-                bytes.words(&[akcipher::RSA, key_type(*private), key.len() as u32, *padding, *hash]);
-                bytes.resize(begin + LEGACY_CONTROL, 0);
+            Self::Rsa { is_private, key, padding, hash } => {
+                bytes.put_words(&[akcipher::RSA, key_type(*is_private), key.len() as u32, *padding, *hash]);
+                bytes.resize(begin + LEGACY_CONTROL_BYTES, 0);
             }
         }
         if !revision_1 {
-            bytes.resize(begin + LEGACY_CONTROL, 0);
+            bytes.resize(begin + LEGACY_CONTROL_BYTES, 0);
         }
         for key in self.keys() {
             bytes.extend(key);
@@ -197,18 +216,18 @@ impl Parameters<'_> {
     }
 
     /// Returns the parameters within the fixed part of a request without a session (virtio 1.3, 5.9.7.3 to 5.9.7.7: `sess_para`).
-    pub(crate) fn stateless(&self) -> Vec<u32> {
+    pub(crate) fn stateless_words(&self) -> Vec<u32> {
         let cipher_of = |cipher: &Cipher<'_>| [cipher.algorithm, cipher.key.len() as u32, direction(cipher)];
         match self {
             Self::Cipher(cipher) | Self::Aead { cipher, .. } => cipher_of(cipher).to_vec(),
             Self::Chain { cipher, digest, hash_first } => {
-                let digest_of = [digest.algorithm, digest.key.unwrap_or_default().len() as u32, mode(digest)];
-                [&[order(*hash_first), 0][..], &cipher_of(cipher), &digest_of].concat()
+                let digest_of = [digest.algorithm, digest.key.unwrap_or_default().len() as u32, hash_mode(digest)];
+                [&[chain_order(*hash_first), 0][..], &cipher_of(cipher), &digest_of].concat()
             }
             Self::Hash(digest) => vec![digest.algorithm],
             Self::Mac(digest) => vec![digest.algorithm, digest.key.unwrap_or_default().len() as u32],
-            Self::Rsa { private, key, padding, hash } => {
-                vec![akcipher::RSA, key_type(*private), key.len() as u32, *padding, *hash]
+            Self::Rsa { is_private, key, padding, hash } => {
+                vec![akcipher::RSA, key_type(*is_private), key.len() as u32, *padding, *hash]
             }
         }
     }
@@ -217,28 +236,28 @@ impl Parameters<'_> {
 /// Builds the input of a control request that closes a session. `operation` is [`Parameters::destroy_opcode`].
 pub fn destroy_request(operation: u32, session: u64, revision_1: bool) -> Vec<u8> {
     let mut bytes = Vec::new();
-    bytes.words(&[operation, 0, 0, 0]);
+    bytes.put_words(&[operation, 0, 0, 0]);
     bytes.extend(session.to_le_bytes());
     if !revision_1 {
-        bytes.resize(16 + LEGACY_CONTROL, 0);
+        bytes.resize(16 + LEGACY_CONTROL_BYTES, 0);
     }
     bytes
 }
 
 /// Appends QEMU's `CryptoDevBackendSymSessionInfo` and the two keys behind it.
-fn symmetric(bytes: &mut Vec<u8>, cipher: &Cipher<'_>, digest: Option<(&Digest<'_>, bool)>) {
+fn put_symmetric_session(bytes: &mut Vec<u8>, cipher: &Cipher<'_>, digest: Option<(&Digest<'_>, bool)>) {
     let begin = bytes.len();
-    bytes.words(&[cipher.algorithm, cipher.key.len() as u32]);
+    bytes.put_words(&[cipher.algorithm, cipher.key.len() as u32]);
     let auth_key = digest.and_then(|(digest, _)| digest.key).unwrap_or_default();
-    let (algorithm, result) = digest.map_or((0, 0), |(digest, _)| (digest.algorithm, digest.result));
-    bytes.words(&[algorithm, result, auth_key.len() as u32, 0]);
+    let (algorithm, result_length) = digest.map_or((0, 0), |(digest, _)| (digest.algorithm, digest.result_length));
+    bytes.put_words(&[algorithm, result_length, auth_key.len() as u32, 0]);
     let kind = if digest.is_some() { sym_op::ALGORITHM_CHAINING } else { sym_op::CIPHER };
-    let (mode, order) = digest.map_or((0, 0), |(digest, first)| (mode(digest), order(first)));
+    let (mode, order) = digest.map_or((0, 0), |(digest, first)| (hash_mode(digest), chain_order(first)));
     bytes.extend([kind, direction(cipher), mode, order].map(|number| number as u8));
     // Two unused pointers at a multiple of eight bytes of the message. In DPDK's layout, the operation field moves the bytes before them.
     bytes.resize((begin + 28).next_multiple_of(8) + 16, 0);
-    bytes.room(cipher.key, CIPHER_KEY);
-    bytes.room(auth_key, AUTH_KEY);
+    bytes.put_field(cipher.key, CIPHER_KEY_FIELD_BYTES);
+    bytes.put_field(auth_key, AUTH_KEY_FIELD_BYTES);
 }
 
 fn direction(cipher: &Cipher<'_>) -> u32 {
@@ -246,17 +265,17 @@ fn direction(cipher: &Cipher<'_>) -> u32 {
 }
 
 /// VIRTIO_CRYPTO_SYM_ALG_CHAIN_ORDER_.
-fn order(hash_first: bool) -> u32 {
+fn chain_order(hash_first: bool) -> u32 {
     if hash_first { 1 } else { 2 }
 }
 
-fn mode(digest: &Digest<'_>) -> u32 {
-    if digest.key.is_some() { AUTH } else { PLAIN }
+fn hash_mode(digest: &Digest<'_>) -> u32 {
+    if digest.key.is_some() { HASH_MODE_AUTH } else { HASH_MODE_PLAIN }
 }
 
 /// VIRTIO_CRYPTO_AKCIPHER_KEY_TYPE_.
-fn key_type(private: bool) -> u32 {
-    if private { 2 } else { 1 }
+fn key_type(is_private: bool) -> u32 {
+    if is_private { 2 } else { 1 }
 }
 
 #[cfg(test)]
@@ -266,7 +285,7 @@ mod tests {
     use super::*;
 
     const CIPHER: Cipher<'_> = Cipher { algorithm: cipher::AES_CBC, key: &[7; 16], encrypt: true };
-    const MAC: Digest<'_> = Digest { algorithm: mac::HMAC_SHA1, key: Some(&[8; 20]), result: 20 };
+    const MAC: Digest<'_> = Digest { algorithm: mac::HMAC_SHA1, key: Some(&[8; 20]), result_length: 20 };
 
     fn word(bytes: &[u8], at: usize) -> u32 {
         u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap())
@@ -276,8 +295,8 @@ mod tests {
     fn fields_of_messages_are_at_the_offsets_of_their_program() {
         let chain = Parameters::Chain { cipher: CIPHER, digest: MAC, hash_first: false };
         // Offsets in QEMU 7.2, QEMU 10.0 and DPDK 22.11: algorithm, kind, cipher's key, MAC's key.
-        let places = [(Layout::Qemu7, 632, 8, 32), (Layout::Qemu10, 1072, 8, 32), (Layout::Dpdk22, 632, 12, 36)];
-        for (layout, total, algorithm, kind) in places {
+        let offsets = [(Layout::Qemu7, 632, 8, 32), (Layout::Qemu10, 1072, 8, 32), (Layout::Dpdk22, 632, 12, 36)];
+        for (layout, total, algorithm, kind) in offsets {
             let message = chain.message(layout).unwrap();
             assert_eq!(message.len(), total, "{layout:?}");
             let numbers = [word(&message, algorithm), word(&message, algorithm + 4), word(&message, algorithm + 8)];
@@ -290,7 +309,7 @@ mod tests {
 
     #[test]
     fn only_the_new_layout_has_room_for_a_public_key() {
-        let key = Parameters::Rsa { private: false, key: &[9; 270], padding: 1, hash: 6 };
+        let key = Parameters::Rsa { is_private: false, key: &[9; 270], padding: 1, hash: 6 };
         let message = key.message(Layout::Qemu10).unwrap();
         assert_eq!([word(&message, 0), word(&message, 8), word(&message, 12), word(&message, 16)], [0x404, 1, 1, 270]);
         assert_eq!([word(&message, 32), word(&message, 36)], [1, 6]);
@@ -301,14 +320,14 @@ mod tests {
 
     #[test]
     fn control_requests_are_padded_only_without_revision_1() {
-        let hash = Parameters::Hash(Digest { algorithm: 4, key: None, result: 32 });
-        assert_eq!(hash.control(false).len(), 16 + 56);
-        assert_eq!(hash.control(true).len(), 16 + 8);
-        assert_eq!(Parameters::Mac(MAC).control(true).len(), 16 + 16 + 20);
+        let hash = Parameters::Hash(Digest { algorithm: 4, key: None, result_length: 32 });
+        assert_eq!(hash.control_request(false).len(), 16 + 56);
+        assert_eq!(hash.control_request(true).len(), 16 + 8);
+        assert_eq!(Parameters::Mac(MAC).control_request(true).len(), 16 + 16 + 20);
         for revision_1 in [false, true] {
-            assert_eq!(Parameters::Cipher(CIPHER).control(revision_1).len(), 16 + 56 + 16);
+            assert_eq!(Parameters::Cipher(CIPHER).control_request(revision_1).len(), 16 + 56 + 16);
             let chain = Parameters::Chain { cipher: CIPHER, digest: MAC, hash_first: true };
-            assert_eq!(chain.control(revision_1).len(), 16 + 56 + 36);
+            assert_eq!(chain.control_request(revision_1).len(), 16 + 56 + 36);
         }
         assert_eq!((destroy_request(3, 1, false).len(), destroy_request(3, 1, true).len()), (72, 24));
     }

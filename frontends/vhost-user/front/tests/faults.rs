@@ -10,21 +10,21 @@ use std::{env, thread};
 
 use common::hostile::{ChainOutcome, Hostile};
 use common::server::Server;
-use common::{ANSWER_LIMIT, OK, assert_served, assert_serves_another, is_known};
+use common::{ANSWER_TIMEOUT, OK, assert_served, assert_serves_another, is_known_answer};
 use gantry_vhost_user::Limits;
 use gantry_vhost_user_front::memory::Memory;
-use gantry_vhost_user_front::queue::Shape;
+use gantry_vhost_user_front::queue::QueueLayout;
 use gantry_vhost_user_front::request::Request;
 use gantry_vhost_user_front::{Guest, Setup};
 
 /// Puts the rings into the first region, and requests into the second.
 fn two_regions(setup: &Setup) -> Setup {
-    let shape = Shape { region: 1, slots: 64, ..Shape::default() };
-    Setup { shape, regions: vec![(0x10_0000, 1 << 20), (0x100_0000, 2 << 20)], ..setup.clone() }
+    let queue_layout = QueueLayout { region: 1, slots: 64, ..QueueLayout::default() };
+    Setup { queue_layout, regions: vec![(0x10_0000, 1 << 20), (0x100_0000, 2 << 20)], ..setup.clone() }
 }
 
 /// Keeps requests in flight while `during` runs, which gets the guest and the count of rounds. Asserts that all requests are answered.
-fn in_flight(guest: &mut Guest, requests: &[Request], during: impl FnOnce(&Guest, &AtomicUsize)) {
+fn keep_in_flight(guest: &mut Guest, requests: &[Request], during: impl FnOnce(&Guest, &AtomicUsize)) {
     let queue = std::mem::take(&mut guest.queues);
     let mut queue = queue.into_iter().next().unwrap();
     let (stop, rounds) = (AtomicBool::new(false), AtomicUsize::new(0));
@@ -32,7 +32,7 @@ fn in_flight(guest: &mut Guest, requests: &[Request], during: impl FnOnce(&Guest
         let running = scope.spawn(|| {
             while !stop.load(Ordering::Relaxed) {
                 let replies = queue.run(requests, Duration::from_secs(10)).unwrap();
-                assert!(replies.iter().all(is_known));
+                assert!(replies.iter().all(is_known_answer));
                 rounds.fetch_add(1, Ordering::Relaxed);
             }
             queue
@@ -48,8 +48,8 @@ fn in_flight(guest: &mut Guest, requests: &[Request], during: impl FnOnce(&Guest
 #[test]
 fn a_memory_table_may_be_replaced_while_requests_run() {
     let mut hostile = Hostile::new(&two_regions(&Setup::qemu()));
-    let requests = vec![common::request(&hostile.guest, hostile.session); 32];
-    in_flight(&mut hostile.guest, &requests, |guest, rounds| {
+    let requests = vec![common::known_answer_request(&hostile.guest, hostile.session); 32];
+    keep_in_flight(&mut hostile.guest, &requests, |guest, rounds| {
         // Maps the same memory again each time.
         let begin = Instant::now();
         let more = |seconds| begin.elapsed() < Duration::from_secs(seconds);
@@ -135,9 +135,9 @@ fn a_connection_that_ends_with_requests_in_flight_leaves_a_fresh_device() {
                 hostile.guest.queues[0].offer(prepared).unwrap();
             }
             hostile.guest.queues[0].ring.publish().unwrap();
-            hostile.guest.connection.end();
+            hostile.guest.connection.shut_down();
             hostile.guest = Guest::connect(&hostile.socket(), &setup).unwrap();
-            hostile.session = common::cbc(&mut hostile.guest);
+            hostile.session = common::open_cbc(&mut hostile.guest);
             hostile.assert_guest_is_served();
         }
     }
@@ -148,22 +148,22 @@ fn a_killed_server_is_noticed_and_the_next_one_answers_requests_in_flight() {
     let guests = [Limits::default()];
     let mut server = Server::new(&guests);
     let mut guest = Guest::connect(&server.socket(0), &Setup::qemu()).unwrap();
-    let session = common::cbc(&mut guest);
+    let session = common::open_cbc(&mut guest);
     common::assert_session_serves(&mut guest, session);
     server.kill();
-    let request = common::request(&guest, session);
+    let request = common::known_answer_request(&guest, session);
     for _ in 0..8 {
         let prepared = guest.queues[0].prepare(&request).unwrap();
         guest.queues[0].offer(prepared).unwrap();
     }
     guest.queues[0].ring.publish().unwrap();
-    assert!(guest.connection.queues().is_err(), "no server answers");
-    server.start_again(&guests);
+    assert!(guest.connection.queue_count().is_err(), "no server answers");
+    server.restart(&guests);
     guest.reconnect(&server.socket(0)).unwrap();
     for _ in 0..8 {
         let (prepared, written) =
-            guest.queues[0].done(ANSWER_LIMIT).unwrap().expect("the requests in flight are answered");
-        let status = guest.queues[0].reply(&prepared, written).unwrap().status();
+            guest.queues[0].wait_for_finished(ANSWER_TIMEOUT).unwrap().expect("the requests in flight are answered");
+        let status = guest.queues[0].take_reply(&prepared, written).unwrap().status();
         // The session was lost with the server.
         assert_eq!(status, common::INVSESS);
     }
@@ -171,25 +171,25 @@ fn a_killed_server_is_noticed_and_the_next_one_answers_requests_in_flight() {
 }
 
 /// If the variable has the path of a socket, this process is the front end that is killed.
-const KILLED: &str = "GANTRY_TEST_KILLED";
+const KILLED_VARIABLE: &str = "GANTRY_TEST_KILLED";
 
 #[test]
 fn a_killed_front_end_leaves_the_device_as_new() {
-    if let Some(path) = env::var_os(KILLED) {
+    if let Some(path) = env::var_os(KILLED_VARIABLE) {
         let mut guest = Guest::connect(path.as_ref(), &Setup::qemu()).unwrap();
-        let session = common::cbc(&mut guest);
-        let requests = vec![common::request(&guest, session); 64];
+        let session = common::open_cbc(&mut guest);
+        let requests = vec![common::known_answer_request(&guest, session); 64];
         println!("\nrunning");
         loop {
             assert!(guest.run_all(0, &requests).unwrap().iter().all(|reply| reply.status() == OK));
         }
     }
     let mut hostile = Hostile::new(&Setup::qemu());
-    hostile.guest.connection.end();
+    hostile.guest.connection.shut_down();
     for round in 0..10 {
         let mut child = Command::new(env::current_exe().unwrap())
             .args(["--exact", "--nocapture", "a_killed_front_end_leaves_the_device_as_new"])
-            .env(KILLED, hostile.socket())
+            .env(KILLED_VARIABLE, hostile.socket())
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
@@ -213,13 +213,13 @@ fn a_guest_that_is_reset_with_requests_in_flight_starts_anew() {
             hostile.guest.queues[0].offer(prepared).unwrap();
         }
         hostile.guest.queues[0].ring.publish().unwrap();
-        hostile.guest.connection.stop(0).unwrap();
+        hostile.guest.connection.stop_queue(0).unwrap();
         // Only requests that were finished before the stop are returned now.
         let mut done = 0;
-        while hostile.outcome_now() != ChainOutcome::Silent {
+        while hostile.outcome_now() != ChainOutcome::NotReturned {
             done += 1;
         }
-        hostile.guest.restart(0).unwrap();
+        hostile.guest.restart_queue(0).unwrap();
         for _ in done..32 {
             assert_eq!(hostile.outcome(), ChainOutcome::Done);
         }

@@ -10,23 +10,23 @@ use std::time::{Duration, Instant};
 use common::hostile::{ChainOutcome, Hostile};
 use common::{ERR, INVSESS, NOTSUPP, OK};
 use gantry_vhost_user_front::Setup;
-use gantry_vhost_user_front::ring::{Descriptor, INDIRECT, NEXT, Part, WRITE};
+use gantry_vhost_user_front::ring::{DESC_F_INDIRECT, DESC_F_NEXT, DESC_F_WRITE, Descriptor, Part};
 
 /// Offsets of the fields of a cipher request (`struct virtio_crypto_op_data_req`).
-const OPERATION: u64 = 0;
-const SESSION: u64 = 8;
-const IV_LENGTH: u64 = 24;
-const SOURCE_LENGTH: u64 = 28;
-const DESTINATION_LENGTH: u64 = 32;
-const KIND: u64 = 64;
+const OPERATION_OFFSET: u64 = 0;
+const SESSION_OFFSET: u64 = 8;
+const IV_LENGTH_OFFSET: u64 = 24;
+const SOURCE_LENGTH_OFFSET: u64 = 28;
+const DESTINATION_LENGTH_OFFSET: u64 = 32;
+const KIND_OFFSET: u64 = 64;
 /// The parts of a request: header, IV, source, destination, status.
-const HEADER: usize = 0;
-const SOURCE: usize = 2;
-const DESTINATION: usize = 3;
-const STATUS: usize = 4;
+const HEADER_PART: usize = 0;
+const SOURCE_PART: usize = 2;
+const DESTINATION_PART: usize = 3;
+const STATUS_PART: usize = 4;
 
 /// Returns the first address behind the memory of [`Setup::qemu`].
-fn end() -> u64 {
+fn memory_end() -> u64 {
     let (address, bytes) = Setup::qemu().regions[0];
     address + bytes as u64
 }
@@ -41,7 +41,7 @@ fn assert_fields_refused(cases: &[(u64, &[u32], u8)]) {
     for (field, numbers, status) in cases {
         for number in *numbers {
             let prepared = hostile.prepare();
-            hostile.write(prepared.input + field, &number.to_le_bytes());
+            hostile.write(prepared.input_address + field, &number.to_le_bytes());
             assert_eq!(hostile.offer(prepared), ChainOutcome::Refused(*status), "{number:#x} at {field}");
             hostile.assert_guest_is_served();
         }
@@ -51,17 +51,17 @@ fn assert_fields_refused(cases: &[(u64, &[u32], u8)]) {
 #[test]
 fn operations_that_do_not_exist_are_refused() {
     assert_fields_refused(&[
-        (OPERATION, &[0x0009, 0x0500, 0x0404, 0xffff, u32::MAX, 0x1_0000], NOTSUPP),
+        (OPERATION_OFFSET, &[0x0009, 0x0500, 0x0404, 0xffff, u32::MAX, 0x1_0000], NOTSUPP),
         // Opening and closing of sessions belong to the control queue.
-        (OPERATION, &[0x0002, 0x0003], NOTSUPP),
+        (OPERATION_OFFSET, &[0x0002, 0x0003], NOTSUPP),
     ]);
 }
 
 #[test]
 fn sessions_that_do_not_exist_are_refused() {
     assert_fields_refused(&[
-        (SESSION, &[0, 2, 0x7fff_ffff, u32::MAX], INVSESS),
-        (SESSION + 4, &[1, u32::MAX], INVSESS),
+        (SESSION_OFFSET, &[0, 2, 0x7fff_ffff, u32::MAX], INVSESS),
+        (SESSION_OFFSET + 4, &[1, u32::MAX], INVSESS),
     ]);
 }
 
@@ -69,12 +69,12 @@ fn sessions_that_do_not_exist_are_refused() {
 fn wrong_lengths_are_refused() {
     let huge = [65, 0xffff, 0x8000_0000, 0xffff_fff0, u32::MAX];
     assert_fields_refused(&[
-        (SOURCE_LENGTH, &huge, ERR),
-        (DESTINATION_LENGTH, &huge[1..], ERR),
+        (SOURCE_LENGTH_OFFSET, &huge, ERR),
+        (DESTINATION_LENGTH_OFFSET, &huge[1..], ERR),
         // Shorter than the source.
-        (DESTINATION_LENGTH, &[0, 16, 63], ERR),
-        (SOURCE_LENGTH, &[0, 1, 63], ERR),
-        (IV_LENGTH, &[0, 1, 15, 17, 0xffff_fff0, u32::MAX], ERR),
+        (DESTINATION_LENGTH_OFFSET, &[0, 16, 63], ERR),
+        (SOURCE_LENGTH_OFFSET, &[0, 1, 63], ERR),
+        (IV_LENGTH_OFFSET, &[0, 1, 15, 17, 0xffff_fff0, u32::MAX], ERR),
     ]);
 }
 
@@ -83,7 +83,7 @@ fn requests_of_another_kind_than_the_session_are_refused() {
     let mut hostile = hostile();
     for kind in [0, 2, 3, u32::MAX] {
         let prepared = hostile.prepare();
-        hostile.write(prepared.input + KIND, &u32::to_le_bytes(kind));
+        hostile.write(prepared.input_address + KIND_OFFSET, &u32::to_le_bytes(kind));
         assert!(matches!(hostile.offer(prepared), ChainOutcome::Refused(status) if status != OK), "{kind}");
         hostile.assert_guest_is_served();
     }
@@ -94,8 +94,8 @@ fn a_truncated_header_is_refused() {
     let mut hostile = hostile();
     for bytes in [0, 1, 20, 71] {
         let mut prepared = hostile.prepare();
-        prepared.parts[HEADER].bytes = bytes;
-        prepared.parts.drain(1..STATUS);
+        prepared.parts[HEADER_PART].length = bytes;
+        prepared.parts.drain(1..STATUS_PART);
         assert_eq!(hostile.offer(prepared), ChainOutcome::Refused(ERR), "{bytes}");
         hostile.assert_guest_is_served();
     }
@@ -103,14 +103,14 @@ fn a_truncated_header_is_refused() {
 
 /// Returns addresses at which a part lies partly or completely outside memory.
 fn invalid_addresses(part: Part) -> [u64; 6] {
-    [1 << 40, end(), end() - u64::from(part.bytes) / 2, u64::MAX - 8, 0, end() - 1]
+    [1 << 40, memory_end(), memory_end() - u64::from(part.length) / 2, u64::MAX - 8, 0, memory_end() - 1]
 }
 
 #[test]
 fn input_outside_of_memory_is_refused() {
     let mut hostile = hostile();
-    for at in [HEADER, 1, SOURCE] {
-        for address in invalid_addresses(hostile_part(at)) {
+    for at in [HEADER_PART, 1, SOURCE_PART] {
+        for address in invalid_addresses(request_part(at)) {
             let mut prepared = hostile.prepare();
             prepared.parts[at].address = address;
             assert_eq!(hostile.offer(prepared), ChainOutcome::Refused(ERR), "part {at} at {address:#x}");
@@ -122,9 +122,9 @@ fn input_outside_of_memory_is_refused() {
 #[test]
 fn output_outside_of_memory_is_refused() {
     let mut hostile = hostile();
-    for address in invalid_addresses(hostile_part(DESTINATION)) {
+    for address in invalid_addresses(request_part(DESTINATION_PART)) {
         let mut prepared = hostile.prepare();
-        prepared.parts[DESTINATION].address = address;
+        prepared.parts[DESTINATION_PART].address = address;
         let outcome = hostile.offer(prepared);
         assert_eq!(outcome, ChainOutcome::Refused(ERR), "{address:#x}");
         hostile.assert_guest_is_served();
@@ -134,10 +134,10 @@ fn output_outside_of_memory_is_refused() {
 #[test]
 fn a_chain_with_its_status_outside_memory_is_returned_empty() {
     let mut hostile = hostile();
-    for address in [1 << 40, end(), u64::MAX, 0] {
+    for address in [1 << 40, memory_end(), u64::MAX, 0] {
         let mut prepared = hostile.prepare();
-        prepared.parts[STATUS].address = address;
-        prepared.parts.drain(SOURCE..STATUS);
+        prepared.parts[STATUS_PART].address = address;
+        prepared.parts.drain(SOURCE_PART..STATUS_PART);
         assert_eq!(hostile.offer(prepared), ChainOutcome::Empty, "{address:#x}");
         hostile.assert_guest_is_served();
     }
@@ -147,11 +147,11 @@ fn a_chain_with_its_status_outside_memory_is_returned_empty() {
 fn a_chain_without_writable_buffers_is_returned_empty() {
     let mut hostile = hostile();
     let mut prepared = hostile.prepare();
-    prepared.parts.truncate(DESTINATION);
+    prepared.parts.truncate(DESTINATION_PART);
     assert_eq!(hostile.offer(prepared), ChainOutcome::Empty);
     let mut prepared = hostile.prepare();
-    prepared.parts.truncate(DESTINATION);
-    prepared.parts.push(Part { address: prepared.status, bytes: 0, writable: true });
+    prepared.parts.truncate(DESTINATION_PART);
+    prepared.parts.push(Part { address: prepared.status_address, length: 0, writable: true });
     assert_eq!(hostile.offer(prepared), ChainOutcome::Empty);
     hostile.assert_guest_is_served();
 }
@@ -161,7 +161,7 @@ fn a_request_without_room_for_the_output_is_refused() {
     let mut hostile = hostile();
     for bytes in [0, 1, 63] {
         let mut prepared = hostile.prepare();
-        prepared.parts[DESTINATION].bytes = bytes;
+        prepared.parts[DESTINATION_PART].length = bytes;
         assert_eq!(hostile.offer(prepared), ChainOutcome::Refused(ERR), "{bytes}");
         hostile.assert_guest_is_served();
     }
@@ -171,22 +171,22 @@ fn a_request_without_room_for_the_output_is_refused() {
 fn a_chain_with_readable_buffers_behind_writable_ones_is_refused() {
     let mut hostile = hostile();
     let mut prepared = hostile.prepare();
-    prepared.parts.swap(SOURCE, DESTINATION);
+    prepared.parts.swap(SOURCE_PART, DESTINATION_PART);
     assert_eq!(hostile.offer(prepared), ChainOutcome::Refused(ERR));
     hostile.assert_guest_is_served();
 }
 
 /// Returns a part of a request, with its length.
-fn hostile_part(at: usize) -> Part {
+fn request_part(at: usize) -> Part {
     let bytes = [72, 16, 64, 64, 1][at];
-    Part { address: 0, bytes, writable: at >= DESTINATION }
+    Part { address: 0, length: bytes, writable: at >= DESTINATION_PART }
 }
 
 /// Offers a request after its table, or the descriptor of the table, has been changed.
 fn offer_with_table(change: impl Fn(&mut Hostile, u64, &[Part])) -> (Hostile, ChainOutcome) {
     let mut hostile = hostile();
     let prepared = hostile.prepare();
-    let (table, parts) = (prepared.table.unwrap(), prepared.parts.clone());
+    let (table, parts) = (prepared.table_address.unwrap(), prepared.parts.clone());
     hostile.guest.queues[0].offer(prepared).unwrap();
     change(&mut hostile, table, &parts);
     hostile.guest.queues[0].ring.publish().unwrap();
@@ -195,7 +195,7 @@ fn offer_with_table(change: impl Fn(&mut Hostile, u64, &[Part])) -> (Hostile, Ch
 }
 
 /// The descriptor of a guest's second request: the first one was its known answer.
-const INDEX: u16 = 1;
+const SECOND_HEAD: u16 = 1;
 
 /// Asserts that an invalid chain is refused or returned empty, and that the guest is served afterwards.
 fn assert_table_refused(change: impl Fn(&mut Hostile, u64, &[Part])) {
@@ -206,10 +206,10 @@ fn assert_table_refused(change: impl Fn(&mut Hostile, u64, &[Part])) {
 
 #[test]
 fn a_table_that_refers_to_itself_is_refused() {
-    for next in 0..STATUS as u16 {
+    for next in 0..STATUS_PART as u16 {
         assert_table_refused(|hostile, table, _| {
             // The last but one descriptor leads back.
-            let at = table + 16 * DESTINATION as u64 + 14;
+            let at = table + 16 * DESTINATION_PART as u64 + 14;
             hostile.write(at, &next.to_le_bytes());
         });
     }
@@ -219,7 +219,7 @@ fn a_table_that_refers_to_itself_is_refused() {
 fn a_table_that_leads_beyond_its_end_is_refused() {
     for next in [5, 6, 255, u16::MAX] {
         assert_table_refused(|hostile, table, _| {
-            hostile.write(table + 16 * DESTINATION as u64 + 14, &u16::to_le_bytes(next));
+            hostile.write(table + 16 * DESTINATION_PART as u64 + 14, &u16::to_le_bytes(next));
         });
     }
 }
@@ -227,8 +227,8 @@ fn a_table_that_leads_beyond_its_end_is_refused() {
 #[test]
 fn a_table_within_a_table_is_refused() {
     assert_table_refused(|hostile, table, _| {
-        let inner = Descriptor { address: table, bytes: 80, flags: INDIRECT | NEXT, next: 1 };
-        hostile.write(table, &inner.bytes());
+        let inner = Descriptor { address: table, length: 80, flags: DESC_F_INDIRECT | DESC_F_NEXT, next: 1 };
+        hostile.write(table, &inner.encode());
     });
 }
 
@@ -236,18 +236,18 @@ fn a_table_within_a_table_is_refused() {
 fn a_table_of_another_length_is_refused() {
     for bytes in [0, 1, 15, 79, 81, 16, 0x8000_0000, u32::MAX] {
         assert_table_refused(|hostile, table, _| {
-            let descriptor = Descriptor { address: table, bytes, flags: INDIRECT, next: 0 };
-            hostile.guest.queues[0].ring.set(INDEX, descriptor).unwrap();
+            let descriptor = Descriptor { address: table, length: bytes, flags: DESC_F_INDIRECT, next: 0 };
+            hostile.guest.queues[0].ring.write_descriptor(SECOND_HEAD, descriptor).unwrap();
         });
     }
 }
 
 #[test]
 fn a_table_outside_of_memory_is_refused() {
-    for address in [1 << 40, end(), end() - 16, u64::MAX - 15, 0] {
+    for address in [1 << 40, memory_end(), memory_end() - 16, u64::MAX - 15, 0] {
         assert_table_refused(|hostile, _, _| {
-            let descriptor = Descriptor { address, bytes: 80, flags: INDIRECT, next: 0 };
-            hostile.guest.queues[0].ring.set(INDEX, descriptor).unwrap();
+            let descriptor = Descriptor { address, length: 80, flags: DESC_F_INDIRECT, next: 0 };
+            hostile.guest.queues[0].ring.write_descriptor(SECOND_HEAD, descriptor).unwrap();
         });
     }
 }
@@ -255,8 +255,9 @@ fn a_table_outside_of_memory_is_refused() {
 #[test]
 fn a_table_within_a_chain_completes_or_is_refused() {
     let (mut hostile, outcome) = offer_with_table(|hostile, table, _| {
-        let descriptor = Descriptor { address: table, bytes: 80, flags: INDIRECT | NEXT, next: INDEX };
-        hostile.guest.queues[0].ring.set(INDEX, descriptor).unwrap();
+        let descriptor =
+            Descriptor { address: table, length: 80, flags: DESC_F_INDIRECT | DESC_F_NEXT, next: SECOND_HEAD };
+        hostile.guest.queues[0].ring.write_descriptor(SECOND_HEAD, descriptor).unwrap();
     });
     // The specification forbids such chains, but does not define how a device detects them.
     assert!(matches!(outcome, ChainOutcome::Refused(ERR) | ChainOutcome::Empty | ChainOutcome::Done), "{outcome:?}");
@@ -269,11 +270,11 @@ fn a_chain_of_the_ring_that_never_ends_is_refused() {
     for next in [0, 7, 255, 256, u16::MAX] {
         let mut hostile = hostile();
         let prepared = hostile.prepare();
-        let address = prepared.input;
+        let address = prepared.input_address;
         hostile.guest.queues[0].offer(prepared).unwrap();
         let ring = &hostile.guest.queues[0].ring;
-        for (index, next) in [(INDEX, 7), (7, next)] {
-            ring.set(index, Descriptor { address, bytes: 16, flags: NEXT, next }).unwrap();
+        for (index, next) in [(SECOND_HEAD, 7), (7, next)] {
+            ring.write_descriptor(index, Descriptor { address, length: 16, flags: DESC_F_NEXT, next }).unwrap();
         }
         hostile.guest.queues[0].ring.publish().unwrap();
         let outcome = hostile.outcome();
@@ -286,9 +287,9 @@ fn a_chain_of_the_ring_that_never_ends_is_refused() {
 fn writable_chains_that_are_longer_than_memory_are_refused() {
     let mut hostile = hostile();
     let mut prepared = hostile.prepare();
-    let status = prepared.parts[STATUS];
-    prepared.parts.truncate(SOURCE);
-    prepared.parts.extend([Part { bytes: u32::MAX, ..status }; 200]);
+    let status = prepared.parts[STATUS_PART];
+    prepared.parts.truncate(SOURCE_PART);
+    prepared.parts.extend([Part { length: u32::MAX, ..status }; 200]);
     prepared.parts.push(status);
     // virtio 1.3, 2.7.5: a chain has at most 4 GiB, so the device must not look for the status beyond that.
     let outcome = hostile.offer(prepared);
@@ -302,7 +303,7 @@ fn a_head_beyond_the_ring_breaks_only_its_own_device() {
         for head in [256, 60_000, u16::MAX] {
             let mut hostile = Hostile::new(&setup);
             let ring = &mut hostile.guest.queues[0].ring;
-            ring.offer(head).unwrap();
+            ring.offer_head(head).unwrap();
             ring.publish().unwrap();
             hostile.assert_is_broken();
         }
@@ -317,10 +318,10 @@ fn an_invalid_head_after_valid_requests_breaks_only_its_own_device() {
         hostile.guest.queues[0].offer(prepared).unwrap();
     }
     let ring = &mut hostile.guest.queues[0].ring;
-    ring.offer(60_000).unwrap();
+    ring.offer_head(60_000).unwrap();
     ring.publish().unwrap();
     // The device may or may not answer the valid requests before the invalid head.
-    while hostile.outcome_soon() != ChainOutcome::Silent {}
+    while hostile.outcome_soon() != ChainOutcome::NotReturned {}
     hostile.assert_is_broken();
 }
 
@@ -346,14 +347,14 @@ fn a_chain_offered_many_times_is_returned_as_often() {
     hostile.guest.queues[0].offer(prepared).unwrap();
     let ring = &mut hostile.guest.queues[0].ring;
     for _ in 1..200 {
-        ring.offer(INDEX).unwrap();
+        ring.offer_head(SECOND_HEAD).unwrap();
     }
     ring.publish().unwrap();
     for _ in 0..200 {
-        let used = ring.wait(common::ANSWER_LIMIT).unwrap().expect("all are returned");
-        assert_eq!(used.head, u32::from(INDEX));
+        let used = ring.wait_for_used(common::ANSWER_TIMEOUT).unwrap().expect("all are returned");
+        assert_eq!(used.head, u32::from(SECOND_HEAD));
     }
-    assert_eq!(ring.used().unwrap(), None);
+    assert_eq!(ring.pop_used().unwrap(), None);
     hostile.assert_neighbour_is_served();
     hostile.assert_serves_after_reconnect();
 }
@@ -363,7 +364,7 @@ fn a_chain_offered_many_times_is_returned_as_often() {
 fn a_header_that_changes_while_it_is_read_completes_or_is_refused() {
     let mut hostile = hostile();
     let prepared = hostile.prepare();
-    let address = prepared.input;
+    let address = prepared.input_address;
     let memory = hostile.guest.memory().clone();
     let stop = AtomicBool::new(false);
     let (mut done, mut refused) = (0_u32, 0_u32);
@@ -372,7 +373,7 @@ fn a_header_that_changes_while_it_is_read_completes_or_is_refused() {
             while !stop.load(Ordering::Relaxed) {
                 for bytes in [64_u32, 0x4000_0000, 16, u32::MAX] {
                     let lengths = [bytes, bytes].map(u32::to_le_bytes).concat();
-                    memory.write(address + SOURCE_LENGTH, &lengths).unwrap();
+                    memory.write(address + SOURCE_LENGTH_OFFSET, &lengths).unwrap();
                 }
             }
         });
@@ -382,8 +383,8 @@ fn a_header_that_changes_while_it_is_read_completes_or_is_refused() {
             let queue = &mut hostile.guest.queues[0];
             queue.offer(prepared.take().unwrap()).unwrap();
             queue.ring.publish().unwrap();
-            let (returned, _) = queue.done(common::ANSWER_LIMIT).unwrap().expect("an answer at once");
-            match hostile.guest.memory().read(returned.status, 1).unwrap()[0] {
+            let (returned, _) = queue.wait_for_finished(common::ANSWER_TIMEOUT).unwrap().expect("an answer at once");
+            match hostile.guest.memory().read(returned.status_address, 1).unwrap()[0] {
                 OK => done += 1,
                 ERR => refused += 1,
                 status => panic!("status {status}"),
@@ -402,23 +403,23 @@ fn a_header_that_changes_while_it_is_read_completes_or_is_refused() {
 fn a_table_that_changes_while_it_is_read_completes_or_is_refused() {
     let mut hostile = hostile();
     let prepared = hostile.prepare();
-    let (table, source) = (prepared.table.unwrap() + 16 * SOURCE as u64, prepared.parts[SOURCE]);
+    let (table, source) = (prepared.table_address.unwrap() + 16 * SOURCE_PART as u64, prepared.parts[SOURCE_PART]);
     let memory = hostile.guest.memory().clone();
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
         scope.spawn(|| {
-            let good = Descriptor { address: source.address, bytes: source.bytes, flags: NEXT, next: 3 };
+            let good = Descriptor { address: source.address, length: source.length, flags: DESC_F_NEXT, next: 3 };
             let bad = [
                 Descriptor { address: u64::MAX - 3, ..good },
-                Descriptor { bytes: u32::MAX, ..good },
+                Descriptor { length: u32::MAX, ..good },
                 Descriptor { next: 2, ..good },
                 Descriptor { next: 9000, ..good },
-                Descriptor { flags: NEXT | WRITE | INDIRECT, ..good },
+                Descriptor { flags: DESC_F_NEXT | DESC_F_WRITE | DESC_F_INDIRECT, ..good },
             ];
             while !stop.load(Ordering::Relaxed) {
                 for descriptor in bad {
-                    memory.write(table, &good.bytes()).unwrap();
-                    memory.write(table, &descriptor.bytes()).unwrap();
+                    memory.write(table, &good.encode()).unwrap();
+                    memory.write(table, &descriptor.encode()).unwrap();
                 }
             }
         });
@@ -428,7 +429,7 @@ fn a_table_that_changes_while_it_is_read_completes_or_is_refused() {
             let queue = &mut hostile.guest.queues[0];
             queue.offer(prepared.take().unwrap()).unwrap();
             queue.ring.publish().unwrap();
-            let (returned, _) = queue.done(common::ANSWER_LIMIT).unwrap().expect("an answer at once");
+            let (returned, _) = queue.wait_for_finished(common::ANSWER_TIMEOUT).unwrap().expect("an answer at once");
             prepared = Some(returned);
         }
         stop.store(true, Ordering::Relaxed);

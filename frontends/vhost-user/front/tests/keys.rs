@@ -23,9 +23,9 @@ fn a_key_is_wiped_when_its_session_is_closed() {
         let server = Server::new(&[Limits::default()]);
         let mut guest = Guest::connect(&server.socket(0), &setup()).unwrap();
         let session = use_key(&mut guest);
-        assert!(copies(server.pid()) > 0, "the key is not in memory while it is used");
+        assert!(key_copies(server.pid()) > 0, "the key is not in memory while it is used");
         guest.close(session).unwrap();
-        assert_gone(&server);
+        assert_key_is_gone(&server);
     }
 }
 
@@ -38,15 +38,15 @@ fn a_key_of_a_request_without_a_session_is_wiped_with_its_answer() {
     let operands = Operands::Cipher { iv: &[0; 16], data: &[0; 64] };
     let reply = guest.run_operation(operation::CIPHER_ENCRYPT, ParameterSource::Inline(&encrypt), &operands).unwrap();
     assert_eq!(reply.status(), common::OK);
-    assert_gone(&server);
+    assert_key_is_gone(&server);
 }
 
 /// If the variable has the index of a setup and the path of a socket, this process is the front end that is killed.
-const KILLED: &str = "GANTRY_TEST_KEYS";
+const KILLED_VARIABLE: &str = "GANTRY_TEST_KEYS";
 
 #[test]
 fn a_key_is_gone_when_its_front_end_is_killed() {
-    if let Ok(text) = env::var(KILLED) {
+    if let Ok(text) = env::var(KILLED_VARIABLE) {
         let (setup, path) = text.split_once(' ').unwrap();
         let mut guest = Guest::connect(path.as_ref(), &SETUPS[setup.parse::<usize>().unwrap()]()).unwrap();
         use_key(&mut guest);
@@ -59,16 +59,16 @@ fn a_key_is_gone_when_its_front_end_is_killed() {
         let server = Server::new(&[Limits::default()]);
         let mut child = Command::new(env::current_exe().unwrap())
             .args(["--exact", "--nocapture", "a_key_is_gone_when_its_front_end_is_killed"])
-            .env(KILLED, format!("{setup} {}", server.socket(0).display()))
+            .env(KILLED_VARIABLE, format!("{setup} {}", server.socket(0).display()))
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         assert!(lines.any(|line| line.unwrap() == "running"));
-        assert!(copies(server.pid()) > 0, "the key is not in memory while it is used");
+        assert!(key_copies(server.pid()) > 0, "the key is not in memory while it is used");
         child.kill().unwrap();
         child.wait().unwrap();
-        assert_gone(&server);
+        assert_key_is_gone(&server);
     }
 }
 
@@ -89,11 +89,11 @@ fn use_key(guest: &mut Guest) -> Session {
     session
 }
 
-fn assert_gone(server: &Server) {
-    wait_until("no copy of the key is left", || copies(server.pid()) == 0);
+fn assert_key_is_gone(server: &Server) {
+    wait_until("no copy of the key is left", || key_copies(server.pid()) == 0);
 }
 
 /// Counts the copies of the key in a process' memory.
-fn copies(pid: u32) -> usize {
-    secrets::copies(pid, &key()).unwrap()
+fn key_copies(pid: u32) -> usize {
+    secrets::count_copies(pid, &key()).unwrap()
 }

@@ -76,7 +76,7 @@ fn a_memory_table_without_descriptors_is_refused_or_ends_the_connection() {
 fn invalid_rings_affect_only_their_own_device() {
     let address = Setup::qemu().regions[0].0;
     let state = |index: u64, number: u64| words(&[index | number << 32]);
-    let places = |index: u64, places: [u64; 3]| words(&[index, places[0], places[1], places[2], 0]);
+    let addresses = |index: u64, addresses: [u64; 3]| words(&[index, addresses[0], addresses[1], addresses[2], 0]);
     for (code, payload) in [
         (FrontendReq::SET_VRING_NUM, state(0, 0)),
         (FrontendReq::SET_VRING_NUM, state(0, 3)),
@@ -88,10 +88,10 @@ fn invalid_rings_affect_only_their_own_device() {
         (FrontendReq::SET_VRING_ENABLE, state(9999, 1)),
         (FrontendReq::SET_VRING_ENABLE, state(0, 7)),
         (FrontendReq::GET_VRING_BASE, state(300, 0)),
-        (FrontendReq::SET_VRING_ADDR, places(0, [0, 0, 0])),
-        (FrontendReq::SET_VRING_ADDR, places(0, [address, address, address])),
-        (FrontendReq::SET_VRING_ADDR, places(0, [u64::MAX, u64::MAX - 1, 1])),
-        (FrontendReq::SET_VRING_ADDR, places(300, [0, 0, 0])),
+        (FrontendReq::SET_VRING_ADDR, addresses(0, [0, 0, 0])),
+        (FrontendReq::SET_VRING_ADDR, addresses(0, [address, address, address])),
+        (FrontendReq::SET_VRING_ADDR, addresses(0, [u64::MAX, u64::MAX - 1, 1])),
+        (FrontendReq::SET_VRING_ADDR, addresses(300, [0, 0, 0])),
         (FrontendReq::SET_VRING_KICK, words(&[0xff])),
         (FrontendReq::SET_VRING_CALL, words(&[0xff])),
     ] {
@@ -112,8 +112,8 @@ fn a_ring_across_the_end_of_memory_affects_only_its_own_device() {
     let (address, bytes) = Setup::qemu().regions[0];
     let last = hostile.guest.memory().user_address(address + bytes as u64 - 16).unwrap();
     let first = hostile.guest.memory().user_address(address).unwrap();
-    for places in [[last, first, first], [first, last, first], [first, first, last]] {
-        let payload = words(&[0, places[0], places[1], places[2], 0]);
+    for addresses in [[last, first, first], [first, last, first], [first, first, last]] {
+        let payload = words(&[0, addresses[0], addresses[1], addresses[2], 0]);
         // The ring is used even if the message is refused.
         let _ = hostile.guest.connection.send_acknowledged(FrontendReq::SET_VRING_ADDR, &payload, &[]);
         hostile.guest.queues[0].ring.kick().unwrap();
@@ -238,15 +238,15 @@ fn unexpected_descriptors_are_closed() {
     let open = |hostile: &Hostile| std::fs::read_dir(format!("/proc/{}/fd", hostile.server.pid())).unwrap().count();
     let before = open(&hostile);
     let pipe = std::io::pipe().unwrap();
-    hostile.guest.connection.end();
+    hostile.guest.connection.shut_down();
     for _ in 0..100 {
         // Each connection may end, and is replaced by a new one.
         let guest = Guest::connect(&hostile.server.socket(0), &Setup::qemu()).unwrap();
         let _ = guest.connection.send(FrontendReq::GET_FEATURES as u32, VERSION, &[], &[pipe.0.as_raw_fd(); 8]);
-        let _ = guest.connection.reply(FrontendReq::GET_FEATURES as u32);
+        let _ = guest.connection.receive_reply(FrontendReq::GET_FEATURES as u32);
         let payload = Memory::new(&[(0, 4096)]).unwrap();
         let _ = guest.connection.set_memory(&payload);
-        guest.connection.end();
+        guest.connection.shut_down();
     }
     let after = open(&hostile);
     assert!(after <= before + 20, "{before} descriptors became {after}");
@@ -257,8 +257,8 @@ fn unexpected_descriptors_are_closed() {
 #[test]
 fn a_second_front_end_waits_for_the_end_of_the_first() {
     let hostile = hostile();
-    let patience = Duration::from_millis(200);
-    let second = Guest::connect(&hostile.socket(), &Setup { patience, ..Setup::qemu() });
+    let answer_timeout = Duration::from_millis(200);
+    let second = Guest::connect(&hostile.socket(), &Setup { answer_timeout, ..Setup::qemu() });
     assert!(matches!(second, Err(Error::Io(_))));
     hostile.assert_serves_after_reconnect();
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use gantry_abi_virtio_crypto::constants::{cipher, operation};
 use gantry_core::Gantry;
 use gantry_lab::wait_until;
-use gantry_vhost_user::{Counters, Limits, Server, Socket, Sums};
+use gantry_vhost_user::{CounterSnapshot, Counters, Limits, Server, Socket};
 use gantry_vhost_user_front::parameters::{Cipher, Parameters};
 use gantry_vhost_user_front::request::{Operands, ParameterSource, Reply, Request};
 use gantry_vhost_user_front::{Error, Guest, Setup};
@@ -26,7 +26,7 @@ fn a_session_is_valid_only_for_its_own_guest() {
     assert_eq!(encrypt(&mut one.guest, session.id, &[1; 64]).output, expected(&[1; 64]));
     assert_eq!(encrypt(&mut other.guest, session.id, &[1; 64]).status(), INVALID_SESSION);
     let refused = other.guest.close(session).unwrap_err();
-    assert!(matches!(refused, Error::Refused(_)), "{refused}");
+    assert!(matches!(refused, Error::SessionRefused(_)), "{refused}");
     one.guest.close(session).unwrap();
     assert_eq!(encrypt(&mut one.guest, session.id, &[1; 64]).status(), INVALID_SESSION);
 }
@@ -37,11 +37,11 @@ fn the_limit_of_sessions_applies_to_each_guest() {
     let few = Limits { sessions: 3, ..Limits::default() };
     let mut one = server.guest(few);
     let sessions: Vec<_> = (0..3).map(|_| one.guest.open(&CBC).unwrap()).collect();
-    assert!(matches!(one.guest.open(&CBC), Err(Error::Refused(-1))));
+    assert!(matches!(one.guest.open(&CBC), Err(Error::SessionRefused(-1))));
     assert!(server.guest(few).guest.open(&CBC).is_ok());
     one.guest.close(sessions[1]).unwrap();
     assert!(one.guest.open(&CBC).is_ok());
-    assert_eq!(server.sums(&one.name).sessions, 3);
+    assert_eq!(server.counters(&one.name).sessions, 3);
 }
 
 #[test]
@@ -55,7 +55,7 @@ fn sessions_end_with_their_connection_and_the_next_one_is_served() {
     assert_eq!(encrypt(&mut peer.guest, session.id, &[1; 64]).status(), INVALID_SESSION);
     let session = peer.guest.open(&CBC).unwrap();
     assert_eq!(encrypt(&mut peer.guest, session.id, &[2; 32]).output, expected(&[2; 32]));
-    assert_eq!(server.sums(&peer.name).connections, 2);
+    assert_eq!(server.counters(&peer.name).connections, 2);
 }
 
 #[test]
@@ -64,7 +64,7 @@ fn memory_truncated_by_a_front_end_breaks_only_its_own_device() {
     let mut setup = Setup::generic();
     // The rings stay; the memory of requests is removed.
     setup.regions.push((0x1000_0000, 8 << 20));
-    setup.shape.region = 1;
+    setup.queue_layout.region = 1;
     let [mut truncating, mut good] = [server.guest_as(Limits::default(), &setup), server.guest(Limits::default())];
     let lost = truncating.guest.open(&CBC).unwrap();
     let session = good.guest.open(&CBC).unwrap();
@@ -77,7 +77,7 @@ fn memory_truncated_by_a_front_end_breaks_only_its_own_device() {
     // From here on this process must not touch that memory either: only the server's mapping is protected.
     truncating.guest.memory().truncate(1, 0).unwrap();
     truncating.guest.queues[0].ring.publish().unwrap();
-    wait_until("the device is broken", || server.sums(&truncating.name).broken == 1);
+    wait_until("the device is broken", || server.counters(&truncating.name).broken == 1);
     assert_eq!(truncating.guest.config().unwrap().status, 0, "the device is no longer ready");
     assert_eq!(encrypt(&mut good.guest, session.id, &[3; 48]).output, expected(&[3; 48]));
 }
@@ -114,8 +114,8 @@ fn a_guest_at_its_limit_of_bytes_is_served_in_pieces() {
         let replies = peer.guest.run_all(0, &requests).unwrap();
         assert!(replies.iter().all(|reply| reply.output == expected(&[6; 4096])));
     }
-    let sums = server.sums(&peer.name);
-    assert!(sums.batch_sum <= 2 * sums.requests, "more than two were in flight at a time: {sums:?}");
+    let counters = server.counters(&peer.name);
+    assert!(counters.batch_sum <= 2 * counters.requests, "more than two were in flight at a time: {counters:?}");
 }
 
 #[test]
@@ -129,9 +129,9 @@ fn the_weight_of_a_guest_sets_its_requests_per_visit() {
         let replies = peer.guest.run_all(0, &requests).unwrap();
         assert!(replies.iter().all(|reply| reply.output == expected(&[6; 64])));
         // All requests were offered at once, so that every visit found a full share.
-        let sums = server.sums(&peer.name);
-        assert_eq!(sums.requests, 256);
-        assert!(expected_mean.contains(&(sums.batch_sum / 256)), "weight {weight}: {sums:?}");
+        let counters = server.counters(&peer.name);
+        assert_eq!(counters.requests, 256);
+        assert!(expected_mean.contains(&(counters.batch_sum / 256)), "weight {weight}: {counters:?}");
     }
 }
 
@@ -153,9 +153,9 @@ fn requests_of_several_guests_share_bursts() {
         }
     });
     for peer in &peers {
-        let sums = server.sums(&peer.name);
-        assert_eq!((sums.requests, sums.refused), (1600, 0));
-        assert!(sums.batch_sum > sums.requests, "no burst had more than one request: {sums:?}");
+        let counters = server.counters(&peer.name);
+        assert_eq!((counters.requests, counters.refused), (1600, 0));
+        assert!(counters.batch_sum > counters.requests, "no burst had more than one request: {counters:?}");
     }
 }
 
@@ -182,7 +182,7 @@ impl Host {
     }
 
     fn guest(&self, limits: Limits) -> Peer {
-        self.guest_as(limits, &Setup::qemu().requests(64 << 10, 16))
+        self.guest_as(limits, &Setup::qemu().with_request_room(64 << 10, 16))
     }
 
     fn guest_as(&self, limits: Limits, setup: &Setup) -> Peer {
@@ -193,8 +193,8 @@ impl Host {
         Peer { guest: Guest::connect(&path, setup).unwrap(), name, path }
     }
 
-    fn sums(&self, name: &str) -> Sums {
-        self.server.guests().into_iter().find(|(known, _)| known == name).unwrap().1
+    fn counters(&self, name: &str) -> CounterSnapshot {
+        self.server.guests().into_iter().find(|(other_name, _)| other_name == name).unwrap().1
     }
 }
 
@@ -211,7 +211,7 @@ fn framework() -> &'static Gantry {
 
 fn request(guest: &Guest, session: u64, data: &[u8]) -> Request {
     let operands = Operands::Cipher { iv: &[9; 16], data };
-    guest.format().request(operation::CIPHER_ENCRYPT, ParameterSource::Session(session), &operands)
+    guest.format().build_request(operation::CIPHER_ENCRYPT, ParameterSource::Session(session), &operands)
 }
 
 fn encrypt(guest: &mut Guest, session: u64, data: &[u8]) -> Reply {

@@ -21,7 +21,7 @@ impl Pair {
     fn new(event_index: bool) -> Self {
         let mut memory = Memory::new(&[(0x1000, 64 << 10)]).unwrap();
         let ring = Ring::new(&mut memory, 0, SIZE, event_index).unwrap();
-        let map = mapped_again(&memory);
+        let map = map_again(&memory);
         let [descriptors, available, used] = ring.addresses();
         let mut device = Queue::new(SIZE).unwrap();
         device.try_set_desc_table_address(GuestAddress(descriptors)).unwrap();
@@ -34,11 +34,11 @@ impl Pair {
     }
 
     /// Returns the chains that the device finds: head, and address, length and direction of each descriptor.
-    fn found(&mut self) -> Vec<(u16, Vec<Part>)> {
+    fn chains_found(&mut self) -> Vec<(u16, Vec<Part>)> {
         let chains: Vec<_> = self.device.iter(&self.map).unwrap().collect();
         let parts = |descriptor: virtio_queue::desc::split::Descriptor| Part {
             address: descriptor.addr().0,
-            bytes: descriptor.len(),
+            length: descriptor.len(),
             writable: descriptor.is_write_only(),
         };
         chains.into_iter().map(|chain| (chain.head_index(), chain.map(parts).collect())).collect()
@@ -46,7 +46,7 @@ impl Pair {
 }
 
 /// Maps the same files again, as a back end does.
-fn mapped_again(memory: &Memory) -> GuestMemoryMmap {
+fn map_again(memory: &Memory) -> GuestMemoryMmap {
     let ranges = memory.regions().unwrap().into_iter().map(|region| {
         // Through /proc the file is opened again, so that the descriptor belongs to this mapping alone.
         let path = format!("/proc/self/fd/{}", region.mmap_handle);
@@ -58,7 +58,7 @@ fn mapped_again(memory: &Memory) -> GuestMemoryMmap {
 }
 
 fn parts(count: u32) -> Vec<Part> {
-    let part = |at: u32| Part { address: 0x8000 + 256 * u64::from(at), bytes: 16 + at, writable: at * 2 >= count };
+    let part = |at: u32| Part { address: 0x8000 + 256 * u64::from(at), length: 16 + at, writable: at * 2 >= count };
     (0..count).map(part).collect()
 }
 
@@ -68,9 +68,9 @@ fn a_device_finds_chains_as_they_were_added() {
     let table = pair.memory.allocate(0, 4096).unwrap();
     let direct = pair.ring.add(&parts(3), None).unwrap().unwrap();
     let indirect = pair.ring.add(&parts(20), Some(table)).unwrap().unwrap();
-    assert_eq!(pair.found(), [], "the index is not published yet");
+    assert_eq!(pair.chains_found(), [], "the index is not published yet");
     pair.ring.publish().unwrap();
-    assert_eq!(pair.found(), [(direct, parts(3)), (indirect, parts(20))]);
+    assert_eq!(pair.chains_found(), [(direct, parts(3)), (indirect, parts(20))]);
 }
 
 #[test]
@@ -82,13 +82,13 @@ fn descriptors_of_used_chains_are_free_again() {
         assert_eq!(pair.ring.add(&parts(4), None).unwrap(), None, "three descriptors are left");
         let second = pair.ring.add(&parts(3), None).unwrap().unwrap();
         pair.ring.publish().unwrap();
-        assert_eq!(pair.found(), [(first, parts(5)), (second, parts(3))]);
+        assert_eq!(pair.chains_found(), [(first, parts(5)), (second, parts(3))]);
         for head in [second, first] {
             pair.device.add_used(&pair.map, head, round).unwrap();
-            let used = pair.ring.wait(Duration::from_secs(1)).unwrap().unwrap();
+            let used = pair.ring.wait_for_used(Duration::from_secs(1)).unwrap().unwrap();
             assert_eq!((used.head, used.written), (u32::from(head), round));
         }
-        assert_eq!(pair.ring.used().unwrap(), None);
+        assert_eq!(pair.ring.pop_used().unwrap(), None);
     }
 }
 
@@ -104,7 +104,7 @@ fn a_device_that_polls_is_not_notified() {
     pair.ring.add(&parts(1), None).unwrap();
     pair.ring.publish().unwrap();
     assert!(!kicked(&pair));
-    assert_eq!(pair.found().len(), 2);
+    assert_eq!(pair.chains_found().len(), 2);
     assert!(!pair.device.enable_notification(&pair.map).unwrap());
     pair.ring.add(&parts(1), None).unwrap();
     pair.ring.publish().unwrap();
@@ -116,10 +116,10 @@ fn a_waiting_driver_requests_an_event() {
     let mut pair = Pair::new(true);
     let head = pair.ring.add(&parts(1), None).unwrap().unwrap();
     pair.ring.publish().unwrap();
-    assert_eq!(pair.found().len(), 1);
+    assert_eq!(pair.chains_found().len(), 1);
     let call = pair.ring.call_event().try_clone().unwrap();
     let Pair { mut ring, map, mut device, .. } = pair;
-    let waiting = std::thread::spawn(move || ring.wait(Duration::from_secs(20)).unwrap());
+    let waiting = std::thread::spawn(move || ring.wait_for_used(Duration::from_secs(20)).unwrap());
     device.add_used(&map, head, 7).unwrap();
     if device.needs_notification(&map).unwrap() {
         call.write(1).unwrap();
@@ -131,6 +131,6 @@ fn a_waiting_driver_requests_an_event() {
 fn a_wait_without_an_answer_ends_in_time() {
     let mut pair = Pair::new(true);
     let begin = std::time::Instant::now();
-    assert_eq!(pair.ring.wait(Duration::from_millis(20)).unwrap(), None);
+    assert_eq!(pair.ring.wait_for_used(Duration::from_millis(20)).unwrap(), None);
     assert!(begin.elapsed() >= Duration::from_millis(20));
 }

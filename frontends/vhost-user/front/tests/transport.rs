@@ -6,13 +6,13 @@ use std::thread;
 use std::time::Duration;
 
 use common::server::Server;
-use common::{ANSWER_LIMIT, KEY, OK, assert_served, assert_session_serves, is_known};
+use common::{ANSWER_TIMEOUT, KEY, OK, assert_served, assert_session_serves, is_known_answer};
 use gantry_abi_virtio_crypto::constants::{cipher, operation};
 use gantry_core::{Algorithm, Direction, SessionParams};
 use gantry_vhost_user::Limits;
-use gantry_vhost_user_front::connection::Enable;
+use gantry_vhost_user_front::connection::EnableMode;
 use gantry_vhost_user_front::parameters::{Cipher, Layout, Parameters};
-use gantry_vhost_user_front::queue::Shape;
+use gantry_vhost_user_front::queue::QueueLayout;
 use gantry_vhost_user_front::request::{Operands, ParameterSource, Request};
 use gantry_vhost_user_front::ring::Part;
 use gantry_vhost_user_front::{Error, FrontEnd, Guest, Session, Setup};
@@ -37,13 +37,13 @@ impl Expected {
     }
 }
 
-fn ctr(guest: &mut Guest) -> Session {
+fn open_ctr(guest: &mut Guest) -> Session {
     guest.open(&Parameters::Cipher(Cipher { algorithm: cipher::AES_CTR, key: &KEY, encrypt: true })).unwrap()
 }
 
 fn encrypt(guest: &Guest, session: Session, data: &[u8]) -> Request {
     let operands = Operands::Cipher { iv: &IV, data };
-    guest.format().request(operation::CIPHER_ENCRYPT, ParameterSource::Session(session.id), &operands)
+    guest.format().build_request(operation::CIPHER_ENCRYPT, ParameterSource::Session(session.id), &operands)
 }
 
 /// Returns bytes that differ in each request.
@@ -56,8 +56,8 @@ fn requests_of_one_byte_to_128_kib_are_answered_correctly() {
     let server = Server::new(&[Limits::default()]);
     let expected = Expected::new();
     for setup in [Setup::qemu(), Setup::generic()] {
-        let mut guest = Guest::connect(&server.socket(0), &setup.requests(256 << 10, 1)).unwrap();
-        let session = ctr(&mut guest);
+        let mut guest = Guest::connect(&server.socket(0), &setup.with_request_room(256 << 10, 1)).unwrap();
+        let session = open_ctr(&mut guest);
         for bytes in SIZES {
             let data = data(bytes, bytes);
             let request = encrypt(&guest, session, &data);
@@ -72,8 +72,8 @@ fn requests_of_one_byte_to_128_kib_are_answered_correctly() {
 fn requests_in_batches_of_1_to_256_get_their_own_answers() {
     let server = Server::new(&[Limits::default()]);
     let expected = Expected::new();
-    let mut guest = Guest::connect(&server.socket(0), &Setup::qemu().requests(2048, 256)).unwrap();
-    let session = ctr(&mut guest);
+    let mut guest = Guest::connect(&server.socket(0), &Setup::qemu().with_request_room(2048, 256)).unwrap();
+    let session = open_ctr(&mut guest);
     for count in [1, 2, 3, 8, 31, 64, 255, 256] {
         let data: Vec<Vec<u8>> = (0..count).map(|at| data(at, 16 + at * 3)).collect();
         let requests: Vec<Request> = data.iter().map(|data| encrypt(&guest, session, data)).collect();
@@ -96,10 +96,17 @@ fn descriptors_may_be_split_anywhere_and_be_direct_or_indirect() {
         for indirect in [true, false] {
             for event_index in [true, false] {
                 for piece in [1, 3, 16, 40, usize::MAX] {
-                    let shape = Shape { indirect, event_index, piece, slots: 4, ..Shape::default() };
-                    let mut guest = Guest::connect(&server.socket(0), &Setup { shape, ..setup.clone() }).unwrap();
+                    let queue_layout = QueueLayout {
+                        indirect,
+                        event_index,
+                        max_descriptor_bytes: piece,
+                        slots: 4,
+                        ..QueueLayout::default()
+                    };
+                    let mut guest =
+                        Guest::connect(&server.socket(0), &Setup { queue_layout, ..setup.clone() }).unwrap();
                     // With the smallest pieces, a request has more than 200 descriptors.
-                    let session = common::cbc(&mut guest);
+                    let session = common::open_cbc(&mut guest);
                     for _ in 0..3 {
                         assert_session_serves(&mut guest, session);
                     }
@@ -114,12 +121,12 @@ fn a_request_may_lie_across_two_regions() {
     let server = Server::new(&[Limits::default()]);
     let border = 0x20_0000;
     let regions = vec![(0x10_0000, 0x10_0000), (border, 0x10_0000)];
-    let shape = Shape { slots: 4, ..Shape::default() };
-    let mut guest = Guest::connect(&server.socket(0), &Setup { regions, shape, ..Setup::qemu() }).unwrap();
-    let session = common::cbc(&mut guest);
-    let request = common::request(&guest, session);
+    let queue_layout = QueueLayout { slots: 4, ..QueueLayout::default() };
+    let mut guest = Guest::connect(&server.socket(0), &Setup { regions, queue_layout, ..Setup::qemu() }).unwrap();
+    let session = common::open_cbc(&mut guest);
+    let request = common::known_answer_request(&guest, session);
     let mut prepared = guest.queues[0].prepare(&request).unwrap();
-    let (_, plain, sealed) = common::known();
+    let (_, plain, sealed) = common::known_answer();
     // The source crosses the border, and the destination is in the second region; the rest is unchanged.
     let (source, destination) = (border - 5, border + 0x800);
     guest.memory().write(source, &plain).unwrap();
@@ -127,16 +134,16 @@ fn a_request_may_lie_across_two_regions() {
     prepared.parts[3].address = destination;
     guest.queues[0].offer(prepared).unwrap();
     guest.queues[0].ring.publish().unwrap();
-    let (prepared, written) = guest.queues[0].done(ANSWER_LIMIT).unwrap().unwrap();
-    assert_eq!(guest.queues[0].reply(&prepared, written).unwrap().status(), OK);
+    let (prepared, written) = guest.queues[0].wait_for_finished(ANSWER_TIMEOUT).unwrap().unwrap();
+    assert_eq!(guest.queues[0].take_reply(&prepared, written).unwrap().status(), OK);
     assert_eq!(guest.memory().read(destination, sealed.len()).unwrap(), sealed);
     // Now the destination crosses the border.
     let mut prepared = guest.queues[0].prepare(&request).unwrap();
     prepared.parts[3].address = border - 33;
     guest.queues[0].offer(prepared).unwrap();
     guest.queues[0].ring.publish().unwrap();
-    let (prepared, written) = guest.queues[0].done(ANSWER_LIMIT).unwrap().unwrap();
-    assert_eq!(guest.queues[0].reply(&prepared, written).unwrap().status(), OK);
+    let (prepared, written) = guest.queues[0].wait_for_finished(ANSWER_TIMEOUT).unwrap().unwrap();
+    assert_eq!(guest.queues[0].take_reply(&prepared, written).unwrap().status(), OK);
     assert_eq!(guest.memory().read(border - 33, sealed.len()).unwrap(), sealed);
 }
 
@@ -145,17 +152,17 @@ fn a_request_may_lie_across_two_regions() {
 fn extra_bytes_in_a_chain_are_accepted() {
     let server = Server::new(&[Limits::default()]);
     let mut guest = Guest::connect(&server.socket(0), &Setup::qemu()).unwrap();
-    let session = common::cbc(&mut guest);
-    let request = common::request(&guest, session);
+    let session = common::open_cbc(&mut guest);
+    let request = common::known_answer_request(&guest, session);
     let mut prepared = guest.queues[0].prepare(&request).unwrap();
     let [source, destination] = [2, 3].map(|at| prepared.parts[at]);
-    let tail = |part: Part| Part { address: part.address + 32, bytes: part.bytes - 32, ..part };
+    let tail = |part: Part| Part { address: part.address + 32, length: part.length - 32, ..part };
     prepared.parts.insert(4, tail(destination));
     prepared.parts.insert(3, tail(source));
     guest.queues[0].offer(prepared).unwrap();
     guest.queues[0].ring.publish().unwrap();
-    let (prepared, written) = guest.queues[0].done(ANSWER_LIMIT).unwrap().unwrap();
-    assert!(is_known(&guest.queues[0].reply(&prepared, written).unwrap()));
+    let (prepared, written) = guest.queues[0].wait_for_finished(ANSWER_TIMEOUT).unwrap().unwrap();
+    assert!(is_known_answer(&guest.queues[0].take_reply(&prepared, written).unwrap()));
 }
 
 /// QEMU negotiates protocol features and then enables no ring; other front ends enable theirs.
@@ -163,7 +170,7 @@ fn extra_bytes_in_a_chain_are_accepted() {
 fn rings_run_even_if_the_front_end_does_not_enable_them() {
     let server = Server::new(&[Limits::default()]);
     for layout in [Layout::Qemu7, Layout::Qemu10, Layout::Dpdk22] {
-        for enable in [Enable::Never, Enable::Explicit] {
+        for enable in [EnableMode::Never, EnableMode::Explicit] {
             let setup = Setup { front_end: FrontEnd::Messages(layout, enable), ..Setup::qemu() };
             assert_served(&mut Guest::connect(&server.socket(0), &setup).unwrap());
         }
@@ -174,16 +181,16 @@ fn rings_run_even_if_the_front_end_does_not_enable_them() {
 fn queues_run_concurrently_and_share_the_sessions_of_their_guest() {
     let server = Server::new(&[Limits::default()]);
     for setup in [Setup { queues: 4, ..Setup::qemu() }, Setup { queues: 4, ..Setup::generic() }] {
-        let mut guest = Guest::connect(&server.socket(0), &setup.requests(1024, 32)).unwrap();
+        let mut guest = Guest::connect(&server.socket(0), &setup.with_request_room(1024, 32)).unwrap();
         assert_eq!(guest.queues.len(), 4);
-        let session = common::cbc(&mut guest);
-        let requests = vec![common::request(&guest, session); 32];
+        let session = common::open_cbc(&mut guest);
+        let requests = vec![common::known_answer_request(&guest, session); 32];
         thread::scope(|scope| {
             for queue in &mut guest.queues {
                 scope.spawn(|| {
                     for _ in 0..100 {
                         let replies = queue.run(&requests, Duration::from_secs(10)).unwrap();
-                        assert!(replies.iter().all(is_known));
+                        assert!(replies.iter().all(is_known_answer));
                     }
                 });
             }
@@ -221,21 +228,21 @@ fn two_concurrent_guests_get_their_own_answers() {
 fn a_stopped_ring_continues_where_it_stopped() {
     let server = Server::new(&[Limits::default()]);
     let mut guest = Guest::connect(&server.socket(0), &Setup::qemu()).unwrap();
-    let session = common::cbc(&mut guest);
+    let session = common::open_cbc(&mut guest);
     for round in 1..=3_u32 {
         for _ in 0..5 {
             assert_session_serves(&mut guest, session);
         }
-        assert_eq!(guest.connection.stop(0).unwrap(), round * 5 + (round - 1));
+        assert_eq!(guest.connection.stop_queue(0).unwrap(), round * 5 + (round - 1));
         // Requests offered while the ring is stopped are answered when it runs again.
-        let request = common::request(&guest, session);
+        let request = common::known_answer_request(&guest, session);
         let prepared = guest.queues[0].prepare(&request).unwrap();
         guest.queues[0].offer(prepared).unwrap();
         guest.queues[0].ring.publish().unwrap();
-        assert!(guest.queues[0].done(Duration::from_millis(50)).unwrap().is_none(), "the ring is stopped");
-        guest.restart(0).unwrap();
-        let (prepared, written) = guest.queues[0].done(ANSWER_LIMIT).unwrap().unwrap();
-        assert!(is_known(&guest.queues[0].reply(&prepared, written).unwrap()));
+        assert!(guest.queues[0].wait_for_finished(Duration::from_millis(50)).unwrap().is_none(), "the ring is stopped");
+        guest.restart_queue(0).unwrap();
+        let (prepared, written) = guest.queues[0].wait_for_finished(ANSWER_TIMEOUT).unwrap().unwrap();
+        assert!(is_known_answer(&guest.queues[0].take_reply(&prepared, written).unwrap()));
     }
 }
 
@@ -244,10 +251,10 @@ fn a_front_end_that_reconnects_keeps_its_requests_and_loses_its_sessions() {
     let server = Server::new(&[Limits::default()]);
     for setup in [Setup::qemu(), Setup::generic()] {
         let mut guest = Guest::connect(&server.socket(0), &setup).unwrap();
-        let session = common::cbc(&mut guest);
+        let session = common::open_cbc(&mut guest);
         assert_session_serves(&mut guest, session);
         guest.reconnect(&server.socket(0)).unwrap();
-        let request = common::request(&guest, session);
+        let request = common::known_answer_request(&guest, session);
         assert_eq!(guest.run(0, &request).unwrap().status(), common::INVSESS);
         assert_served(&mut guest);
     }

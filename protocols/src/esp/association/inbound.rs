@@ -5,11 +5,11 @@ use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use gantry_core::Operation;
-use gantry_core::esp::{HEADER, TRAILER, read_trailer};
+use gantry_core::esp::{HEADER_LEN, TRAILER_LEN, read_trailer};
 use zeroize::Zeroizing;
 
 use super::super::suite::Layout;
-use super::super::{ESP, NONE};
+use super::super::{ESP, NO_NEXT_HEADER};
 use super::Association;
 use crate::burst::{self, FramedPacket};
 use crate::crypt::{self, Keys, Work};
@@ -24,7 +24,7 @@ pub struct Inbound {
     spi: u32,
     layout: Layout,
     mode: Mode,
-    extended: bool,
+    extended_numbers: bool,
     window: Mutex<Window>,
 }
 
@@ -37,9 +37,9 @@ struct ParsedPacket {
 
 impl Inbound {
     pub(super) fn new(association: &Association, keys: Keys, salt: Zeroizing<[u8; 4]>) -> Self {
-        let &Association { spi, suite, mode, extended, last, window, .. } = association;
-        let window = if last > 0 { Window::with_received(window, last) } else { Window::new(window) };
-        Self { keys, salt, spi, layout: suite.layout(), mode, extended, window: Mutex::new(window) }
+        let &Association { spi, suite, mode, extended_numbers, last_number, window, .. } = association;
+        let window = if last_number > 0 { Window::with_received(window, last_number) } else { Window::new(window) };
+        Self { keys, salt, spi, layout: suite.layout(), mode, extended_numbers, window: Mutex::new(window) }
     }
 
     /// Returns the association's SPI.
@@ -49,7 +49,7 @@ impl Inbound {
 
     /// Returns the highest number received; 0 before the first.
     pub fn last_number(&self) -> u64 {
-        self.numbers().top().unwrap_or(0)
+        self.numbers().highest().unwrap_or(0)
     }
 
     /// Ends the association, and returns the highest number received. All packets are refused as [`PacketError::Replayed`] from now on,
@@ -57,7 +57,7 @@ impl Inbound {
     /// packet twice.
     pub fn close(&self) -> u64 {
         let mut window = self.numbers();
-        let last = window.top().unwrap_or(0);
+        let last = window.highest().unwrap_or(0);
         // Marks all numbers as received.
         *window = Window::with_received(1, u64::MAX);
         last
@@ -68,7 +68,7 @@ impl Inbound {
     /// # Errors
     /// Returns why the packet was refused. The packet's contents are lost, unless it was refused before decryption.
     pub fn open(&self, packet: &mut Packet<'_>) -> Result<(), PacketError> {
-        burst::one(self, packet, open)
+        burst::run_one(self, packet, open)
     }
 
     fn numbers(&self) -> MutexGuard<'_, Window> {
@@ -78,37 +78,38 @@ impl Inbound {
 
     /// Reads the unencrypted fields. Writes nothing if it fails.
     fn parse(&self, packet: &mut Packet<'_>, work: &mut Work) -> Result<FramedPacket<ParsedPacket>, PacketError> {
-        let Layout { iv, align, icv, .. } = self.layout;
+        let Layout { iv_len, align, icv_len, .. } = self.layout;
         let headers = self.mode.incoming_headers(packet.data(), ESP, "an IP packet without ESP")?;
         let mut range = packet.range();
         range.start += headers.map_or(0, |headers| headers.length);
         let esp = &mut packet.buffer()[range.clone()];
-        let head = HEADER + iv;
-        let Some(length) = esp.len().checked_sub(head + icv).filter(|length| *length >= TRAILER) else {
+        let head = HEADER_LEN + iv_len;
+        let Some(length) = esp.len().checked_sub(head + icv_len).filter(|length| *length >= TRAILER_LEN) else {
             return Err(PacketError::Malformed("a truncated ESP packet"));
         };
         if !length.is_multiple_of(align) {
             return Err(PacketError::Malformed("an ESP packet that is not padded to whole words or blocks"));
         }
-        let field = |place| u32::from_be_bytes([esp[place], esp[place + 1], esp[place + 2], esp[place + 3]]);
+        let field =
+            |offset: usize| u32::from_be_bytes([esp[offset], esp[offset + 1], esp[offset + 2], esp[offset + 3]]);
         if field(0) != self.spi {
             return Err(PacketError::Malformed("the SPI of another association"));
         }
         let number = {
             let window = self.numbers();
-            let number = if self.extended { extend(&window, field(4)) } else { Some(field(4).into()) };
+            let number = if self.extended_numbers { extend_number(&window, field(4)) } else { Some(field(4).into()) };
             // 0 is not a valid sequence number (RFC 4303, 3.3.3).
             number.filter(|number| *number > 0 && window.admits(*number)).ok_or(PacketError::Replayed)?
         };
         let data = head..head + length;
-        work.iv = self.layout.cipher_iv(*self.salt, &esp[HEADER..head]);
-        work.aad = self.layout.aad(self.extended, self.spi, number);
-        work.covered = 0..data.end;
-        work.tag[..icv].copy_from_slice(&esp[data.end..]);
-        if self.extended && matches!(self.keys, Keys::Separate { .. }) {
+        work.iv = self.layout.cipher_iv(*self.salt, &esp[HEADER_LEN..head]);
+        work.aad = self.layout.aad(self.extended_numbers, self.spi, number);
+        work.mac_range = 0..data.end;
+        work.tag[..icv_len].copy_from_slice(&esp[data.end..]);
+        if self.extended_numbers && matches!(self.keys, Keys::Separate { .. }) {
             // The MAC covers the upper half of the number, which is not sent.
-            work.covered.end += 4;
-            esp[data.end..work.covered.end].copy_from_slice(&((number >> 32) as u32).to_be_bytes());
+            work.mac_range.end += 4;
+            esp[data.end..work.mac_range.end].copy_from_slice(&((number >> 32) as u32).to_be_bytes());
         }
         work.data = data;
         work.fields.number = number;
@@ -117,19 +118,20 @@ impl Inbound {
 
     /// Finishes a packet whose integrity check value was right. Returns its final range.
     fn finish(&self, packet: &mut Packet<'_>, parsed: &ParsedPacket) -> Result<Range<usize>, PacketError> {
-        let Layout { iv, icv, .. } = self.layout;
+        let Layout { iv_len, icv_len, .. } = self.layout;
         // Another thread may have opened a copy of the packet since `parse`, or the burst may contain two copies.
         if !self.numbers().mark_received(parsed.number) {
             return Err(PacketError::Replayed);
         }
-        let (head, outer) = (HEADER + iv, parsed.headers.map_or(0, |headers| headers.length));
+        let (head, outer) = (HEADER_LEN + iv_len, parsed.headers.map_or(0, |headers| headers.length));
         let opened = &packet.data()[outer + head..];
-        let opened = &opened[..opened.len() - icv];
+        let opened = &opened[..opened.len() - icv_len];
         let (payload, next) = read_trailer(opened).map_err(PacketError::Malformed)?;
-        if next == NONE {
+        if next == NO_NEXT_HEADER {
             return Err(PacketError::Dummy);
         }
-        let payload = if self.mode == Mode::Tunnel { ip::length(&opened[..payload], next)? } else { payload };
+        let payload =
+            if self.mode == Mode::Tunnel { ip::tunneled_packet_len(&opened[..payload], next)? } else { payload };
         packet.next_header = next;
         let start = packet.range().start;
         let final_range = start + head..start + head + outer + payload;
@@ -143,8 +145,8 @@ impl Inbound {
 
 /// Reconstructs a number from its lower half (RFC 4303, A2.2): the number nearest to the window. Returns `None` if that number would be
 /// below 0 or beyond the highest number.
-fn extend(window: &Window, low: u32) -> Option<u64> {
-    let top = window.top().unwrap_or(0);
+fn extend_number(window: &Window, low: u32) -> Option<u64> {
+    let top = window.highest().unwrap_or(0);
     let (high, bottom) = ((top >> 32) as u32, (top as u32).wrapping_sub((window.size() - 1) as u32));
     let high = if u64::from(top as u32) >= window.size() - 1 {
         if low >= bottom { Some(high) } else { high.checked_add(1) }
@@ -183,7 +185,7 @@ mod tests {
     use super::*;
 
     /// The first number with an upper half of 1.
-    const NEXT: u64 = 1 << 32;
+    const UPPER_HALF_ONE: u64 = 1 << 32;
 
     #[test]
     fn extends_a_number_to_the_nearest() {
@@ -192,15 +194,19 @@ mod tests {
             if top > 0 {
                 window.mark_received(top);
             }
-            extend(&window, low)
+            extend_number(&window, low)
         };
         assert_eq!(infer(0, 1), Some(1));
         assert_eq!(infer(100, 37), Some(37), "the oldest in the window");
-        assert_eq!(infer(100, 36), Some(NEXT + 36), "an older number counts as one of the next upper half");
-        assert_eq!(infer(NEXT - 1, 0), Some(NEXT));
-        assert_eq!(infer(NEXT + 10, u32::MAX), Some(NEXT - 1), "a number before the upper half changed");
-        assert_eq!(infer(NEXT + 10, u32::MAX - 52), Some(NEXT - 53));
-        assert_eq!(infer(NEXT + 10, u32::MAX - 53), Some(NEXT + u64::from(u32::MAX) - 53));
+        assert_eq!(infer(100, 36), Some(UPPER_HALF_ONE + 36), "an older number counts as one of the next upper half");
+        assert_eq!(infer(UPPER_HALF_ONE - 1, 0), Some(UPPER_HALF_ONE));
+        assert_eq!(
+            infer(UPPER_HALF_ONE + 10, u32::MAX),
+            Some(UPPER_HALF_ONE - 1),
+            "a number before the upper half changed"
+        );
+        assert_eq!(infer(UPPER_HALF_ONE + 10, u32::MAX - 52), Some(UPPER_HALF_ONE - 53));
+        assert_eq!(infer(UPPER_HALF_ONE + 10, u32::MAX - 53), Some(UPPER_HALF_ONE + u64::from(u32::MAX) - 53));
         assert_eq!(infer(10, u32::MAX), None, "a number below 0");
         assert_eq!(infer(u64::MAX, 5), None, "a number beyond the last");
         assert_eq!(infer(u64::MAX - 1, u32::MAX), Some(u64::MAX));

@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use gantry_core::esp::{HEADER, TRAILER, write_trailer};
+use gantry_core::esp::{HEADER_LEN, TRAILER_LEN, write_trailer};
 use gantry_core::{Operation, Process};
 use zeroize::Zeroizing;
 
@@ -24,18 +24,18 @@ pub struct Outbound {
     spi: u32,
     layout: Layout,
     mode: Mode,
-    extended: bool,
+    extended_numbers: bool,
     /// The last number used.
-    last: AtomicU64,
+    last_number: AtomicU64,
     /// The only process that may use the numbers.
     process: Process,
 }
 
 impl Outbound {
     pub(super) fn new(association: &Association, keys: Keys, salt: Zeroizing<[u8; 4]>, process: Process) -> Self {
-        let &Association { spi, suite, mode, extended, last, .. } = association;
-        let (layout, last) = (suite.layout(), AtomicU64::new(last));
-        Self { keys, salt, spi, layout, mode, extended, last, process }
+        let &Association { spi, suite, mode, extended_numbers, last_number, .. } = association;
+        let (layout, last_number) = (suite.layout(), AtomicU64::new(last_number));
+        Self { keys, salt, spi, layout, mode, extended_numbers, last_number, process }
     }
 
     /// Returns the association's SPI.
@@ -45,38 +45,38 @@ impl Outbound {
 
     /// Returns the number of the last packet; 0 before the first.
     pub fn last_number(&self) -> u64 {
-        self.last.load(Ordering::Relaxed)
+        self.last_number.load(Ordering::Relaxed)
     }
 
     /// Returns the count of numbers left. Replace the association, with new keys, before it is 0 (RFC 4303, 3.3.3).
     pub fn remaining(&self) -> u64 {
-        self.end().saturating_sub(self.last_number())
+        self.max_number().saturating_sub(self.last_number())
     }
 
     /// Returns the most bytes that sealing adds before and after a packet.
     pub fn room(&self) -> (usize, usize) {
-        let Layout { iv, align, icv, .. } = self.layout;
-        (HEADER + iv, align - 1 + TRAILER + icv)
+        let Layout { iv_len, align, icv_len, .. } = self.layout;
+        (HEADER_LEN + iv_len, align - 1 + TRAILER_LEN + icv_len)
     }
 
     /// Returns the bytes that sealing adds before and after a payload of `payload` bytes. In transport mode the IP headers are not
     /// payload.
     pub fn overhead(&self, payload: usize) -> (usize, usize) {
-        let Layout { iv, align, icv, .. } = self.layout;
-        (HEADER + iv, (payload + TRAILER).next_multiple_of(align) - payload + icv)
+        let Layout { iv_len, align, icv_len, .. } = self.layout;
+        (HEADER_LEN + iv_len, (payload + TRAILER_LEN).next_multiple_of(align) - payload + icv_len)
     }
 
     /// Returns the largest payload whose ESP packet has at most `bytes` bytes.
     pub fn payload_within(&self, bytes: usize) -> usize {
-        let Layout { iv, align, icv, .. } = self.layout;
-        let encrypted = bytes.saturating_sub(HEADER + iv + icv);
-        (encrypted - encrypted % align).saturating_sub(TRAILER)
+        let Layout { iv_len, align, icv_len, .. } = self.layout;
+        let encrypted = bytes.saturating_sub(HEADER_LEN + iv_len + icv_len);
+        (encrypted - encrypted % align).saturating_sub(TRAILER_LEN)
     }
 
     /// Ends the association, and returns the last number used. All packets are refused as [`PacketError::Exhausted`] from now on, including
     /// the packets of other threads. An association that continues with these keys and this number reuses no number.
     pub fn close(&self) -> u64 {
-        self.last.swap(self.end(), Ordering::Relaxed)
+        self.last_number.swap(self.max_number(), Ordering::Relaxed)
     }
 
     /// Encrypts a packet in place. Its number is used up even if no device then does the work.
@@ -84,24 +84,24 @@ impl Outbound {
     /// # Errors
     /// Returns why the packet was refused. The packet is unchanged if it was refused before encryption; otherwise its contents are lost.
     pub fn seal(&self, packet: &mut Packet<'_>) -> Result<(), PacketError> {
-        burst::one(self, packet, seal)
+        burst::run_one(self, packet, seal)
     }
 
     /// Returns the highest number.
-    fn end(&self) -> u64 {
-        if self.extended { u64::MAX } else { u32::MAX.into() }
+    fn max_number(&self) -> u64 {
+        if self.extended_numbers { u64::MAX } else { u32::MAX.into() }
     }
 
     /// Takes the next number.
-    fn number(&self) -> Result<u64, PacketError> {
-        let next = |last: u64| (last < self.end()).then(|| last + 1);
-        let last = self.last.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
+    fn take_number(&self) -> Result<u64, PacketError> {
+        let next = |last: u64| (last < self.max_number()).then(|| last + 1);
+        let last = self.last_number.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
         last.map(|last| last + 1).map_err(|_| PacketError::Exhausted)
     }
 
     /// Writes all of the packet except the devices' part, and returns its final range. Changes nothing if it fails.
     fn frame(&self, packet: &mut Packet<'_>, work: &mut Work) -> Result<FramedPacket<Range<usize>>, PacketError> {
-        let Layout { iv, icv, .. } = self.layout;
+        let Layout { iv_len, icv_len, .. } = self.layout;
         if !self.process.is_current() {
             return Err(PacketError::Forked);
         }
@@ -109,13 +109,13 @@ impl Outbound {
         let outer = headers.map_or(0, |headers| headers.length);
         let payload = packet.data().len() - outer;
         let (head, tail) = self.overhead(payload);
-        packet.has_room(head, tail)?;
+        packet.check_room(head, tail)?;
         let (start, end) = (packet.range().start - head, packet.range().end + tail);
         if let Some(headers) = headers {
             // Checked here, because nothing may fail once bytes are written.
-            headers.fits(end - start)?;
+            headers.check_fits(end - start)?;
         }
-        let number = self.number()?;
+        let number = self.take_number()?;
         let whole = &mut packet.buffer()[start..end];
         if let Some(headers) = headers {
             whole.copy_within(head..head + outer, 0);
@@ -123,22 +123,22 @@ impl Outbound {
         }
         let esp = &mut whole[outer..];
         esp[..4].copy_from_slice(&self.spi.to_be_bytes());
-        esp[4..HEADER].copy_from_slice(&(number as u32).to_be_bytes());
-        if iv == 8 {
-            esp[HEADER..HEADER + 8].copy_from_slice(&number.to_be_bytes());
+        esp[4..HEADER_LEN].copy_from_slice(&(number as u32).to_be_bytes());
+        if iv_len == 8 {
+            esp[HEADER_LEN..HEADER_LEN + 8].copy_from_slice(&number.to_be_bytes());
         }
-        let data = head..esp.len() - icv;
+        let data = head..esp.len() - icv_len;
         write_trailer(&mut esp[data.clone()], payload, next);
-        work.iv = self.layout.cipher_iv(*self.salt, &esp[HEADER..head]);
-        work.aad = self.layout.aad(self.extended, self.spi, number);
-        work.covered = 0..data.end;
-        if self.extended && matches!(self.keys, Keys::Separate { .. }) {
+        work.iv = self.layout.cipher_iv(*self.salt, &esp[HEADER_LEN..head]);
+        work.aad = self.layout.aad(self.extended_numbers, self.spi, number);
+        work.mac_range = 0..data.end;
+        if self.extended_numbers && matches!(self.keys, Keys::Separate { .. }) {
             // The MAC covers the upper half of the number, which is not sent: the integrity check value overwrites it.
-            work.covered.end += 4;
-            esp[data.end..work.covered.end].copy_from_slice(&((number >> 32) as u32).to_be_bytes());
+            work.mac_range.end += 4;
+            esp[data.end..work.mac_range.end].copy_from_slice(&((number >> 32) as u32).to_be_bytes());
         }
         work.data = data;
-        work.fields = PacketFields { number, payload, next_header: next };
+        work.fields = PacketFields { number, payload_len: payload, next_header: next };
         Ok(FramedPacket { device_range: start + outer..end, state: start..end })
     }
 }
@@ -152,7 +152,7 @@ pub fn seal(burst: &mut [(&Outbound, &mut Packet<'_>)]) {
         |association, packet, work| association.frame(packet, work).map(Some),
         |tasks| {
             crypt::choose_whole_or_parts(tasks, Operation::Protect);
-            crypt::randomize(tasks, HEADER);
+            crypt::draw_random_ivs(tasks, HEADER_LEN);
             crypt::seal(tasks);
         },
         |_, _, whole, done| done.map(|_| whole),

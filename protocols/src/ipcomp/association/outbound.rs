@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use gantry_core::{Error, Operation, Outcome};
 
 use super::super::batch::{self, PerPacket, Task, TaskResult};
-use super::super::{HEADER, PROTOCOL};
+use super::super::{HEADER_LEN, PROTOCOL};
 use super::Association;
 use crate::burst;
 use crate::ip::Headers;
@@ -24,13 +24,13 @@ struct FramedPacket {
     /// Headers before the payload.
     headers: Option<Headers>,
     /// The protocol of the payload.
-    next: u8,
+    next_header: u8,
     /// The longest result, in bytes, that makes the packet shorter.
     max_output: usize,
 }
 
 impl FramedPacket {
-    fn outer(&self) -> usize {
+    fn outer_len(&self) -> usize {
         self.headers.map_or(0, |headers| headers.length)
     }
 }
@@ -53,20 +53,20 @@ impl Outbound {
     /// # Errors
     /// Returns why the packet was refused: it is not an IP packet, or no device did the work. The packet is unchanged.
     pub fn compress(&self, packet: &mut Packet<'_>) -> Result<(), PacketError> {
-        burst::one(self, packet, compress)
+        burst::run_one(self, packet, compress)
     }
 
     /// Reads a packet. Returns `None` for a packet that is sent unchanged.
     fn frame(&self, packet: &mut Packet<'_>) -> Result<Option<FramedPacket>, PacketError> {
-        let (headers, next) = self.association.mode.outgoing_headers(packet)?;
+        let (headers, next_header) = self.association.mode.outgoing_headers(packet)?;
         let payload = packet.data().len() - headers.map_or(0, |headers| headers.length);
-        let max_output = payload.saturating_sub(HEADER + 1);
+        let max_output = payload.saturating_sub(HEADER_LEN + 1);
         // Compressed data does not shrink again.
-        let may_shrink = max_output > 0 && payload >= self.association.threshold && next != PROTOCOL;
-        if may_shrink && self.trials.begin() {
-            return Ok(Some(FramedPacket { headers, next, max_output }));
+        let may_shrink = max_output > 0 && payload >= self.association.threshold && next_header != PROTOCOL;
+        if may_shrink && self.trials.take_trial() {
+            return Ok(Some(FramedPacket { headers, next_header, max_output }));
         }
-        keep_uncompressed(packet, next);
+        keep_uncompressed(packet, next_header);
         Ok(None)
     }
 
@@ -74,12 +74,12 @@ impl Outbound {
     fn finish(&self, packet: &mut Packet<'_>, framed: &FramedPacket, output: &[u8], result: TaskResult) {
         match result {
             Ok((Outcome::Done, length)) => {
-                self.trials.end(true);
+                self.trials.record_trial(true);
                 self.replace(packet, framed, &output[..length]);
             }
             Ok((Outcome::NoRoom, _)) => {
-                self.trials.end(false);
-                keep_uncompressed(packet, framed.next);
+                self.trials.record_trial(false);
+                keep_uncompressed(packet, framed.next_header);
             }
             Ok((outcome, _)) => packet.refuse(Error::Refused(outcome).into()),
             Err(error) => packet.refuse(error.into()),
@@ -89,14 +89,14 @@ impl Outbound {
     /// Replaces the payload by the compressed data.
     fn replace(&self, packet: &mut Packet<'_>, framed: &FramedPacket, compressed: &[u8]) {
         let start = packet.range().start;
-        let end = start + framed.outer() + HEADER + compressed.len();
+        let end = start + framed.outer_len() + HEADER_LEN + compressed.len();
         let whole = &mut packet.buffer()[start..end];
         if let Some(headers) = framed.headers {
             headers.write(whole, PROTOCOL);
         }
-        let (header, rest) = whole[framed.outer()..].split_at_mut(HEADER);
+        let (header, rest) = whole[framed.outer_len()..].split_at_mut(HEADER_LEN);
         let [high, low] = self.cpi().to_be_bytes();
-        header.copy_from_slice(&[framed.next, 0, high, low]);
+        header.copy_from_slice(&[framed.next_header, 0, high, low]);
         rest.copy_from_slice(compressed);
         packet.next_header = PROTOCOL;
         packet.complete(start..end);
@@ -104,8 +104,8 @@ impl Outbound {
 }
 
 /// Marks a packet as sent unchanged.
-fn keep_uncompressed(packet: &mut Packet<'_>, next: u8) {
-    packet.next_header = next;
+fn keep_uncompressed(packet: &mut Packet<'_>, next_header: u8) {
+    packet.next_header = next_header;
     packet.complete(packet.range());
 }
 
@@ -129,7 +129,7 @@ pub fn compress(burst: &mut [(&Outbound, &mut Packet<'_>)]) {
         .map(|(end, packet, framed)| {
             let (output, behind) = mem::take(&mut rest).split_at_mut(framed.max_output);
             rest = behind;
-            Task { session: &end.association.session, input: &packet.data()[framed.outer()..], output }
+            Task { session: &end.association.session, input: &packet.data()[framed.outer_len()..], output }
         })
         .collect();
     let results = batch::run(Operation::Compress, &mut tasks);
@@ -147,28 +147,29 @@ pub fn compress(burst: &mut [(&Outbound, &mut Packet<'_>)]) {
 #[derive(Debug, Default)]
 struct CompressionTrials {
     /// Packets in a row that did not shrink.
-    failed: AtomicU32,
+    failures_in_a_row: AtomicU32,
     /// Packets still to be sent without a trial.
-    untried: AtomicU32,
+    untried_packets: AtomicU32,
 }
 
 impl CompressionTrials {
     /// The number of failures in a row that may be due to chance.
-    const CHANCE: u32 = 3;
+    const MAX_CHANCE_FAILURES: u32 = 3;
     /// The most packets that are sent without a trial.
-    const LONGEST: u32 = 64;
+    const MAX_UNTRIED_PACKETS: u32 = 64;
 
-    fn begin(&self) -> bool {
-        self.untried.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_err()
+    fn take_trial(&self) -> bool {
+        self.untried_packets.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_err()
     }
 
     /// Doubles the count of packets without a trial after each failure beyond chance.
-    fn end(&self, became_shorter: bool) {
-        let failed = if became_shorter { 0 } else { self.failed.load(Ordering::Relaxed).saturating_add(1) };
-        let beyond = failed.saturating_sub(Self::CHANCE);
-        let untried = if beyond == 0 { 0 } else { Self::LONGEST.min(2 << beyond.min(16)) };
-        self.failed.store(failed, Ordering::Relaxed);
-        self.untried.store(untried, Ordering::Relaxed);
+    fn record_trial(&self, became_shorter: bool) {
+        let failures =
+            if became_shorter { 0 } else { self.failures_in_a_row.load(Ordering::Relaxed).saturating_add(1) };
+        let beyond = failures.saturating_sub(Self::MAX_CHANCE_FAILURES);
+        let untried = if beyond == 0 { 0 } else { Self::MAX_UNTRIED_PACKETS.min(2 << beyond.min(16)) };
+        self.failures_in_a_row.store(failures, Ordering::Relaxed);
+        self.untried_packets.store(untried, Ordering::Relaxed);
     }
 }
 
@@ -179,18 +180,18 @@ mod tests {
     #[test]
     fn failures_in_a_row_double_the_untried_packets_until_one_shrinks() {
         let trials = CompressionTrials::default();
-        let untried_before_a_trial = || (0..1000).take_while(|_| !trials.begin()).count();
+        let untried_before_a_trial = || (0..1000).take_while(|_| !trials.take_trial()).count();
         for expected in [0, 0, 0, 0, 4, 8, 16, 32, 64, 64] {
             assert_eq!(untried_before_a_trial(), expected);
-            trials.end(false);
+            trials.record_trial(false);
         }
         assert_eq!(untried_before_a_trial(), 64);
-        trials.end(true);
+        trials.record_trial(true);
         assert_eq!(untried_before_a_trial(), 0);
-        trials.end(false);
+        trials.record_trial(false);
         assert_eq!(untried_before_a_trial(), 0, "the count starts again");
         for _ in 0..100 {
-            trials.end(false);
+            trials.record_trial(false);
         }
         assert_eq!(untried_before_a_trial(), 64, "a burst of failures");
     }

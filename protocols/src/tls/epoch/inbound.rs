@@ -8,9 +8,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use zeroize::Zeroize;
 
 use super::super::mac_then_encrypt;
-use super::super::record::{HEADER, Header, MAX_CONTENT, check, content_type};
+use super::super::record::{HEADER_LEN, Header, MAX_CONTENT, check_content, content_type};
 use super::super::suite::Layout;
-use super::protection::{PSEUDO_HEADER, Protection, pseudo_header};
+use super::protection::{PSEUDO_HEADER_LEN, Protection, pseudo_header};
 use super::{Epoch, ParameterError};
 use crate::burst::{self, FramedPacket};
 use crate::crypt::{self, Keys, Task, Work};
@@ -26,24 +26,27 @@ pub struct Inbound {
 /// The progress of a connection, in numbers of records.
 struct RecordState {
     /// The number of the next record.
-    next: u64,
+    next_number: u64,
     /// The first number that must not be opened: the limit, or the number of the first failed record.
-    end: u64,
+    end_number: u64,
     /// The burst that is opening records of this connection, or 0.
-    burst: u64,
+    current_burst: u64,
 }
 
 /// The number that no record may have, because no number could follow it.
-const LAST: u64 = u64::MAX;
+const END_OF_NUMBERS: u64 = u64::MAX;
 
 impl Inbound {
     pub(super) fn new(epoch: &Epoch, protection: Protection) -> Self {
-        Self { protection, state: Mutex::new(RecordState { next: epoch.number, end: LAST, burst: 0 }) }
+        Self {
+            protection,
+            state: Mutex::new(RecordState { next_number: epoch.number, end_number: END_OF_NUMBERS, current_burst: 0 }),
+        }
     }
 
     /// Returns the number of the next record.
     pub fn number(&self) -> u64 {
-        self.state().next
+        self.state().next_number
     }
 
     /// Replaces the keys at the peer's key update (RFC 8446, 7.2): the next record has the number 0. A second end would open the
@@ -53,13 +56,13 @@ impl Inbound {
     /// Fails for keys that the suite does not accept, for AES-CBC, for the key already in use, or if the connection has failed. The keys
     /// then stay.
     pub fn rekey(&mut self, key: &[u8], iv: &[u8]) -> Result<(), ParameterError> {
-        let RecordState { end, burst, .. } = *self.state();
+        let RecordState { end_number, current_burst, .. } = *self.state();
         // No thread can be opening records here, so a burst that is still set ended in a panic.
-        if end < LAST || burst != 0 {
+        if end_number < END_OF_NUMBERS || current_burst != 0 {
             return Err(ParameterError::Broken);
         }
         self.protection = self.protection.rekey(key, iv)?;
-        self.state = Mutex::new(RecordState { next: 0, end: LAST, burst: 0 });
+        self.state = Mutex::new(RecordState { next_number: 0, end_number: END_OF_NUMBERS, current_burst: 0 });
         Ok(())
     }
 
@@ -69,62 +72,63 @@ impl Inbound {
     /// Returns why the record was refused. Every error except [`PacketError::Busy`] ends the connection. The record's contents are lost,
     /// unless it was refused before decryption.
     pub fn open(&self, packet: &mut Packet<'_>) -> Result<(), PacketError> {
-        burst::one(self, packet, open)
+        burst::run_one(self, packet, open)
     }
 
     fn state(&self) -> MutexGuard<'_, RecordState> {
-        // A panic cannot leave the numbers inconsistent. The field `burst` stays set, so that no further record is opened.
+        // A panic cannot leave the numbers inconsistent. The field `current_burst` stays set, so that no further record is opened.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Reads the unencrypted fields, and takes the record's number. Does not change the record if it fails.
     fn parse(&self, packet: &mut Packet<'_>, work: &mut Work, burst: u64) -> Result<FramedPacket<u64>, PacketError> {
         let mut state = self.state();
-        if state.burst != 0 && state.burst != burst {
+        if state.current_burst != 0 && state.current_burst != burst {
             return Err(PacketError::Busy);
         }
-        if state.next >= state.end {
-            return Err(if state.end == LAST { PacketError::Exhausted } else { PacketError::Broken });
+        if state.next_number >= state.end_number {
+            return Err(if state.end_number == END_OF_NUMBERS { PacketError::Exhausted } else { PacketError::Broken });
         }
-        let number = state.next;
+        let number = state.next_number;
         let range = packet.range();
         let record = &mut packet.buffer()[range.clone()];
-        if let Err(error) = self.check(record) {
-            state.end = number;
+        if let Err(error) = self.check_record(record) {
+            state.end_number = number;
             return Err(error);
         }
-        (state.next, state.burst) = (number + 1, burst);
+        (state.next_number, state.current_burst) = (number + 1, burst);
         drop(state);
-        self.protection.prepare(work, number, record);
-        let Layout { encrypts_tag, tag, .. } = self.protection.layout;
+        self.protection.fill_work(work, number, record);
+        let Layout { encrypts_tag, tag_len, .. } = self.protection.layout;
         if encrypts_tag {
             // The IV was copied. The length is not known yet, and is written later.
-            work.covered = work.data.start - PSEUDO_HEADER..work.data.start;
+            work.mac_range = work.data.start - PSEUDO_HEADER_LEN..work.data.start;
             let pseudo_header = pseudo_header(number, record, 0);
-            record[work.covered.clone()].copy_from_slice(&pseudo_header);
+            record[work.mac_range.clone()].copy_from_slice(&pseudo_header);
         } else {
-            work.tag[..tag].copy_from_slice(&record[work.data.end..]);
+            work.tag[..tag_len].copy_from_slice(&record[work.data.end..]);
         }
         Ok(FramedPacket { device_range: range, state: number })
     }
 
     /// Refuses a record whose lengths these keys cannot have made.
-    fn check(&self, record: &[u8]) -> Result<(), PacketError> {
-        let Layout { is_13, block, encrypts_tag, tag, expansion, .. } = self.protection.layout;
+    fn check_record(&self, record: &[u8]) -> Result<(), PacketError> {
+        let Layout { is_13, block_size, encrypts_tag, tag_len, max_expansion, .. } = self.protection.layout;
         let header = Header::read(record)?.filter(|header| header.length == record.len());
         let header = header.ok_or(PacketError::Malformed("not exactly one complete record"))?;
         if is_13 && header.content_type != content_type::APPLICATION_DATA {
             return Err(PacketError::Malformed("an unprotected record"));
         }
-        if header.length > HEADER + MAX_CONTENT + expansion {
+        if header.length > HEADER_LEN + MAX_CONTENT + max_expansion {
             return Err(PacketError::Malformed("longer than a record may be"));
         }
         // One byte for the type of the content, or for the length of the padding.
-        let least = usize::from(is_13 || block > 1);
-        let protected = header.length.checked_sub(self.protection.head() + tag).filter(|length| *length >= least);
-        let encrypted =
-            protected.ok_or(PacketError::Malformed("the record is too short"))? + if encrypts_tag { tag } else { 0 };
-        if encrypted.is_multiple_of(block) {
+        let min_len = usize::from(is_13 || block_size > 1);
+        let protected =
+            header.length.checked_sub(self.protection.head_len() + tag_len).filter(|length| *length >= min_len);
+        let encrypted = protected.ok_or(PacketError::Malformed("the record is too short"))?
+            + if encrypts_tag { tag_len } else { 0 };
+        if encrypted.is_multiple_of(block_size) {
             Ok(())
         } else {
             Err(PacketError::Malformed("not a whole number of cipher blocks"))
@@ -139,30 +143,30 @@ impl Inbound {
         done: Result<Range<usize>, PacketError>,
     ) -> Result<Range<usize>, PacketError> {
         let mut state = self.state();
-        if number + 1 == state.next {
-            state.burst = 0;
+        if number + 1 == state.next_number {
+            state.current_burst = 0;
         }
-        if number >= state.end {
+        if number >= state.end_number {
             return Err(PacketError::Broken);
         }
-        done.and_then(|data| self.content(packet, data)).inspect_err(|_| state.end = number)
+        done.and_then(|data| self.content(packet, data)).inspect_err(|_| state.end_number = number)
     }
 
     /// Returns the range of the content without its padding, and stores the content's type in the packet.
     fn content(&self, packet: &mut Packet<'_>, data: Range<usize>) -> Result<Range<usize>, PacketError> {
-        let Layout { is_13, block, encrypts_tag, .. } = self.protection.layout;
+        let Layout { is_13, block_size, encrypts_tag, .. } = self.protection.layout;
         let start = packet.range().start + data.start;
         let (record, data) = (packet.data(), &packet.data()[data]);
         let (length, content_type) = if is_13 {
-            let place = data
+            let offset = data
                 .iter()
                 .rposition(|byte| *byte != 0)
                 .ok_or(PacketError::Malformed("a record without a content type"))?;
             if data.len() > MAX_CONTENT + 1 {
                 return Err(PacketError::Malformed("more content than a record may have"));
             }
-            (place, data[place])
-        } else if block > 1 && !encrypts_tag {
+            (offset, data[offset])
+        } else if block_size > 1 && !encrypts_tag {
             // The padding was authenticated, so this check need not take constant time.
             let padding = usize::from(data[data.len() - 1]) + 1;
             let length = data.len().checked_sub(padding).ok_or(PacketError::Malformed("more padding than data"))?;
@@ -173,26 +177,26 @@ impl Inbound {
         } else {
             (data.len(), record[0])
         };
-        check(content_type, length, is_13)?;
+        check_content(content_type, length, is_13)?;
         packet.content_type = content_type;
         Ok(start..start + length)
     }
 }
 
 /// The number of the next burst.
-static BURST: AtomicU64 = AtomicU64::new(1);
+static NEXT_BURST: AtomicU64 = AtomicU64::new(1);
 
 /// Opens records, each on its connection, as [`Inbound::open`] does. Each record has its own [verdict](Packet::verdict). Records of one
 /// connection must be in order. All connections must belong to one framework.
 pub fn open(burst: &mut [(&Inbound, &mut Packet<'_>)]) {
-    let id = BURST.fetch_add(1, Ordering::Relaxed);
+    let id = NEXT_BURST.fetch_add(1, Ordering::Relaxed);
     burst::run(
         burst,
         |connection| &connection.protection.keys,
         |connection, packet, work| connection.parse(packet, work, id).map(Some),
         |tasks| {
             crypt::open(tasks);
-            tasks.iter_mut().for_each(find);
+            tasks.iter_mut().for_each(find_mac);
         },
         |connection, packet, number, done| {
             connection.finish(packet, number, done).inspect_err(|_| {
@@ -205,13 +209,13 @@ pub fn open(burst: &mut [(&Inbound, &mut Packet<'_>)]) {
 }
 
 /// Shortens the data to the content before its MAC, for MAC-then-encrypt.
-fn find(task: &mut Task<'_>) {
+fn find_mac(task: &mut Task<'_>) {
     if let Keys::MacThenEncrypt { mac, .. } = task.keys
-        && task.work.refused.is_none()
+        && task.work.refusal.is_none()
     {
-        match mac_then_encrypt::find(task, mac) {
+        match mac_then_encrypt::find_message_len(task, mac) {
             Ok(length) => task.work.data.end = task.work.data.start + length,
-            Err(error) => task.work.refused = Some(error),
+            Err(error) => task.work.refusal = Some(error),
         }
     }
 }

@@ -71,8 +71,8 @@ impl Segments {
     /// [`Misuse::Bounds`] if the list would have more bytes than a buffer can have.
     pub fn push(&mut self, segment: Segment) -> Result<(), Misuse> {
         let bytes = self.bytes.checked_add(segment.len).filter(|bytes| isize::try_from(*bytes).is_ok());
-        let most = isize::MAX as usize;
-        self.bytes = bytes.ok_or(Misuse::Bounds { offset: self.bytes, len: segment.len, of: most })?;
+        self.bytes =
+            bytes.ok_or(Misuse::Bounds { offset: self.bytes, len: segment.len, memory_len: isize::MAX as usize })?;
         self.list.push(segment);
         Ok(())
     }
@@ -93,7 +93,7 @@ impl Segments {
     /// # Errors
     /// [`Misuse::Bounds`] if `into` has another length; nothing is copied then.
     pub fn read(&self, mut into: &mut [u8]) -> Result<(), Misuse> {
-        self.check(into.len())?;
+        self.check_length(into.len())?;
         for Segment { region, offset, len } in &self.list {
             let (front, rest) = into.split_at_mut(*len);
             region.copy_out(*offset, front);
@@ -107,7 +107,7 @@ impl Segments {
     /// # Errors
     /// [`Misuse::Bounds`] if `from` has another length; nothing is copied then.
     pub fn write(&self, mut from: &[u8]) -> Result<(), Misuse> {
-        self.check(from.len())?;
+        self.check_length(from.len())?;
         for Segment { region, offset, len } in &self.list {
             let (front, rest) = from.split_at(*len);
             region.copy_in(*offset, front);
@@ -116,8 +116,8 @@ impl Segments {
         Ok(())
     }
 
-    fn check(&self, len: usize) -> Result<(), Misuse> {
-        if len == self.bytes { Ok(()) } else { Err(Misuse::Bounds { offset: 0, len, of: self.bytes }) }
+    fn check_length(&self, len: usize) -> Result<(), Misuse> {
+        if len == self.bytes { Ok(()) } else { Err(Misuse::Bounds { offset: 0, len, memory_len: self.bytes }) }
     }
 }
 
@@ -148,8 +148,8 @@ mod tests {
         regions[1].read(0, &mut second).unwrap();
         assert_eq!((&second[3..12], &second[12..23]), (&bytes[..9], &bytes[10..]));
         assert_eq!((&second[..3], &second[23..]), (&[0; 3][..], &[0; 7][..]));
-        assert_eq!(segments.read(&mut [0; 20]), Err(Misuse::Bounds { offset: 0, len: 20, of: 21 }));
-        assert_eq!(segments.write(&[0; 22]), Err(Misuse::Bounds { offset: 0, len: 22, of: 21 }));
+        assert_eq!(segments.read(&mut [0; 20]), Err(Misuse::Bounds { offset: 0, len: 20, memory_len: 21 }));
+        assert_eq!(segments.write(&[0; 22]), Err(Misuse::Bounds { offset: 0, len: 22, memory_len: 21 }));
         let addresses: Vec<usize> = segments.list().iter().map(|segment| segment.address().addr().get()).collect();
         assert_eq!(addresses[3] - addresses[0], 9);
     }

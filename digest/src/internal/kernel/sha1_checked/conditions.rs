@@ -114,11 +114,11 @@ pub(super) unsafe fn candidates<V: Vector<Word = u32>>(words: &[V; STEPS]) -> [V
 
 /// The column of a bit.
 const fn column(bit: u32) -> usize {
-    ((bit + TURN) % u32::BITS) as usize
+    ((bit + ROTATION) % u32::BITS) as usize
 }
 
 /// Words are turned left, so that all bits with conditions lie in the lower half: 28 to 30 and 0 to 7.
-const TURN: u32 = 4;
+const ROTATION: u32 = 4;
 
 /// Returns the columns of the bits with conditions: bit `t - FIRST_STEP` of column [`column`]`(bit)` is `bit` of the word of step `t`.
 ///
@@ -131,9 +131,9 @@ unsafe fn transpose<V: Vector<Word = u32>>(words: &[V]) -> [V; 16] {
     // A row gets the lower halves of two words; the upper halves have no conditions.
     let mut rows = [words[0]; 16];
     for (i, row) in rows.iter_mut().enumerate() {
-        let low = words[i].rotate_left::<TURN>();
+        let low = words[i].rotate_left::<ROTATION>();
         *row = match words.get(i + 16) {
-            Some(word) => splat(0xffff).choose(low, word.rotate_left::<{ TURN + 16 }>()),
+            Some(word) => splat(0xffff).choose(low, word.rotate_left::<{ ROTATION + 16 }>()),
             None => low,
         };
     }

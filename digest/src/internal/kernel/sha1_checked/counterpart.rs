@@ -7,14 +7,14 @@ use core::ops::Range;
 use crate::internal::kernel::sha1::{K, STEPS};
 
 /// Number of words of a digest, and of the state between two steps.
-pub(super) const DIGEST: usize = 5;
+pub(super) const DIGEST_WORDS: usize = 5;
 
 /// The lowest K of a disturbance vector; `LAST_K` is the highest. K is the first of the sixteen steps that define a vector.
 pub(super) const FIRST_K: usize = 43;
 const LAST_K: usize = 56;
 
 /// Returns a step before which a block and its counterpart have equal states, if they differ by a vector with K = `k`.
-fn middle(k: usize) -> usize {
+fn middle_step(k: usize) -> usize {
     if k < 50 { 58 } else { 65 }
 }
 
@@ -100,49 +100,50 @@ fn each_k(mut k_set: u32) -> impl Iterator<Item = usize> {
 }
 
 /// A block that may belong to a collision.
-pub(super) struct Suspect {
-    /// The chaining value before the block; `end` is the chaining value after it.
-    pub(super) before: [u32; DIGEST],
-    pub(super) end: [u32; DIGEST],
+pub(super) struct SuspectBlock {
+    pub(super) chain_before: [u32; DIGEST_WORDS],
+    pub(super) chain_after: [u32; DIGEST_WORDS],
     /// The message words of all steps.
     pub(super) words: [u32; STEPS],
     /// The vectors that may lead to the counterpart: for each group, bit `K - FIRST_K` is set if the vector with this K may.
     pub(super) candidates: [u32; GROUPS.len()],
 }
 
-impl Default for Suspect {
+impl Default for SuspectBlock {
     fn default() -> Self {
-        Suspect { before: [0; _], end: [0; _], words: [0; _], candidates: [0; _] }
+        SuspectBlock { chain_before: [0; _], chain_after: [0; _], words: [0; _], candidates: [0; _] }
     }
 }
 
-impl Suspect {
+impl SuspectBlock {
     /// Returns true if the counterpart of a candidate ends with the same chaining value as the block.
     #[inline(never)]
     pub(super) fn collides(&self) -> bool {
         let mut groups = GROUPS.iter().zip(self.candidates);
-        groups.any(|(group, candidates)| each_k(candidates).any(|k| self.counterpart_end(group, k) == self.end))
+        groups.any(|(group, candidates)| {
+            each_k(candidates).any(|k| self.counterpart_chain_after(group, k) == self.chain_after)
+        })
     }
 
     /// The chaining value after the counterpart. Starts from the state in the middle, which both blocks share: undoes the counterpart's
     /// steps before the middle, and does its steps from the middle on.
-    fn counterpart_end(&self, group: &Group, k: usize) -> [u32; DIGEST] {
-        let middle = middle(k);
-        let last = array::from_fn(|i| self.end[i].wrapping_sub(self.before[i]));
-        let state = backward(last, &self.words, middle..STEPS);
+    fn counterpart_chain_after(&self, group: &Group, k: usize) -> [u32; DIGEST_WORDS] {
+        let middle = middle_step(k);
+        let last = array::from_fn(|i| self.chain_after[i].wrapping_sub(self.chain_before[i]));
+        let state = state_before(last, &self.words, middle..STEPS);
         let mut words = group.differences(k);
         words.iter_mut().zip(&self.words).for_each(|(word, own)| *word ^= own);
-        let (before, last) = (backward(state, &words, 0..middle), forward(state, &words, middle..STEPS));
+        let (before, last) = (state_before(state, &words, 0..middle), state_after(state, &words, middle..STEPS));
         array::from_fn(|i| before[i].wrapping_add(last[i]))
     }
 }
 
 /// Returns the state after the given steps. Takes the state before them.
-fn forward(mut state: [u32; DIGEST], words: &[u32; STEPS], steps: Range<usize>) -> [u32; DIGEST] {
+fn state_after(mut state: [u32; DIGEST_WORDS], words: &[u32; STEPS], steps: Range<usize>) -> [u32; DIGEST_WORDS] {
     // A loop for each function, without branches between the steps.
     macro_rules! round {
         ($round:literal) => {
-            for word in in_round(words, &steps, $round) {
+            for word in words_in_round(words, &steps, $round) {
                 state = step::<$round>(state, *word);
             }
         };
@@ -155,11 +156,11 @@ fn forward(mut state: [u32; DIGEST], words: &[u32; STEPS], steps: Range<usize>) 
 }
 
 /// Returns the state before the given steps. Takes the state after them.
-fn backward(mut state: [u32; DIGEST], words: &[u32; STEPS], steps: Range<usize>) -> [u32; DIGEST] {
+fn state_before(mut state: [u32; DIGEST_WORDS], words: &[u32; STEPS], steps: Range<usize>) -> [u32; DIGEST_WORDS] {
     macro_rules! round {
         ($round:literal) => {
-            for word in in_round(words, &steps, $round).iter().rev() {
-                state = undo::<$round>(state, *word);
+            for word in words_in_round(words, &steps, $round).iter().rev() {
+                state = undo_step::<$round>(state, *word);
             }
         };
     }
@@ -171,25 +172,25 @@ fn backward(mut state: [u32; DIGEST], words: &[u32; STEPS], steps: Range<usize>)
 }
 
 /// Returns the words of the given steps that lie in round `round`, counted from 0. A round has twenty steps.
-fn in_round<'w>(words: &'w [u32; STEPS], steps: &Range<usize>, round: usize) -> &'w [u32] {
+fn words_in_round<'w>(words: &'w [u32; STEPS], steps: &Range<usize>, round: usize) -> &'w [u32] {
     words.get(steps.start.max(20 * round)..steps.end.min(20 * round + 20)).unwrap_or_default()
 }
 
 /// A step (FIPS 180-4, 6.1.2).
-fn step<const ROUND: usize>([a, b, c, d, e]: [u32; DIGEST], word: u32) -> [u32; DIGEST] {
-    let sum = e.wrapping_add(word).wrapping_add(mixed::<ROUND>(b, c, d));
+fn step<const ROUND: usize>([a, b, c, d, e]: [u32; DIGEST_WORDS], word: u32) -> [u32; DIGEST_WORDS] {
+    let sum = e.wrapping_add(word).wrapping_add(round_function::<ROUND>(b, c, d));
     [sum.wrapping_add(a.rotate_left(5)), a, b.rotate_left(30), c, d]
 }
 
 /// The state before a step. Takes the state after it.
-fn undo<const ROUND: usize>([new, a, turned, c, d]: [u32; DIGEST], word: u32) -> [u32; DIGEST] {
+fn undo_step<const ROUND: usize>([new, a, turned, c, d]: [u32; DIGEST_WORDS], word: u32) -> [u32; DIGEST_WORDS] {
     let b = turned.rotate_right(30);
-    let sum = word.wrapping_add(mixed::<ROUND>(b, c, d)).wrapping_add(a.rotate_left(5));
+    let sum = word.wrapping_add(round_function::<ROUND>(b, c, d)).wrapping_add(a.rotate_left(5));
     [a, b, c, d, new.wrapping_sub(sum)]
 }
 
 /// The function of three words in a round of twenty steps (FIPS 180-4, 4.1.1), with the round's constant added.
-fn mixed<const ROUND: usize>(b: u32, c: u32, d: u32) -> u32 {
+fn round_function<const ROUND: usize>(b: u32, c: u32, d: u32) -> u32 {
     let function = match ROUND {
         0 => (c ^ d) & b ^ d,
         2 => (b ^ c) & (b ^ d) ^ b,

@@ -9,7 +9,7 @@ use super::*;
 /// # Safety
 /// The CPU has the instructions of `R`, and VPCLMULQDQ.
 #[inline(always)]
-pub(super) unsafe fn powers<R: Wide, const ROUNDS: usize>(key: &mut GcmKey) {
+pub(super) unsafe fn powers<R: WideRegister, const ROUNDS: usize>(key: &mut GcmKey) {
     // SAFETY: as above.
     unsafe {
         let [block] = encrypt_blocks([R::zero()], &key.keys, ROUNDS);
@@ -34,11 +34,11 @@ pub(super) unsafe fn first_counter(nonce: &[u8; 12]) -> Xmm {
 /// # Safety
 /// As for [`powers`].
 #[inline(always)]
-pub(super) unsafe fn begin<R: Wide, const ROUNDS: usize>(
+pub(super) unsafe fn begin<R: WideRegister, const ROUNDS: usize>(
     key: &GcmKey,
-    message: &mut Message,
+    message: &mut GcmState,
     nonce: &[u8],
-    associated: &[u8],
+    aad: &[u8],
 ) {
     // SAFETY: as above.
     unsafe {
@@ -47,14 +47,14 @@ pub(super) unsafe fn begin<R: Wide, const ROUNDS: usize>(
         } else {
             absorb::<R>(&mut message.hash, &key.powers, nonce);
             let bits = Xmm::from_u128(nonce.len() as u128 * 8);
-            let first = hash_blocks(block(&message.hash), [R::from_first(bits)], &key.powers, 1);
+            let first = hash_blocks(load_block(&message.hash), [R::from_first(bits)], &key.powers, 1);
             message.hash = 0;
             first
         };
         let [mask] = encrypt_blocks([R::from_first(first).reverse_bytes()], &key.keys, ROUNDS);
-        set(&mut message.mask, mask.reverse_bytes().first());
-        set(&mut message.counter, first.advance_counter(DATA_COUNTER - TAG_COUNTER));
-        absorb::<R>(&mut message.hash, &key.powers, associated);
+        store_block(&mut message.mask, mask.reverse_bytes().first());
+        store_block(&mut message.counter, first.advance_counter(DATA_COUNTER - TAG_COUNTER));
+        absorb::<R>(&mut message.hash, &key.powers, aad);
     }
 }
 
@@ -63,15 +63,15 @@ pub(super) unsafe fn begin<R: Wide, const ROUNDS: usize>(
 /// # Safety
 /// As for [`powers`].
 #[inline(always)]
-unsafe fn absorb<R: Wide>(to: &mut u128, powers: &Powers, bytes: &[u8]) {
+unsafe fn absorb<R: WideRegister>(to: &mut u128, powers: &Powers, bytes: &[u8]) {
     // SAFETY: as above; no read goes past the end of `bytes`.
     unsafe {
-        let mut hash = block(to);
-        let mut eights = bytes.chunks_exact(REGISTERS * R::LINE);
-        for eight in &mut eights {
+        let mut hash = load_block(to);
+        let mut groups = bytes.chunks_exact(REGISTERS * R::LINE_BYTES);
+        for group in &mut groups {
             let mut sum = Sum::<R>::new(powers);
             for r in 0..REGISTERS {
-                let mut line = R::load(eight.as_ptr().add(r * R::LINE).cast()).reverse_bytes();
+                let mut line = R::load(group.as_ptr().add(r * R::LINE_BYTES).cast()).reverse_bytes();
                 if r == 0 {
                     line = line.xor(R::from_first(hash));
                 }
@@ -79,16 +79,16 @@ unsafe fn absorb<R: Wide>(to: &mut u128, powers: &Powers, bytes: &[u8]) {
             }
             hash = sum.reduced();
         }
-        let mut lines = eights.remainder().chunks_exact(R::LINE);
+        let mut lines = groups.remainder().chunks_exact(R::LINE_BYTES);
         for line in &mut lines {
             hash = hash_blocks(hash, [R::load(line.as_ptr().cast()).reverse_bytes()], powers, R::BLOCKS);
         }
         let part = lines.remainder();
         if !part.is_empty() {
             let line = R::load_part(part.as_ptr(), part.len()).reverse_bytes();
-            hash = hash_blocks(hash, [line], powers, part.len().div_ceil(BLOCK));
+            hash = hash_blocks(hash, [line], powers, part.len().div_ceil(BLOCK_LEN));
         }
-        set(to, hash);
+        store_block(to, hash);
     }
 }
 
@@ -97,27 +97,27 @@ unsafe fn absorb<R: Wide>(to: &mut u128, powers: &Powers, bytes: &[u8]) {
 /// # Safety
 /// As for [`powers`].
 #[inline(always)]
-pub(super) unsafe fn tag<R: Wide>(powers: &Powers, message: &Message, tag: &mut [u8; BLOCK]) {
-    let [associated, bytes] = [&message.associated, &message.bytes].map(|bytes| {
+pub(super) unsafe fn tag<R: WideRegister>(powers: &Powers, message: &GcmState, tag: &mut [u8; BLOCK_LEN]) {
+    let [aad_bits, data_bits] = [&message.aad_bytes, &message.bytes].map(|bytes| {
         // SAFETY: `bytes` is a reference. The read is volatile so that each number is loaded by itself: one load of both would wait for
         // both stores.
         u128::from(unsafe { core::ptr::read_volatile(bytes) }.wrapping_mul(8))
     });
-    let used = message.used::<R>();
+    let partial_len = message.partial_len::<R>();
     // SAFETY: as above; `partial` is as long as the widest register, and `tag` is one block.
     unsafe {
-        let mut lengths = R::from_first(Xmm::from_u128(associated << 64 | bytes));
-        let mut hash = R::from_first(block(&message.hash));
+        let mut lengths = R::from_first(Xmm::from_u128(aad_bits << 64 | data_bits));
+        let mut hash = R::from_first(load_block(&message.hash));
         let mut sum = Sum::new(powers);
-        if used > 0 {
+        if partial_len > 0 {
             let partial = R::load(message.partial.as_ptr().cast()).reverse_bytes();
             // The zeros that pad the line add nothing to the hash.
-            sum.add(partial.xor(hash), used.div_ceil(BLOCK) + 1);
+            sum.add(partial.xor(hash), partial_len.div_ceil(BLOCK_LEN) + 1);
             hash = R::zero();
         }
         lengths = lengths.xor(hash);
         sum.add(lengths, 1);
-        let masked = sum.reduced().xor(block(&message.mask));
+        let masked = sum.reduced().xor(load_block(&message.mask));
         R::from_first(masked).reverse_bytes().first().store(tag);
     }
 }

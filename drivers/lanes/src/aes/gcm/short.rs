@@ -8,27 +8,27 @@ use super::*;
 /// Maximum number of whole lines of data.
 pub(super) const MAX_LINES: usize = 4;
 
-/// Implements [`Short`].
+/// Implements [`ShortMessageFn`].
 ///
 /// # Safety
-/// As for [`Short`]. The CPU has the instructions of `R`, and VPCLMULQDQ.
+/// As for [`ShortMessageFn`]. The CPU has the instructions of `R`, and VPCLMULQDQ.
 #[inline(always)]
-pub(super) unsafe fn short<R: Wide, const DECRYPT: bool>(
+pub(super) unsafe fn short<R: WideRegister, const DECRYPT: bool>(
     key: &GcmKey,
     nonce: &[u8; 12],
-    associated: &[u8],
-    data: Data<'_>,
-    tag: &mut [u8; BLOCK],
+    aad: &[u8],
+    data: RawBuffers<'_>,
+    tag: &mut [u8; BLOCK_LEN],
 ) {
     const { assert!(MAX_LINES == 4) };
     // SAFETY: the caller's promise; `data` has the number of whole lines that each call requires.
     unsafe {
-        match data.bytes / R::LINE {
-            0 => process_lines::<R, 2, DECRYPT>(key, nonce, associated, data, tag),
-            1 => process_lines::<R, 3, DECRYPT>(key, nonce, associated, data, tag),
-            2 => process_lines::<R, 4, DECRYPT>(key, nonce, associated, data, tag),
-            3 => process_lines::<R, 5, DECRYPT>(key, nonce, associated, data, tag),
-            _ => process_lines::<R, 6, DECRYPT>(key, nonce, associated, data, tag),
+        match data.bytes / R::LINE_BYTES {
+            0 => process_lines::<R, 2, DECRYPT>(key, nonce, aad, data, tag),
+            1 => process_lines::<R, 3, DECRYPT>(key, nonce, aad, data, tag),
+            2 => process_lines::<R, 4, DECRYPT>(key, nonce, aad, data, tag),
+            3 => process_lines::<R, 5, DECRYPT>(key, nonce, aad, data, tag),
+            _ => process_lines::<R, 6, DECRYPT>(key, nonce, aad, data, tag),
         }
     }
 }
@@ -38,16 +38,16 @@ pub(super) unsafe fn short<R: Wide, const DECRYPT: bool>(
 /// # Safety
 /// As for [`short()`].
 #[inline(always)]
-unsafe fn process_lines<R: Wide, const N: usize, const DECRYPT: bool>(
+unsafe fn process_lines<R: WideRegister, const N: usize, const DECRYPT: bool>(
     key: &GcmKey,
     nonce: &[u8; 12],
-    associated: &[u8],
-    mut data: Data<'_>,
-    tag: &mut [u8; BLOCK],
+    aad: &[u8],
+    mut data: RawBuffers<'_>,
+    tag: &mut [u8; BLOCK_LEN],
 ) {
-    let [associated_bits, bits] = [associated.len(), data.bytes].map(|bytes| bytes as u128 * 8);
-    let part = data.bytes % R::LINE;
-    let mut remaining_blocks = (N - 2) * R::BLOCKS + part.div_ceil(BLOCK) + 1;
+    let [aad_bits, data_bits] = [aad.len(), data.bytes].map(|bytes| bytes as u128 * 8);
+    let part = data.bytes % R::LINE_BYTES;
+    let mut remaining_blocks = (N - 2) * R::BLOCKS + part.div_ceil(BLOCK_LEN) + 1;
     // SAFETY: the caller's promise.
     unsafe {
         // The last register encrypts the counter of the mask. The others encrypt the counters of the data.
@@ -61,15 +61,15 @@ unsafe fn process_lines<R: Wide, const N: usize, const DECRYPT: bool>(
         }
         let x = encrypt_blocks(x, &key.keys, key.keys.rounds);
         let mut sum = Sum::new(&key.powers);
-        if !associated.is_empty() {
-            let line = R::load_part(associated.as_ptr(), associated.len());
-            sum.add(line.reverse_bytes(), associated.len().div_ceil(BLOCK) + remaining_blocks);
+        if !aad.is_empty() {
+            let line = R::load_part(aad.as_ptr(), aad.len());
+            sum.add(line.reverse_bytes(), aad.len().div_ceil(BLOCK_LEN) + remaining_blocks);
         }
         for stream in &x[..N - 2] {
             let input = R::load(data.from.cast());
             let output = input.xor(*stream);
             output.store(data.to.cast());
-            data.skip(R::LINE);
+            data.skip(R::LINE_BYTES);
             sum.add(if DECRYPT { input } else { output }.reverse_bytes(), remaining_blocks);
             remaining_blocks -= R::BLOCKS;
         }
@@ -79,7 +79,7 @@ unsafe fn process_lines<R: Wide, const N: usize, const DECRYPT: bool>(
             output.store_part(data.to, part);
             sum.add(if DECRYPT { input } else { output }.reverse_bytes(), remaining_blocks);
         }
-        sum.add(R::from_first(Xmm::from_u128(associated_bits << 64 | bits)), 1);
+        sum.add(R::from_first(Xmm::from_u128(aad_bits << 64 | data_bits)), 1);
         let masked = R::from_first(sum.reduced()).reverse_bytes().xor(x[N - 1]);
         masked.first().store(tag);
     }

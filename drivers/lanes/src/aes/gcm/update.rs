@@ -2,50 +2,50 @@
 //!
 //! The functions are inlined into callers, which are compiled for each CPU level.
 
-use gantry_digest::internal::wipe::overwrite;
+use gantry_digest::internal::wipe::overwrite_stack;
 use zeroize::Zeroize;
 
 use super::*;
 
-/// Maximum bytes of stack that `eights` uses.
-const SPILLED: usize = 1 << 10;
+/// Maximum bytes of stack that `eight_lines` uses.
+const SPILLED_BYTES: usize = 1 << 10;
 
 /// Implements [`GcmKey::update`].
 ///
 /// # Safety
-/// As for [`Update`]. The CPU has the instructions of `R`, and VPCLMULQDQ.
+/// As for [`UpdateFn`]. The CPU has the instructions of `R`, and VPCLMULQDQ.
 #[inline(always)]
-pub(super) unsafe fn update<R: Wide, const ROUNDS: usize, const DECRYPT: bool>(
+pub(super) unsafe fn update<R: WideRegister, const ROUNDS: usize, const DECRYPT: bool>(
     key: &GcmKey,
-    message: &mut Message,
-    mut data: Data<'_>,
+    message: &mut GcmState,
+    mut data: RawBuffers<'_>,
 ) {
-    let (used, bytes) = (message.used::<R>(), data.bytes as u64);
+    let (partial_len, bytes) = (message.partial_len::<R>(), data.bytes as u64);
     // SAFETY: the caller promises the instructions. Each call gets only data that exist, and advances `data` past the data that it
     // processed.
     unsafe {
-        if used > 0 {
-            continue_line::<R, ROUNDS, DECRYPT>(key, message, used, &mut data);
+        if partial_len > 0 {
+            continue_line::<R, ROUNDS, DECRYPT>(key, message, partial_len, &mut data);
         }
-        // `eights` requires that the lowest bits of the counter equal the lowest bits of a message's first counter.
-        let lines_before = (message.bytes + bytes - data.bytes as u64) / R::LINE as u64;
+        // `eight_lines` requires that the lowest bits of the counter equal the lowest bits of a message's first counter.
+        let lines_before = (message.bytes + bytes - data.bytes as u64) / R::LINE_BYTES as u64;
         let until_aligned = lines_before.wrapping_neg() as usize % REGISTERS;
-        if message.has_standard_nonce && data.bytes >= (until_aligned + REGISTERS) * R::LINE {
+        if message.has_standard_nonce && data.bytes >= (until_aligned + REGISTERS) * R::LINE_BYTES {
             for _ in 0..until_aligned {
                 process_lines::<R, 1, ROUNDS, DECRYPT>(key, message, &mut data);
             }
-            (key.direction(DECRYPT).eights)(key, message, data);
-            data.skip(data.bytes / (REGISTERS * R::LINE) * (REGISTERS * R::LINE));
+            (key.direction(DECRYPT).eight_lines)(key, message, data);
+            data.skip(data.bytes / (REGISTERS * R::LINE_BYTES) * (REGISTERS * R::LINE_BYTES));
             // The loop spills registers: the stack holds hashes, and counters with a round key added.
-            overwrite::<SPILLED>();
+            overwrite_stack::<SPILLED_BYTES>();
         }
-        while data.bytes >= 4 * R::LINE {
+        while data.bytes >= 4 * R::LINE_BYTES {
             process_lines::<R, 4, ROUNDS, DECRYPT>(key, message, &mut data);
         }
-        if data.bytes >= 2 * R::LINE {
+        if data.bytes >= 2 * R::LINE_BYTES {
             process_lines::<R, 2, ROUNDS, DECRYPT>(key, message, &mut data);
         }
-        if data.bytes >= R::LINE {
+        if data.bytes >= R::LINE_BYTES {
             process_lines::<R, 1, ROUNDS, DECRYPT>(key, message, &mut data);
         }
         if data.bytes > 0 {
@@ -55,39 +55,39 @@ pub(super) unsafe fn update<R: Wide, const ROUNDS: usize, const DECRYPT: bool>(
     message.bytes += bytes;
 }
 
-/// Continues a line after its first `used` bytes, which are processed, up to the end of the line or of the data. Computes the key stream
-/// again: keeping it would mean one more secret to wipe.
+/// Continues a line after its first `partial_len` bytes, which are processed, up to the end of the line or of the data. Computes the key
+/// stream again: keeping it would mean one more secret to wipe.
 ///
 /// # Safety
 /// As for [`update()`].
 #[inline(always)]
-unsafe fn continue_line<R: Wide, const ROUNDS: usize, const DECRYPT: bool>(
+unsafe fn continue_line<R: WideRegister, const ROUNDS: usize, const DECRYPT: bool>(
     key: &GcmKey,
-    message: &mut Message,
-    used: usize,
-    data: &mut Data<'_>,
+    message: &mut GcmState,
+    partial_len: usize,
+    data: &mut RawBuffers<'_>,
 ) {
-    let bytes = data.bytes.min(R::LINE - used);
-    let mut place = [0u128; WIDEST / BLOCK];
-    // SAFETY: as above; `place` and `partial` are as long as the widest register, and `used + bytes` is at most a line.
+    let bytes = data.bytes.min(R::LINE_BYTES - partial_len);
+    let mut key_stream_line = [0u128; MAX_LINE_BYTES / BLOCK_LEN];
+    // SAFETY: as above; `key_stream_line` and `partial` are as long as the widest register, and `partial_len + bytes` is at most a line.
     unsafe {
         let [stream] = key_stream::<R, 1, ROUNDS>(
             &key.keys,
-            block(&message.counter).advance_counter((R::BLOCKS as u32).wrapping_neg()),
+            load_block(&message.counter).advance_counter((R::BLOCKS as u32).wrapping_neg()),
         );
-        stream.store(place.as_mut_ptr().cast());
-        let stream = R::load_part(place.as_ptr().cast::<u8>().add(used), bytes);
-        place.zeroize();
+        stream.store(key_stream_line.as_mut_ptr().cast());
+        let stream = R::load_part(key_stream_line.as_ptr().cast::<u8>().add(partial_len), bytes);
+        key_stream_line.zeroize();
         let input = R::load_part(data.from, bytes);
         let output = input.xor(stream);
         output.store_part(data.to, bytes);
         data.skip(bytes);
         let ciphertext = if DECRYPT { input } else { output };
-        ciphertext.store_part(message.partial.as_mut_ptr().cast::<u8>().add(used), bytes);
-        if used + bytes == R::LINE {
+        ciphertext.store_part(message.partial.as_mut_ptr().cast::<u8>().add(partial_len), bytes);
+        if partial_len + bytes == R::LINE_BYTES {
             let line = R::load(message.partial.as_ptr().cast()).reverse_bytes();
-            let hash = hash_blocks(block(&message.hash), [line], &key.powers, R::BLOCKS);
-            set(&mut message.hash, hash);
+            let hash = hash_blocks(load_block(&message.hash), [line], &key.powers, R::BLOCKS);
+            store_block(&mut message.hash, hash);
         }
     }
 }
@@ -97,10 +97,10 @@ unsafe fn continue_line<R: Wide, const ROUNDS: usize, const DECRYPT: bool>(
 /// # Safety
 /// As for [`update()`].
 #[inline(always)]
-unsafe fn process_partial_line<R: Wide, const ROUNDS: usize, const DECRYPT: bool>(
+unsafe fn process_partial_line<R: WideRegister, const ROUNDS: usize, const DECRYPT: bool>(
     keys: &RoundKeys,
-    message: &mut Message,
-    data: Data<'_>,
+    message: &mut GcmState,
+    data: RawBuffers<'_>,
 ) {
     // SAFETY: as above; `partial` is as long as the widest register.
     unsafe {
@@ -117,14 +117,14 @@ unsafe fn process_partial_line<R: Wide, const ROUNDS: usize, const DECRYPT: bool
 /// # Safety
 /// The CPU has the instructions of `R`.
 #[inline(always)]
-unsafe fn next_key_stream<R: Wide, const N: usize, const ROUNDS: usize>(
+unsafe fn next_key_stream<R: WideRegister, const N: usize, const ROUNDS: usize>(
     keys: &RoundKeys,
-    message: &mut Message,
+    message: &mut GcmState,
 ) -> [R; N] {
     // SAFETY: as above.
     unsafe {
-        let counter = block(&message.counter);
-        set(&mut message.counter, counter.advance_counter((R::BLOCKS * N) as u32));
+        let counter = load_block(&message.counter);
+        store_block(&mut message.counter, counter.advance_counter((R::BLOCKS * N) as u32));
         key_stream::<R, N, ROUNDS>(keys, counter)
     }
 }
@@ -134,7 +134,7 @@ unsafe fn next_key_stream<R: Wide, const N: usize, const ROUNDS: usize>(
 /// # Safety
 /// The CPU has the instructions of `R`.
 #[inline(always)]
-unsafe fn key_stream<R: Wide, const N: usize, const ROUNDS: usize>(keys: &RoundKeys, counter: Xmm) -> [R; N] {
+unsafe fn key_stream<R: WideRegister, const N: usize, const ROUNDS: usize>(keys: &RoundKeys, counter: Xmm) -> [R; N] {
     // SAFETY: as above.
     unsafe {
         let first = R::repeat(counter).add_block_indices();
@@ -151,22 +151,22 @@ unsafe fn key_stream<R: Wide, const N: usize, const ROUNDS: usize>(keys: &RoundK
 /// # Safety
 /// As for [`update()`], and `data` has at least `N` lines.
 #[inline(always)]
-unsafe fn process_lines<R: Wide, const N: usize, const ROUNDS: usize, const DECRYPT: bool>(
+unsafe fn process_lines<R: WideRegister, const N: usize, const ROUNDS: usize, const DECRYPT: bool>(
     key: &GcmKey,
-    message: &mut Message,
-    data: &mut Data<'_>,
+    message: &mut GcmState,
+    data: &mut RawBuffers<'_>,
 ) {
     // SAFETY: as above.
     unsafe {
         let mut lines = next_key_stream::<R, N, ROUNDS>(&key.keys, message);
         for (r, line) in lines.iter_mut().enumerate() {
-            let input = R::load(data.from.add(r * R::LINE).cast());
+            let input = R::load(data.from.add(r * R::LINE_BYTES).cast());
             let output = input.xor(*line);
-            output.store(data.to.add(r * R::LINE).cast());
+            output.store(data.to.add(r * R::LINE_BYTES).cast());
             *line = if DECRYPT { input } else { output }.reverse_bytes();
         }
-        data.skip(N * R::LINE);
-        let hash = hash_blocks(block(&message.hash), lines, &key.powers, N * R::BLOCKS);
-        set(&mut message.hash, hash);
+        data.skip(N * R::LINE_BYTES);
+        let hash = hash_blocks(load_block(&message.hash), lines, &key.powers, N * R::BLOCKS);
+        store_block(&mut message.hash, hash);
     }
 }

@@ -3,7 +3,7 @@
 use super::*;
 
 /// A register that holds successive blocks of a message.
-pub(in crate::aes) trait Successive: Register {
+pub(in crate::aes) trait SuccessiveBlocks: Register {
     /// Returns the last block of `before`, followed by all blocks of `self` except the last.
     fn preceded_by(self, before: Self) -> Self;
 
@@ -39,7 +39,7 @@ unsafe fn counters_one_by_one<R: Register, const N: usize>(first: u128) -> [R; N
 /// As for [`counters_one_by_one`].
 #[inline(always)]
 unsafe fn counter_register<R: Register>(first: u128) -> R {
-    let mut blocks = [[0; BLOCK]; 4];
+    let mut blocks = [[0; BLOCK_LEN]; 4];
     for (i, block) in blocks[..R::BLOCKS].iter_mut().enumerate() {
         *block = first.wrapping_add(i as u128).to_be_bytes();
     }
@@ -63,7 +63,7 @@ mod x86 {
 
     use super::*;
 
-    impl Successive for Xmm {
+    impl SuccessiveBlocks for Xmm {
         #[inline(always)]
         fn preceded_by(self, before: Self) -> Self {
             before
@@ -83,7 +83,7 @@ mod x86 {
         }
     }
 
-    impl Successive for Ymm {
+    impl SuccessiveBlocks for Ymm {
         #[inline(always)]
         fn preceded_by(self, before: Self) -> Self {
             // SAFETY: a value of this type exists, so there is AVX2.
@@ -110,7 +110,7 @@ mod x86 {
         }
     }
 
-    impl Successive for Zmm {
+    impl SuccessiveBlocks for Zmm {
         #[inline(always)]
         fn preceded_by(self, before: Self) -> Self {
             // SAFETY: a value of this type exists, so there is AVX-512.
@@ -138,7 +138,7 @@ mod x86 {
 }
 
 #[cfg(target_arch = "aarch64")]
-impl Successive for Block {
+impl SuccessiveBlocks for Block {
     #[inline(always)]
     fn preceded_by(self, before: Self) -> Self {
         before

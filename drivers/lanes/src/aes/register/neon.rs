@@ -2,7 +2,7 @@
 
 use core::arch::aarch64::*;
 
-use super::{BLOCK, Register};
+use super::{BLOCK_LEN, Register};
 
 /// Computes SubWord of FIPS 197. The word is repeated four times, so ShiftRows changes nothing.
 #[target_feature(enable = "aes,neon")]
@@ -13,7 +13,7 @@ pub(in crate::aes) fn substitute(word: u32) -> u32 {
 
 /// Computes InvMixColumns of FIPS 197.
 #[target_feature(enable = "aes,neon")]
-pub(in crate::aes) fn inverse_mix_columns(block: &mut [u8; BLOCK]) {
+pub(in crate::aes) fn inverse_mix_columns(block: &mut [u8; BLOCK_LEN]) {
     // SAFETY: the instructions read and write one block, which is borrowed.
     unsafe { vst1q_u8(block.as_mut_ptr(), vaesimcq_u8(vld1q_u8(block.as_ptr()))) }
 }
@@ -28,19 +28,19 @@ impl Register for Block {
     type One = Block;
 
     #[inline(always)]
-    unsafe fn load(from: *const [u8; BLOCK]) -> Self {
+    unsafe fn load(from: *const [u8; BLOCK_LEN]) -> Self {
         // SAFETY: the caller promises a readable block.
         Self(unsafe { vld1q_u8(from.cast()) })
     }
 
     #[inline(always)]
-    unsafe fn store(self, to: *mut [u8; BLOCK]) {
+    unsafe fn store(self, to: *mut [u8; BLOCK_LEN]) {
         // SAFETY: the caller promises a writable block.
         unsafe { vst1q_u8(to.cast(), self.0) }
     }
 
     #[inline(always)]
-    unsafe fn broadcast(from: *const [u8; BLOCK]) -> Self {
+    unsafe fn broadcast(from: *const [u8; BLOCK_LEN]) -> Self {
         // SAFETY: the caller promises a readable block.
         unsafe { Self::load(from) }
     }
@@ -88,7 +88,7 @@ impl Register for Block {
     }
 
     #[inline(always)]
-    fn next(self) -> Self {
+    fn next_masks(self) -> Self {
         // SAFETY: NEON is part of the architecture.
         unsafe {
             let halves = vreinterpretq_s64_u8(self.0);

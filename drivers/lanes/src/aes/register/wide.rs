@@ -3,12 +3,12 @@
 use core::arch::asm;
 use core::arch::x86_64::*;
 
-use super::{BLOCK, Register, Xmm, Ymm, Zmm};
+use super::{BLOCK_LEN, Register, Xmm, Ymm, Zmm};
 
 /// A register of several blocks. Counter operations work on blocks with reversed bytes, in which the counter is the lowest 32 bits.
-pub(in crate::aes) trait Wide: Register<One = Xmm> {
+pub(in crate::aes) trait WideRegister: Register<One = Xmm> {
     /// Bytes of a line: the data of one register.
-    const LINE: usize = Self::BLOCKS * BLOCK;
+    const LINE_BYTES: usize = Self::BLOCKS * BLOCK_LEN;
 
     /// # Safety
     /// The CPU has the instructions of this type.
@@ -94,10 +94,10 @@ impl Xmm {
 }
 
 /// The shuffle that reverses the bytes of a block.
-const REVERSE: [u8; BLOCK] = [15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0];
+const REVERSE: [u8; BLOCK_LEN] = [15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0];
 /// Indices of the bytes of two blocks.
-const INDICES: [i8; 2 * BLOCK] = {
-    let mut indices = [0; 2 * BLOCK];
+const INDICES: [i8; 2 * BLOCK_LEN] = {
+    let mut indices = [0; 2 * BLOCK_LEN];
     let mut i = 0;
     while i < indices.len() {
         indices[i] = i as i8;
@@ -106,7 +106,7 @@ const INDICES: [i8; 2 * BLOCK] = {
     indices
 };
 
-impl Wide for Ymm {
+impl WideRegister for Ymm {
     #[inline(always)]
     unsafe fn zero() -> Self {
         // SAFETY: the caller promises AVX2.
@@ -129,10 +129,10 @@ impl Wide for Ymm {
     unsafe fn load_part(from: *const u8, bytes: usize) -> Self {
         // SAFETY: the caller promises AVX2, and `bytes` readable bytes.
         unsafe {
-            if bytes < BLOCK {
+            if bytes < BLOCK_LEN {
                 return Self::from_first(load_part(from, bytes));
             }
-            let second = load_part(from.add(BLOCK), bytes - BLOCK);
+            let second = load_part(from.add(BLOCK_LEN), bytes - BLOCK_LEN);
             Self(_mm256_inserti128_si256::<1>(_mm256_castsi128_si256(Xmm::load(from.cast()).0), second.0))
         }
     }
@@ -141,11 +141,11 @@ impl Wide for Ymm {
     unsafe fn store_part(self, to: *mut u8, bytes: usize) {
         // SAFETY: the caller promises `bytes` writable bytes.
         unsafe {
-            if bytes < BLOCK {
+            if bytes < BLOCK_LEN {
                 return store_part(self.first(), to, bytes);
             }
             self.first().store(to.cast());
-            store_part(Xmm(_mm256_extracti128_si256::<1>(self.0)), to.add(BLOCK), bytes - BLOCK);
+            store_part(Xmm(_mm256_extracti128_si256::<1>(self.0)), to.add(BLOCK_LEN), bytes - BLOCK_LEN);
         }
     }
 
@@ -214,7 +214,7 @@ impl Wide for Ymm {
     }
 }
 
-impl Wide for Zmm {
+impl WideRegister for Zmm {
     #[inline(always)]
     unsafe fn zero() -> Self {
         // SAFETY: the caller promises AVX-512.

@@ -4,7 +4,7 @@ use core::arch::x86_64::*;
 
 use gantry_digest::internal::vector::avx512::transpose_parts;
 
-use super::{BLOCK, Register};
+use super::{BLOCK_LEN, Register};
 
 /// Computes SubWord of FIPS 197.
 #[target_feature(enable = "aes")]
@@ -15,7 +15,7 @@ pub(in crate::aes) fn substitute(word: u32) -> u32 {
 
 /// Computes InvMixColumns of FIPS 197.
 #[target_feature(enable = "aes")]
-pub(in crate::aes) fn inverse_mix_columns(block: &mut [u8; BLOCK]) {
+pub(in crate::aes) fn inverse_mix_columns(block: &mut [u8; BLOCK_LEN]) {
     // SAFETY: the instructions read and write one block, which is borrowed.
     unsafe {
         let block = core::ptr::from_mut(block).cast();
@@ -32,19 +32,19 @@ impl Register for Xmm {
     type One = Xmm;
 
     #[inline(always)]
-    unsafe fn load(from: *const [u8; BLOCK]) -> Self {
+    unsafe fn load(from: *const [u8; BLOCK_LEN]) -> Self {
         // SAFETY: the caller promises a readable block.
         Self(unsafe { _mm_loadu_si128(from.cast()) })
     }
 
     #[inline(always)]
-    unsafe fn store(self, to: *mut [u8; BLOCK]) {
+    unsafe fn store(self, to: *mut [u8; BLOCK_LEN]) {
         // SAFETY: the caller promises a writable block.
         unsafe { _mm_storeu_si128(to.cast(), self.0) }
     }
 
     #[inline(always)]
-    unsafe fn broadcast(from: *const [u8; BLOCK]) -> Self {
+    unsafe fn broadcast(from: *const [u8; BLOCK_LEN]) -> Self {
         // SAFETY: the caller promises a readable block.
         unsafe { Self::load(from) }
     }
@@ -92,7 +92,7 @@ impl Register for Xmm {
     }
 
     #[inline(always)]
-    fn next(self) -> Self {
+    fn next_masks(self) -> Self {
         // SAFETY: SSE2 is part of the architecture.
         unsafe {
             let doubled = _mm_add_epi64(self.0, self.0);
@@ -119,26 +119,26 @@ pub(in crate::aes) struct Zmm(pub(in crate::aes) __m512i);
 
 /// Four blocks on one cache line: a store across two lines is not forwarded to later loads.
 #[repr(align(64))]
-struct Line([[u8; BLOCK]; 4]);
+struct Line([[u8; BLOCK_LEN]; 4]);
 
 impl Register for Zmm {
     const BLOCKS: usize = 4;
     type One = Xmm;
 
     #[inline(always)]
-    unsafe fn load(from: *const [u8; BLOCK]) -> Self {
+    unsafe fn load(from: *const [u8; BLOCK_LEN]) -> Self {
         // SAFETY: the caller promises AVX-512 and four readable blocks.
         Self(unsafe { _mm512_loadu_si512(from.cast()) })
     }
 
     #[inline(always)]
-    unsafe fn store(self, to: *mut [u8; BLOCK]) {
+    unsafe fn store(self, to: *mut [u8; BLOCK_LEN]) {
         // SAFETY: the caller promises four writable blocks.
         unsafe { _mm512_storeu_si512(to.cast(), self.0) }
     }
 
     #[inline(always)]
-    unsafe fn broadcast(from: *const [u8; BLOCK]) -> Self {
+    unsafe fn broadcast(from: *const [u8; BLOCK_LEN]) -> Self {
         // SAFETY: the caller promises AVX-512 and a readable block.
         Self(unsafe { _mm512_broadcast_i32x4(_mm_loadu_si128(from.cast())) })
     }
@@ -161,7 +161,7 @@ impl Register for Zmm {
         unsafe {
             // Goes through memory, because extracting from the register would compete with the AES rounds for their ports. With 16
             // chains and 10 rounds a block takes 57 cycles instead of 72 (Zen 4).
-            let mut line = Line([[0; BLOCK]; 4]);
+            let mut line = Line([[0; BLOCK_LEN]; 4]);
             self.store(line.0.as_mut_ptr());
             for (i, block) in core::hint::black_box(&line).0.iter().enumerate() {
                 _mm_storeu_si128((*to.add(i)).add(offset).cast(), _mm_loadu_si128(block.as_ptr().cast()));
@@ -221,27 +221,27 @@ impl Register for Zmm {
     }
 
     #[inline(always)]
-    fn next(self) -> Self {
+    fn next_masks(self) -> Self {
         // SAFETY: a value of this type exists, so there are AVX-512 and VBMI.
         unsafe { Self(times_powers::<0x4444_4444>(self.0)) }
     }
 
     #[inline(always)]
-    fn successive<const N: usize>(first: Self) -> [Self; N] {
+    fn successive_masks<const N: usize>(first: Self) -> [Self; N] {
         let mut registers = [first; N];
         for r in 1..N {
             // Multiplies the register two places before this one by x^8: shifting whole bytes is simpler, and two dependency chains run
             // side by side.
-            registers[r] = if r == 1 { first.next() } else { times_bytes::<1, 15>(registers[r - 2]) };
+            registers[r] = if r == 1 { first.next_masks() } else { times_bytes::<1, 15>(registers[r - 2]) };
         }
         registers
     }
 
     #[inline(always)]
-    fn following<const N: usize>(mut registers: [Self; N]) -> [Self; N] {
+    fn following_masks<const N: usize>(mut registers: [Self; N]) -> [Self; N] {
         const { assert!(N == 1 || N == 4) };
         for register in &mut registers {
-            *register = if N == 1 { register.next() } else { times_bytes::<2, 14>(*register) };
+            *register = if N == 1 { register.next_masks() } else { times_bytes::<2, 14>(*register) };
         }
         registers
     }
@@ -336,8 +336,8 @@ const fn lowest_bits(digits: u32) -> [u64; 8] {
     bits
 }
 
-const fn digit(digits: u32, place: usize) -> u64 {
-    (digits >> (4 * place) & 15) as u64
+const fn digit(digits: u32, index: usize) -> u64 {
+    (digits >> (4 * index) & 15) as u64
 }
 
 /// Multiplies at most 30 bits by x^7 + x^2 + x. Adding the bits themselves gives their product with x^128.

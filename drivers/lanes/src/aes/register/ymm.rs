@@ -2,7 +2,7 @@
 
 use core::arch::x86_64::*;
 
-use super::{BLOCK, Register, Xmm};
+use super::{BLOCK_LEN, Register, Xmm};
 
 /// Two blocks. Requires AVX2 and VAES.
 #[derive(Clone, Copy)]
@@ -17,19 +17,19 @@ impl Register for Ymm {
     type One = Xmm;
 
     #[inline(always)]
-    unsafe fn load(from: *const [u8; BLOCK]) -> Self {
+    unsafe fn load(from: *const [u8; BLOCK_LEN]) -> Self {
         // SAFETY: the caller promises AVX2 and two readable blocks.
         Self(unsafe { _mm256_loadu_si256(from.cast()) })
     }
 
     #[inline(always)]
-    unsafe fn store(self, to: *mut [u8; BLOCK]) {
+    unsafe fn store(self, to: *mut [u8; BLOCK_LEN]) {
         // SAFETY: the caller promises two writable blocks.
         unsafe { _mm256_storeu_si256(to.cast(), self.0) }
     }
 
     #[inline(always)]
-    unsafe fn broadcast(from: *const [u8; BLOCK]) -> Self {
+    unsafe fn broadcast(from: *const [u8; BLOCK_LEN]) -> Self {
         // SAFETY: the caller promises AVX2 and a readable block.
         Self(unsafe { _mm256_broadcastsi128_si256(_mm_loadu_si128(from.cast())) })
     }
@@ -58,7 +58,7 @@ impl Register for Ymm {
         unsafe {
             let pair = |i: usize, at: usize| _mm256_loadu_si256((*from.add(i)).add(offset + at).cast());
             let [a, b] = [pair(0, 0), pair(1, 0)];
-            let [c, d] = [pair(0, 2 * BLOCK), pair(1, 2 * BLOCK)];
+            let [c, d] = [pair(0, 2 * BLOCK_LEN), pair(1, 2 * BLOCK_LEN)];
             [
                 Self(_mm256_permute2x128_si256::<LOWER>(a, b)),
                 Self(_mm256_permute2x128_si256::<UPPER>(a, b)),
@@ -72,7 +72,7 @@ impl Register for Ymm {
     unsafe fn scatter_four(four: [Self; 4], to: *const *mut u8, offset: usize) {
         // SAFETY: the caller promises AVX2 and two pointers, each with four writable blocks at `offset`.
         unsafe {
-            for (at, [first, second]) in [(0, [four[0].0, four[1].0]), (2 * BLOCK, [four[2].0, four[3].0])] {
+            for (at, [first, second]) in [(0, [four[0].0, four[1].0]), (2 * BLOCK_LEN, [four[2].0, four[3].0])] {
                 let rows = [
                     _mm256_permute2x128_si256::<LOWER>(first, second),
                     _mm256_permute2x128_si256::<UPPER>(first, second),
@@ -115,7 +115,7 @@ impl Register for Ymm {
     }
 
     #[inline(always)]
-    fn next(self) -> Self {
+    fn next_masks(self) -> Self {
         // SAFETY: a value of this type exists, so there is AVX2.
         unsafe {
             // The bits shifted out of each half, in the lower bits of the other half.
@@ -127,21 +127,21 @@ impl Register for Ymm {
     }
 
     #[inline(always)]
-    fn successive<const N: usize>(first: Self) -> [Self; N] {
+    fn successive_masks<const N: usize>(first: Self) -> [Self; N] {
         let mut registers = [first; N];
         for r in 1..N {
             // Multiplies the register four places before this one by x^8: shifting whole bytes is simpler, and four dependency chains run
             // side by side.
-            registers[r] = if r < 4 { registers[r - 1].next() } else { times_bytes::<1, 15>(registers[r - 4]) };
+            registers[r] = if r < 4 { registers[r - 1].next_masks() } else { times_bytes::<1, 15>(registers[r - 4]) };
         }
         registers
     }
 
     #[inline(always)]
-    fn following<const N: usize>(mut registers: [Self; N]) -> [Self; N] {
+    fn following_masks<const N: usize>(mut registers: [Self; N]) -> [Self; N] {
         const { assert!(N == 1 || N == 8) };
         for register in &mut registers {
-            *register = if N == 1 { register.next() } else { times_bytes::<2, 14>(*register) };
+            *register = if N == 1 { register.next_masks() } else { times_bytes::<2, 14>(*register) };
         }
         registers
     }
@@ -149,7 +149,7 @@ impl Register for Ymm {
     #[inline(always)]
     unsafe fn times_powers_of_x(first: Xmm) -> Self {
         // SAFETY: the caller promises AVX2.
-        Self(unsafe { _mm256_set_m128i(first.next().0, first.0) })
+        Self(unsafe { _mm256_set_m128i(first.next_masks().0, first.0) })
     }
 
     #[inline(always)]

@@ -4,7 +4,7 @@ use gantry_core::driver::Buffers;
 use gantry_core::{Algorithm, Gantry, Kind, Outcome, Request, Session, SessionParams};
 use gantry_digest::internal::every_level;
 
-use crate::aes::{Aes, BLOCK, every_aes};
+use crate::aes::{Aes, BLOCK_LEN, every_aes};
 use crate::cbc::{self, CbcJob, CbcKey};
 use crate::groups::MAX_GROUP;
 use crate::random::Random;
@@ -29,14 +29,14 @@ struct Message {
 }
 
 /// Encrypts one block.
-fn encrypt_block(key: &CbcKey, mut block: [u8; BLOCK]) -> [u8; BLOCK] {
-    CbcJob { key, iv: [0; BLOCK], data: Buffers::InPlace(&mut block) }.run();
+fn encrypt_block(key: &CbcKey, mut block: [u8; BLOCK_LEN]) -> [u8; BLOCK_LEN] {
+    CbcJob { key, iv: [0; BLOCK_LEN], data: Buffers::InPlace(&mut block) }.run();
     block
 }
 
 /// Encrypts or decrypts in counter mode (SP 800-38A, 6.5).
-fn ctr_crypt(key: &CbcKey, first: [u8; BLOCK], data: &mut [u8]) {
-    for (i, chunk) in data.chunks_mut(BLOCK).enumerate() {
+fn ctr_crypt(key: &CbcKey, first: [u8; BLOCK_LEN], data: &mut [u8]) {
+    for (i, chunk) in data.chunks_mut(BLOCK_LEN).enumerate() {
         let counter = u128::from_be_bytes(first).wrapping_add(i as u128).to_be_bytes();
         chunk.iter_mut().zip(encrypt_block(key, counter)).for_each(|(byte, stream)| *byte ^= stream);
     }
@@ -50,7 +50,7 @@ fn ccm(aes: Aes, keys: &Keys, iv: &[u8], aad: &[u8], plain: &[u8], tag: usize) -
         let mut block = vec![flags as u8];
         block.extend(iv);
         block.extend(&(number as u64).to_be_bytes()[8 - q.min(8)..]);
-        <[u8; BLOCK]>::try_from(block).unwrap()
+        <[u8; BLOCK_LEN]>::try_from(block).unwrap()
     };
     let mut input = block(if aad.is_empty() { 0 } else { 64 } + 8 * ((tag - 2) / 2) + q - 1, plain.len()).to_vec();
     match aad.len() {
@@ -62,10 +62,10 @@ fn ccm(aes: Aes, keys: &Keys, iv: &[u8], aad: &[u8], plain: &[u8], tag: usize) -
         }
     }
     input.extend(aad);
-    input.resize(input.len().next_multiple_of(BLOCK), 0);
+    input.resize(input.len().next_multiple_of(BLOCK_LEN), 0);
     input.extend(plain);
-    input.resize(input.len().next_multiple_of(BLOCK), 0);
-    let mut mac = CbcJob { key: &key, iv: [0; BLOCK], data: Buffers::InPlace(&mut input) }.run();
+    input.resize(input.len().next_multiple_of(BLOCK_LEN), 0);
+    let mut mac = CbcJob { key: &key, iv: [0; BLOCK_LEN], data: Buffers::InPlace(&mut input) }.run();
     ctr_crypt(&key, block(q - 1, 0), &mut mac);
     let mut sealed = plain.to_vec();
     ctr_crypt(&key, block(q - 1, 1), &mut sealed);
@@ -83,9 +83,9 @@ fn etm(
     let (iv, aad, plain) = message;
     let info = algorithm.info();
     let key = CbcKey::new(aes, &keys.key).unwrap();
-    let iv: [u8; BLOCK] = iv.try_into().unwrap();
+    let iv: [u8; BLOCK_LEN] = iv.try_into().unwrap();
     let mut sealed = plain.to_vec();
-    if info.block == BLOCK {
+    if info.block == BLOCK_LEN {
         CbcJob { key: &key, iv, data: Buffers::InPlace(&mut sealed) }.run();
     } else {
         ctr_crypt(&key, iv, &mut sealed);

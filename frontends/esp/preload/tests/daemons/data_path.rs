@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 
-use gantry_esp::{Options, Server, network};
+use gantry_esp::{Options, Server, parse_network};
 use gantry_lab::wait_until;
 use gantry_runtime::Config;
 use serde_json::Value;
@@ -16,8 +16,8 @@ use crate::gateway::is_root;
 use crate::namespace::Namespace;
 
 /// The folder of the data path in the child process, and the destinations that it protects.
-const FOLDER: &str = "GANTRY_TEST_FOLDER";
-const PROTECT: &str = "GANTRY_TEST_PROTECT";
+const FOLDER_VARIABLE: &str = "GANTRY_TEST_FOLDER";
+const PROTECT_VARIABLE: &str = "GANTRY_TEST_PROTECT";
 
 /// Starts a data path, and waits until it answers. Its output goes to the file `log` in the folder.
 pub(crate) fn start(namespace: &Namespace, folder: &Path, protect: &[&str]) -> Child {
@@ -25,8 +25,8 @@ pub(crate) fn start(namespace: &Namespace, folder: &Path, protect: &[&str]) -> C
     let mut command = Command::new(std::env::current_exe().unwrap());
     command
         .args(["--exact", "--include-ignored", "--nocapture", "data_path::a_data_path_answers_and_ends"])
-        .env(FOLDER, folder)
-        .env(PROTECT, protect.join(","))
+        .env(FOLDER_VARIABLE, folder)
+        .env(PROTECT_VARIABLE, protect.join(","))
         .stdin(Stdio::piped())
         .stdout(log.try_clone().unwrap())
         .stderr(log);
@@ -45,8 +45,8 @@ pub(crate) fn status(folder: &Path) -> Option<Value> {
 #[test]
 #[ignore = "as root, in network namespaces"]
 fn a_data_path_answers_and_ends() {
-    if let Some(folder) = std::env::var_os(FOLDER) {
-        run(Path::new(&folder), &std::env::var(PROTECT).unwrap_or_default());
+    if let Some(folder) = std::env::var_os(FOLDER_VARIABLE) {
+        run(Path::new(&folder), &std::env::var(PROTECT_VARIABLE).unwrap_or_default());
     }
     if !is_root() {
         return gantry_lab::skip("root");
@@ -68,8 +68,9 @@ fn run(folder: &Path, protect: &str) -> ! {
         let _ = std::io::stdin().read_to_end(&mut Vec::new());
         std::process::exit(0);
     });
-    let protect = protect.split(',').filter(|text| !text.is_empty()).map(|text| network(text).unwrap()).collect();
-    let options = Options { folder: folder.to_owned(), protect, ..Options::default() };
+    let protected =
+        protect.split(',').filter(|text| !text.is_empty()).map(|text| parse_network(text).unwrap()).collect();
+    let options = Options { folder: folder.to_owned(), protected, ..Options::default() };
     let Err(failed) = Server::new(gantry_runtime::open(Config::default()).unwrap(), options).and_then(Server::run);
     panic!("{failed}");
 }

@@ -92,7 +92,7 @@ pub(crate) struct Plan {
     /// Lines at the end of the file.
     pub(crate) sections: &'static str,
     /// Traffic selectors of the first gateway and of the second. `None` stands for the gateways' own inner addresses.
-    pub(crate) inside: Option<[&'static str; 2]>,
+    pub(crate) traffic_selectors: Option<[&'static str; 2]>,
     /// Destinations that the data paths protect in any case.
     pub(crate) protect: Vec<&'static str>,
 }
@@ -106,7 +106,7 @@ impl Default for Plan {
             first: ["", ""],
             second: ["", ""],
             sections: "",
-            inside: None,
+            traffic_selectors: None,
             protect: Vec::new(),
         }
     }
@@ -117,7 +117,7 @@ impl Default for Plan {
 pub(crate) struct Gateway {
     pub(crate) kind: Kind,
     /// The number of the gateway. 1 is the second gateway, which uses the second part of a plan; 0 and higher numbers use the first part.
-    place: usize,
+    number: usize,
     pub(crate) namespace: Namespace,
     pub(crate) folder: PathBuf,
     protect: Vec<&'static str>,
@@ -126,25 +126,25 @@ pub(crate) struct Gateway {
 }
 
 impl Gateway {
-    pub(crate) fn new(place: usize, kind: Kind) -> Self {
+    pub(crate) fn new(number: usize, kind: Kind) -> Self {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let folder = std::env::temp_dir().join(format!("gantry-daemons-{}-{count}", std::process::id()));
         fs::create_dir_all(folder.join("esp")).unwrap();
         let namespace = Namespace::new();
-        namespace.ip(&format!("address add {}/32 dev lo", inner(place, false)));
-        namespace.ip(&format!("address add {}/128 dev lo nodad", inner(place, true)));
-        Self { kind, place, namespace, folder, protect: Vec::new(), data_path: None, daemon: None }
+        namespace.ip(&format!("address add {}/32 dev lo", inner(number, false)));
+        namespace.ip(&format!("address add {}/128 dev lo nodad", inner(number, true)));
+        Self { kind, number, namespace, folder, protect: Vec::new(), data_path: None, daemon: None }
     }
 
     pub(crate) fn connect(&self) {
-        self.namespace.ip(&format!("address add {}/24 dev wire", outer(self.place, false)));
-        self.namespace.ip(&format!("address add {}/64 dev wire nodad", outer(self.place, true)));
+        self.namespace.ip(&format!("address add {}/24 dev wire", outer(self.number, false)));
+        self.namespace.ip(&format!("address add {}/64 dev wire nodad", outer(self.number, true)));
     }
 
     /// Returns the gateway's address inside the tunnel.
     pub(crate) fn inner(&self, is_v6: bool) -> IpAddr {
-        inner(self.place, is_v6)
+        inner(self.number, is_v6)
     }
 
     /// Starts the daemon, after the data path if this gateway uses Gantry's ESP. Waits until both answer.
@@ -164,14 +164,14 @@ impl Gateway {
     pub(crate) fn start_daemon(&mut self) {
         let root = if self.kind.debian == 13 { fresh_debian(13, "ike").expect("a Debian 13") } else { "/".into() };
         let _ = fs::remove_file(self.folder.join("vici"));
-        self.run(&root, &format!("env STRONGSWAN_CONF={}/strongswan.conf {CHARON}", self.folder.display()));
+        self.spawn_daemon(&root, &format!("env STRONGSWAN_CONF={}/strongswan.conf {CHARON}", self.folder.display()));
         wait_until("charon answers", || self.folder.join("vici").exists() && self.try_swanctl("--stats").0);
         let folder = self.folder.display();
         self.swanctl(&format!("--load-all --file {folder}/swanctl.conf"));
     }
 
     /// Starts the gateway's daemon with `root` as its file system, over the data path if the gateway uses Gantry's ESP.
-    pub(crate) fn run(&mut self, root: &Path, program: &str) {
+    pub(crate) fn spawn_daemon(&mut self, root: &Path, program: &str) {
         let log = File::options().create(true).append(true).open(self.folder.join("said")).unwrap();
         let mut command = Command::new("unshare");
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/daemons/daemon.sh");
@@ -188,7 +188,7 @@ impl Gateway {
     }
 
     /// Runs a program in the daemon's namespaces. Returns whether it succeeded, and its output.
-    pub(crate) fn inside(&self, root: &Path, program: &str) -> (bool, String) {
+    pub(crate) fn run_inside(&self, root: &Path, program: &str) -> (bool, String) {
         let daemon = self.daemon.as_ref().expect("there is a daemon").id().to_string();
         let mut command = Command::new("nsenter");
         command.args(["-t", &daemon, "-m", "-n", "chroot"]).arg(root).args(program.split_whitespace());
@@ -241,7 +241,7 @@ impl Drop for Gateway {
     fn drop(&mut self) {
         if thread::panicking() {
             let status = data_path::status(&self.folder.join("esp"));
-            let text = format!("== gateway {}, {:?}: {}\n{status:?}\n", self.place + 1, self.kind, self.log());
+            let text = format!("== gateway {}, {:?}: {}\n{status:?}\n", self.number + 1, self.kind, self.log());
             let _ = std::io::stderr().write_all(text.as_bytes());
         }
         end(&mut self.daemon);
@@ -287,7 +287,7 @@ impl Pair {
         for gateway in [&mut a, &mut b] {
             gateway.connect();
             gateway.protect.clone_from(&plan.protect);
-            let peer = outer(1 - gateway.place, plan.v6[0]).to_string();
+            let peer = outer(1 - gateway.number, plan.v6[0]).to_string();
             configure(gateway, plan, &peer);
         }
         Self { a, b, is_v6: plan.v6[1] }
@@ -321,13 +321,13 @@ impl Pair {
     }
 }
 
-pub(crate) fn outer(place: usize, is_v6: bool) -> IpAddr {
-    let text = if is_v6 { format!("fd01::{}", place + 1) } else { format!("10.1.0.{}", place + 1) };
+pub(crate) fn outer(number: usize, is_v6: bool) -> IpAddr {
+    let text = if is_v6 { format!("fd01::{}", number + 1) } else { format!("10.1.0.{}", number + 1) };
     text.parse().unwrap()
 }
 
-fn inner(place: usize, is_v6: bool) -> IpAddr {
-    let text = if is_v6 { format!("fd02::{}", place + 1) } else { format!("10.2.0.{}", place + 1) };
+fn inner(number: usize, is_v6: bool) -> IpAddr {
+    let text = if is_v6 { format!("fd02::{}", number + 1) } else { format!("10.2.0.{}", number + 1) };
     text.parse().unwrap()
 }
 
@@ -335,12 +335,12 @@ fn inner(place: usize, is_v6: bool) -> IpAddr {
 pub(crate) const ANY: &str = "%any";
 
 pub(crate) fn configure(gateway: &Gateway, plan: &Plan, peer: &str) {
-    let Gateway { kind, place, folder, .. } = gateway;
+    let Gateway { kind, number, folder, .. } = gateway;
     let folder = folder.display();
     // The kernel consults policies only for packets that have a route.
     let charon = if kind.esp == Esp::Kernel { "install_routes = yes" } else { plan.charon };
     // The peer of the second gateway is the first gateway; the peer of every other gateway is the second gateway.
-    let (is_second, other) = (*place == 1, usize::from(*place != 1));
+    let (is_second, other) = (*number == 1, usize::from(*number != 1));
     let [own_connection, own_child] = if is_second { plan.second } else { plan.first };
     let esp = if kind.esp == Esp::Libipsec { "kernel-libipsec" } else { "" };
     let text = format!(
@@ -354,11 +354,11 @@ pub(crate) fn configure(gateway: &Gateway, plan: &Plan, peer: &str) {
         }}\n"
     );
     write(gateway, "strongswan.conf", &text);
-    let inside = |place: usize| match plan.inside {
-        Some(inside) => inside[usize::from(place == 1)].to_owned(),
-        None => format!("{}/{}", inner(place, plan.v6[1]), if plan.v6[1] { 128 } else { 32 }),
+    let traffic_selector = |number: usize| match plan.traffic_selectors {
+        Some(selectors) => selectors[usize::from(number == 1)].to_owned(),
+        None => format!("{}/{}", inner(number, plan.v6[1]), if plan.v6[1] { 128 } else { 32 }),
     };
-    let (ours, theirs) = (inside(*place), inside(other));
+    let (ours, theirs) = (traffic_selector(*number), traffic_selector(other));
     let mut named = plan.children.clone();
     if is_second {
         let all: Vec<_> = named.iter().map(|(_, proposal)| proposal.clone()).collect();
@@ -380,13 +380,13 @@ pub(crate) fn configure(gateway: &Gateway, plan: &Plan, peer: &str) {
             proposals = aes256-sha256-x25519
             {own_connection}
             local {{ auth = psk
-                id = gateway{place} }}
+                id = gateway{number} }}
             remote {{ auth = psk
                 id = {} }}
             children {{ {} }} }} }}
         secrets {{ ike {{ secret = \"of both\" }} }}
         {}\n",
-        outer(*place, plan.v6[0]),
+        outer(*number, plan.v6[0]),
         if peer == ANY { ANY.to_owned() } else { format!("gateway{other}") },
         children.collect::<String>(),
         plan.sections

@@ -44,7 +44,7 @@ impl LibreswanPair {
 }
 
 fn whack(root: &Path, gateway: &Gateway, arguments: &str) -> String {
-    let (_, text) = gateway.inside(root, &format!("{WHACK} --rundir {} {arguments}", gateway.folder.display()));
+    let (_, text) = gateway.run_inside(root, &format!("{WHACK} --rundir {} {arguments}", gateway.folder.display()));
     text
 }
 
@@ -77,14 +77,14 @@ fn start(root: &Path, gateway: &mut Gateway) {
         exec {PLUTO} --nofork --stderrlog --config {at}/ipsec.conf --secretsfile {at}/ipsec.secrets --nssdir {at}/nss --rundir {at}\n"
     );
     fs::write(folder.join("pluto.sh"), script).unwrap();
-    gateway.run(root, &format!("sh {at}/pluto.sh"));
+    gateway.spawn_daemon(root, &format!("sh {at}/pluto.sh"));
     wait_until("pluto listens", || {
         let status = whack(root, gateway, "--status");
         status.lines().any(|line| line.contains("interface wire") && line.ends_with(":4500"))
     });
     let add = format!("/usr/libexec/ipsec/addconn --config {at}/ipsec.conf --ctlsocket {at}/pluto.ctl net");
     wait_until("pluto knows the connection", || {
-        gateway.inside(root, &add);
+        gateway.run_inside(root, &add);
         whack(root, gateway, "--status").contains("\"net\"")
     });
 }

@@ -10,8 +10,8 @@
 //! | `wire.rs` | packets in clear that a listener on the wire sees |
 //! | `suites.rs` | every suite of ESP, one after the other |
 //! | `proposals.rs` | every suite, daemon, peer and family of addresses |
-//! | `life.rs` | tunnels that come up on demand, and rekeying under traffic |
-//! | `death.rs` | killed daemons and data paths |
+//! | `rekeying.rs` | tunnels that come up on demand, and rekeying under traffic |
+//! | `killed.rs` | killed daemons and data paths |
 //! | `libreswan.rs` | another daemon |
 //! | `refused.rs` | options that the data path refuses |
 //! | `routes.rs` | routes of charon's own, virtual addresses, and a tunnel for everything |
@@ -20,10 +20,9 @@
 //! | `padding.rs` | padding that hides the lengths of packets |
 
 mod data_path;
-mod death;
 mod gateway;
+mod killed;
 mod libreswan;
-mod life;
 #[allow(dead_code, reason = "other tests use more of it")]
 #[path = "../tunnel/namespace.rs"]
 mod namespace;
@@ -31,6 +30,7 @@ mod nat;
 mod padding;
 mod proposals;
 mod refused;
+mod rekeying;
 mod routes;
 mod suites;
 mod traffic;

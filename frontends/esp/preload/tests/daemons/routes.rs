@@ -23,7 +23,7 @@ fn charons_own_routes_do_not_bypass_the_tunnel() {
         await_packets(&streams, 50);
         pair.a.kill_data_path();
         streams[0].await_refused(100);
-        streams.into_iter().for_each(Stream::cut);
+        streams.into_iter().for_each(Stream::abandon);
         wire.end();
     }
 }
@@ -34,7 +34,7 @@ pub(crate) fn client_plan(network: &'static str) -> Plan {
         first: ["vips = 0.0.0.0", ""],
         second: ["pools = clients", ""],
         sections: "pools { clients { addrs = 10.3.0.0/28 } }",
-        inside: Some(["dynamic", network]),
+        traffic_selectors: Some(["dynamic", network]),
         ..Plan::default()
     }
 }

@@ -49,7 +49,7 @@ pub(crate) fn every_child_passes_packets(kinds: [Kind; 2], plan: &Plan, algorith
 pub(crate) fn transport_plan(is_v6: bool, in_udp: bool) -> Plan {
     let inside = if is_v6 { ["fd01::1/128", "fd01::2/128"] } else { ["10.1.0.1/32", "10.1.0.2/32"] };
     let options = [if in_udp { "" } else { "encap = no" }, "mode = transport"];
-    Plan { v6: [is_v6; 2], inside: Some(inside), first: options, second: options, ..Plan::default() }
+    Plan { v6: [is_v6; 2], traffic_selectors: Some(inside), first: options, second: options, ..Plan::default() }
 }
 
 /// Builds a child for each suite and each ESN option. AES-GMAC takes no ESN.

@@ -17,7 +17,7 @@ use crate::namespace::Namespace;
 /// Interval between two packets.
 const INTERVAL: Duration = Duration::from_millis(2);
 /// The time for a packet to arrive behind a later one, and the interval of checks for the end.
-const LATE_PACKET: Duration = Duration::from_secs(2);
+const LATE_PACKET_TIMEOUT: Duration = Duration::from_secs(2);
 const CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Datagrams from one host to another, until the stream is ended.
@@ -39,7 +39,7 @@ struct Progress {
     /// The highest received number plus one.
     received_below: AtomicU64,
     /// The longest time between two received packets, in milliseconds.
-    longest_pause: AtomicU64,
+    longest_pause_ms: AtomicU64,
     /// Set once the sender has stopped: the number of packets that count, and the number of packets among them that can arrive.
     expected: OnceLock<(u64, usize)>,
 }
@@ -110,7 +110,7 @@ impl Stream {
 
     /// Waits until a packet arrives that is sent from now on: packets keep their order, so all earlier ones have arrived or are lost.
     /// Returns the number of earlier packets.
-    pub(crate) fn settle(&self) -> u64 {
+    pub(crate) fn await_later_packet(&self) -> u64 {
         let next = self.next_number();
         wait_until("later packets come", || self.progress.received_below.load(Ordering::Relaxed) > next);
         next
@@ -118,17 +118,17 @@ impl Stream {
 
     /// Returns the longest time between two packets that arrived.
     pub(crate) fn longest_pause(&self) -> Duration {
-        Duration::from_millis(self.progress.longest_pause.load(Ordering::Relaxed))
+        Duration::from_millis(self.progress.longest_pause_ms.load(Ordering::Relaxed))
     }
 
     /// Ends the stream. Returns the fate of the packets sent until now.
     pub(crate) fn end(self) -> Tally {
-        let sent = self.settle();
+        let sent = self.await_later_packet();
         self.finish(sent)
     }
 
     /// Ends a stream whose packets no longer arrive.
-    pub(crate) fn cut(self) {
+    pub(crate) fn abandon(self) {
         self.finish(0);
     }
 
@@ -146,10 +146,10 @@ impl Stream {
 
 /// Does work during which packets may be lost, until later packets arrive. Returns for each stream the numbers of packets that may be lost.
 pub(crate) fn while_losing(streams: &[Stream], work: impl FnOnce()) -> Vec<Range<u64>> {
-    let begin: Vec<u64> = streams.iter().map(Stream::settle).collect();
+    let begin: Vec<u64> = streams.iter().map(Stream::await_later_packet).collect();
     work();
     for stream in streams {
-        stream.settle();
+        stream.await_later_packet();
     }
     // The packet that is being sent is not counted yet.
     begin.into_iter().zip(streams).map(|(begin, stream)| begin..stream.next_number() + 1).collect()
@@ -160,8 +160,8 @@ pub(crate) fn while_losing(streams: &[Stream], work: impl FnOnce()) -> Vec<Range
 pub(crate) fn assert_lost_within(streams: impl IntoIterator<Item = Stream>, losses: &[Vec<Range<u64>>]) -> Vec<Tally> {
     let tallies: Vec<Tally> = streams.into_iter().map(Stream::end).collect();
     for (at, tally) in tallies.iter().enumerate() {
-        let is_due = |number: &u64| losses.iter().any(|ranges| ranges[at].contains(number));
-        assert!(tally.lost.iter().chain(&tally.refused).all(is_due), "{losses:?}: {tally:?}");
+        let may_be_lost = |number: &u64| losses.iter().any(|ranges| ranges[at].contains(number));
+        assert!(tally.lost.iter().chain(&tally.refused).all(may_be_lost), "{losses:?}: {tally:?}");
     }
     tallies
 }
@@ -231,7 +231,7 @@ fn receive(socket: &UdpSocket, progress: &Progress) -> (BTreeSet<u64>, u64) {
                 let number = u64::from_be_bytes(buffer[..8].try_into().unwrap());
                 let pause = last.map_or(0, |last| last.elapsed().as_millis() as u64);
                 last = Some(Instant::now());
-                progress.longest_pause.fetch_max(pause, Ordering::Relaxed);
+                progress.longest_pause_ms.fetch_max(pause, Ordering::Relaxed);
                 progress.received_below.fetch_max(number + 1, Ordering::Relaxed);
                 if received.insert(number) {
                     progress.received.fetch_add(1, Ordering::Relaxed);
@@ -241,7 +241,7 @@ fn receive(socket: &UdpSocket, progress: &Progress) -> (BTreeSet<u64>, u64) {
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 let Some((below, count)) = progress.expected.get() else { continue };
-                let end = *end.get_or_insert_with(|| Instant::now() + LATE_PACKET);
+                let end = *end.get_or_insert_with(|| Instant::now() + LATE_PACKET_TIMEOUT);
                 if received.range(..below).count() >= *count || Instant::now() >= end {
                     return (received, duplicates);
                 }

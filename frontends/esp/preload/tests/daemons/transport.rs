@@ -36,7 +36,7 @@ fn a_trap_brings_transport_mode_up() {
     for kind in charons() {
         let options = ["", "mode = transport\nstart_action = trap"];
         let inside = ["10.1.0.1/32[17/1701]", "10.1.0.2/32[17/1701]"];
-        let plan = Plan { inside: Some(inside), first: options, second: options, ..Plan::default() };
+        let plan = Plan { traffic_selectors: Some(inside), first: options, second: options, ..Plan::default() };
         let pair = Pair::new([kind, GANTRY_12], &plan);
         let wire = pair.capture();
         let socket = |gateway: &crate::gateway::Gateway, at| {

@@ -12,7 +12,7 @@ use crate::namespace::Namespace;
 
 /// Excludes the gateways' own packets: ARP, neighbour discovery, IKE, ESP, and port-unreachable errors about ESP in UDP. All other
 /// packets belong in the tunnel.
-const OTHERS: &str =
+const CLEAR_PACKETS_FILTER: &str =
     "not arp and not ip6 multicast and not (icmp6 and ip6[40] >= 133) and not (udp port 500 or udp port 4500)
     and not esp and not (icmp[0] = 3 and icmp[17] = 17 and icmp[30:2] = 4500)";
 
@@ -32,7 +32,7 @@ impl Wire {
     pub(crate) fn capture(namespace: &Namespace, device: &str) -> Self {
         let mut command = Command::new("tcpdump");
         command
-            .args(["-i", device, "-n", "-l", "--immediate-mode", "-s", "96", OTHERS])
+            .args(["-i", device, "-n", "-l", "--immediate-mode", "-s", "96", CLEAR_PACKETS_FILTER])
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
         let mut tcpdump = namespace.enter(|| command.spawn()).expect("tcpdump is there");

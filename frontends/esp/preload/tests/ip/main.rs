@@ -273,10 +273,10 @@ fn the_fuzz_seeds_are_requests_of_ip() {
     }
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../fuzz/seeds/xfrm_message");
     std::fs::create_dir_all(&folder).unwrap();
-    let mut sent = server.state.lock().unwrap().raw.clone();
+    let mut sent = server.state.lock().unwrap().raw_datagrams.clone();
     for (event, _) in events() {
         let mut datagram = Datagram::new();
-        datagram.push(&event, 0, 0, 0, Keys::Shown);
+        datagram.push(&event, 0, 0, 0, KeyVisibility::Shown);
         sent.push(datagram.as_bytes().to_vec());
     }
     for (number, mut datagram) in sent.into_iter().enumerate() {
@@ -294,7 +294,7 @@ fn a_refusal_is_printed_with_its_text() {
     }
     let lab = Lab::new();
     let server = Server::new(&lab);
-    server.state.lock().unwrap().refuse = Some((95, "no such cipher here"));
+    server.state.lock().unwrap().refusal = Some((95, "no such cipher here"));
     let output = lab.sh("ip xfrm state flush");
     assert!(!output.status.success());
     assert_eq!(text(&output), "Error: no such cipher here.\n");

@@ -12,7 +12,7 @@ use std::thread;
 use std::time::Duration;
 
 use gantry_abi_xfrm::constants::{flag, message};
-use gantry_abi_xfrm::private::Private;
+use gantry_abi_xfrm::preload::PreloadMessage;
 use gantry_abi_xfrm::*;
 use nix::sys::socket::{self, AddressFamily, Backlog, MsgFlags, SockFlag, SockType, UnixAddr};
 
@@ -92,7 +92,7 @@ pub(crate) fn text(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
-pub(crate) fn installed(program: &str) -> bool {
+pub(crate) fn is_installed(program: &str) -> bool {
     ["/usr/sbin", "/usr/bin", "/sbin", "/bin", "/usr/lib/ipsec"]
         .iter()
         .any(|folder| Path::new(folder).join(program).exists())
@@ -101,7 +101,7 @@ pub(crate) fn installed(program: &str) -> bool {
 /// Returns whether all of `needs`, programs or "root", are available. Reports and counts a missing one.
 pub(crate) fn is_possible(needs: &[&str]) -> bool {
     for need in needs {
-        let is_available = if *need == "root" { nix::unistd::geteuid().is_root() } else { installed(need) };
+        let is_available = if *need == "root" { nix::unistd::geteuid().is_root() } else { is_installed(need) };
         if !is_available {
             gantry_lab::skip(need);
             return false;
@@ -118,19 +118,19 @@ pub(crate) struct State {
     /// XFRM messages in the order of arrival; malformed ones as errors.
     pub(crate) received: Vec<Result<Message, Error>>,
     /// Messages of the library.
-    pub(crate) private: Vec<Private>,
+    pub(crate) private_messages: Vec<PreloadMessage>,
     /// Datagrams as they arrived.
-    pub(crate) raw: Vec<Vec<u8>>,
+    pub(crate) raw_datagrams: Vec<Vec<u8>>,
     /// Open connections, each with its port, its groups, and whether its program wants texts.
     pub(crate) connections: Vec<(Arc<OwnedFd>, u32, u32, bool)>,
     /// The error with which all requests are answered.
-    pub(crate) refuse: Option<(i32, &'static str)>,
+    pub(crate) refusal: Option<(i32, &'static str)>,
     /// The server answers no request.
     pub(crate) is_silent: bool,
     /// The delay of answers.
     pub(crate) answer_delay: Duration,
     /// Shared ports.
-    pub(crate) shared: Vec<u16>,
+    pub(crate) shared_ports: Vec<u16>,
 }
 
 /// A server. Dropping it ends its connections.
@@ -158,7 +158,7 @@ impl Server {
     /// Sends an event to all connections that have joined its group.
     pub(crate) fn send_event(&self, event: &Message) {
         let mut datagram = Datagram::new();
-        datagram.push(event, 0, 0, 0, Keys::Shown);
+        datagram.push(event, 0, 0, 0, KeyVisibility::Shown);
         let group = event.group().unwrap();
         for (connection, _, groups, _) in &self.state.lock().unwrap().connections {
             if groups & 1 << (group - 1) != 0 {
@@ -214,7 +214,7 @@ fn serve(connection: &Arc<OwnedFd>, state: &Mutex<State>) {
         let mut state = state.lock().unwrap();
         let datagram = &buffer[..length];
         if frames(datagram).all(|frame| frame.header.kind < 0xff00) {
-            state.raw.push(datagram.to_vec());
+            state.raw_datagrams.push(datagram.to_vec());
         }
         for frame in frames(datagram) {
             for answer in answers(&frame, connection, &mut state) {
@@ -228,19 +228,21 @@ fn serve(connection: &Arc<OwnedFd>, state: &Mutex<State>) {
 fn answers(frame: &Frame<'_>, connection: &Arc<OwnedFd>, state: &mut State) -> Vec<Datagram> {
     let header = frame.header;
     let mut answer = Datagram::new();
-    if let Ok(private) = Private::parse(frame) {
-        state.private.push(private);
+    if let Ok(private) = PreloadMessage::parse(frame) {
+        state.private_messages.push(private);
         match private {
-            Private::Socket { port, groups, texts } => {
+            PreloadMessage::Socket { port, groups, texts } => {
                 for entry in state.connections.iter_mut().filter(|(other, ..)| Arc::ptr_eq(other, connection)) {
                     *entry = (Arc::clone(connection), port, groups, texts);
                 }
                 return Vec::new();
             }
-            Private::Binding(address) => answer.push_private(&Private::Share(state.shared.contains(&address.port()))),
-            Private::Bound(..) => answer.push_private(&Private::Share(true)),
-            Private::Lost => answer.acknowledge(frame, 0, 111, None),
-            Private::Share(_) => panic!("only a server sends this message"),
+            PreloadMessage::Binding(address) => {
+                answer.push_preload_message(&PreloadMessage::Share(state.shared_ports.contains(&address.port())));
+            }
+            PreloadMessage::Bound(..) => answer.push_preload_message(&PreloadMessage::Share(true)),
+            PreloadMessage::Lost => answer.acknowledge(frame, 0, 111, None),
+            PreloadMessage::Share(_) => panic!("only a server sends this message"),
         }
         return vec![answer];
     }
@@ -251,11 +253,12 @@ fn answers(frame: &Frame<'_>, connection: &Arc<OwnedFd>, state: &mut State) -> V
     }
     let entry = state.connections.iter().find(|(other, ..)| Arc::ptr_eq(other, connection));
     let Some(&(_, port, _, texts)) = entry else { return Vec::new() };
-    if let Some((errno, why)) = state.refuse {
+    if let Some((errno, why)) = state.refusal {
         answer.acknowledge(frame, port, errno, texts.then_some(why));
         return vec![answer];
     }
-    let one = |answer: &mut Datagram, message: &Message| answer.push(message, 0, header.sequence, port, Keys::Shown);
+    let one =
+        |answer: &mut Datagram, message: &Message| answer.push(message, 0, header.sequence, port, KeyVisibility::Shown);
     let mut errno = 0;
     match read {
         Ok(Message::NewSa(sa) | Message::UpdSa(sa)) => state.sas.push(*sa),
@@ -285,7 +288,7 @@ fn answers(frame: &Frame<'_>, connection: &Arc<OwnedFd>, state: &mut State) -> V
             return dump(state.policies.iter().map(|policy| Message::NewPolicy(policy.clone().into())), &header, port);
         }
         Ok(Message::GetSadInfo(flags)) => {
-            let info = SadInfo { flags, count: state.sas.len() as u32, buckets: 8, most_buckets: 1 << 20 };
+            let info = SadInfo { flags, count: state.sas.len() as u32, buckets: 8, max_buckets: 1 << 20 };
             one(&mut answer, &Message::NewSadInfo(info));
         }
         Ok(Message::GetSpdInfo(flags)) => {
@@ -315,11 +318,11 @@ fn dump(entries: impl Iterator<Item = Message>, request: &Header, port: u32) -> 
     for entry in entries {
         let datagram = all.last_mut().unwrap();
         let before = datagram.len();
-        datagram.push(&entry, flag::MULTI, request.sequence, port, Keys::Shown);
+        datagram.push(&entry, flag::MULTI, request.sequence, port, KeyVisibility::Shown);
         if datagram.len() > 4096 && before > 0 {
             datagram.truncate(before);
             let mut next = Datagram::new();
-            next.push(&entry, flag::MULTI, request.sequence, port, Keys::Shown);
+            next.push(&entry, flag::MULTI, request.sequence, port, KeyVisibility::Shown);
             all.push(next);
         }
     }

@@ -4,7 +4,7 @@ use std::net::{IpAddr, UdpSocket};
 
 use gantry_lab::wait_until;
 
-use crate::host::{Host, PATIENCE, Pair, Plan};
+use crate::host::{EVENT_TIMEOUT, Host, Pair, Plan};
 use crate::keys::{V4, V6};
 use crate::namespace::Namespace;
 use crate::steering::host_behind;
@@ -46,14 +46,14 @@ impl<'h> Programs<'h> {
     fn new(from: &Host, near: IpAddr, host: &'h Host, to: &Namespace, far: IpAddr) -> Self {
         let receivers = PORTS.map(|port| Udp(to.enter(|| UdpSocket::bind((far, port))).unwrap()));
         for receiver in &receivers {
-            receiver.set_read_timeout(Some(PATIENCE)).unwrap();
+            receiver.set_read_timeout(Some(EVENT_TIMEOUT)).unwrap();
         }
         Self { host, sender: from.udp(near, 0), receivers }
     }
 
     /// Sends a datagram of `bytes` bytes to a port, which is heard.
     #[track_caller]
-    fn arrives(&self, at: usize, bytes: usize) {
+    fn assert_arrives(&self, at: usize, bytes: usize) {
         let (sent, mut buffer) = (payload(bytes), vec![0; 1 << 16]);
         self.sender.send_to(&sent, self.receivers[at].local_addr().unwrap()).unwrap();
         let (length, from) = self.receivers[at].recv_from(&mut buffer).expect("the datagram arrives");
@@ -62,7 +62,7 @@ impl<'h> Programs<'h> {
 
     /// Sends a datagram to a port, which is dropped.
     #[track_caller]
-    fn is_dropped(&self, at: usize) {
+    fn assert_dropped(&self, at: usize) {
         let before = dropped(self.host);
         self.sender.send_to(b"dropped", self.receivers[at].local_addr().unwrap()).unwrap();
         wait_until("it is dropped", || dropped(self.host) == before + 1);
@@ -78,27 +78,27 @@ impl<'h> Programs<'h> {
         let selector = format!("src {} dst {} dir {direction}", ends[0], ends[1]);
         let port = format!("src {} dst {} proto udp dport 7 dir {direction}", ends[0], ends[1]);
         let xfrm = |command: String| drop(self.host.xfrm(&command));
-        let both_arrive = || [0, 1].iter().for_each(|at| self.arrives(*at, 3000));
+        let both_arrive = || [0, 1].iter().for_each(|at| self.assert_arrives(*at, 3000));
         both_arrive();
         xfrm(format!("policy add {selector} priority 10 {TEMPLATE}"));
         for at in [0, 1] {
-            self.is_dropped(at);
+            self.assert_dropped(at);
         }
         // A policy that lets packets pass, before the other one and after it.
         xfrm(format!("policy add {port} priority 5"));
-        self.arrives(0, 3000);
-        self.is_dropped(1);
+        self.assert_arrives(0, 3000);
+        self.assert_dropped(1);
         xfrm(format!("policy update {port} priority 15"));
-        self.is_dropped(0);
+        self.assert_dropped(0);
         // A template may be optional, and a policy may block.
         xfrm(format!("policy update {port} priority 5 {TEMPLATE} level use"));
-        self.arrives(0, 100);
+        self.assert_arrives(0, 100);
         xfrm(format!("policy update {port} priority 5 action block"));
-        self.is_dropped(0);
+        self.assert_dropped(0);
         xfrm(format!("policy delete {selector}"));
-        self.is_dropped(0);
+        self.assert_dropped(0);
         // Other ports pass, even in fragments.
-        self.arrives(1, 3000);
+        self.assert_arrives(1, 3000);
         xfrm(format!("policy delete {port}"));
         both_arrive();
         let other = if direction == "in" { "fwd" } else { "in" };
@@ -148,10 +148,10 @@ fn clear_packets_of_transport_mode_are_dropped_except_ike_and_neighbour_discover
     for family in [V4, V6] {
         let (near, far) = (pair.a.outer[family], pair.b.outer[family]);
         let programs = Programs::new(&pair.a, near, &pair.b, &pair.b.namespace, far);
-        programs.arrives(0, 100);
+        programs.assert_arrives(0, 100);
         let template = "tmpl proto esp reqid 1 mode transport";
         pair.b.xfrm(&format!("policy add src {} dst {} dir in {template}", one(near), one(far)));
-        programs.is_dropped(0);
+        programs.assert_dropped(0);
         assert_eq!(pair.a.ping("-W 0.2", far).0, 0);
         let daemon = pair.b.udp(far, 500);
         let mut buffer = vec![0; 1 << 16];
@@ -181,7 +181,7 @@ fn packets_in_clear_are_dropped_after_the_data_path_has_ended() {
     pair.b.xfrm(&format!("policy add {selector} {TEMPLATE}"));
     let check = |pair: &Pair, is_heard: bool| {
         let programs = Programs::new(&pair.a, addresses[0], &pair.b, &pair.b.namespace, addresses[1]);
-        if is_heard { programs.arrives(0, 100) } else { programs.is_dropped(0) }
+        if is_heard { programs.assert_arrives(0, 100) } else { programs.assert_dropped(0) }
     };
     check(&pair, false);
     pair.b.kill();

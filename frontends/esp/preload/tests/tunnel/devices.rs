@@ -69,7 +69,7 @@ fn a_full_socket_delays_packets_and_loses_none() {
 
 /// Returns whether a process has these bytes anywhere in its memory.
 fn has_bytes(process: u32, wanted: &[u8]) -> bool {
-    secrets::copies(process, wanted).unwrap() > 0
+    secrets::count_copies(process, wanted).unwrap() > 0
 }
 
 #[test]

@@ -8,7 +8,7 @@ use gantry_lab::wait_until;
 use gantry_protocols::esp::{Integrity, Suite};
 use gantry_runtime::Config;
 
-use crate::host::PATIENCE;
+use crate::host::EVENT_TIMEOUT;
 use crate::keys::{Keys, V4, V6};
 use crate::limits::Monitor;
 use crate::peer::{OUTBOUND_SPI, Peer, udp};
@@ -40,7 +40,7 @@ impl Victim {
     /// Receives the next number at the program.
     fn receive_number(&self) -> u8 {
         let mut buffer = [0; 64];
-        self.program.set_read_timeout(Some(PATIENCE)).unwrap();
+        self.program.set_read_timeout(Some(EVENT_TIMEOUT)).unwrap();
         self.program.recv(&mut buffer).expect("the data path still works");
         buffer[0]
     }

@@ -152,7 +152,7 @@ fn packets_of_policies_are_stopped_without_the_firewall() {
     try_policies(&pair.a, &pair.b);
     assert_eq!(wire.count_sealed(), 0);
     pair.a.kill();
-    assert!(pair.a.namespace.enter(gantry_esp::clear).is_ok());
+    assert!(pair.a.namespace.enter(gantry_esp::clear_leftovers).is_ok());
     let wire = Wire::new(&pair);
     wait_until("packets pass as without a data path", || {
         try_policies(&pair.a, &pair.b);

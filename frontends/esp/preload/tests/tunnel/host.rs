@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use gantry_esp::{Options, Server, network};
+use gantry_esp::{Options, Server, parse_network};
 use gantry_lab::wait_until;
 use gantry_runtime::Config;
 use serde_json::Value;
@@ -18,9 +18,9 @@ use serde_json::Value;
 use crate::namespace::Namespace;
 
 /// A time limit for events that take milliseconds.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const EVENT_TIMEOUT: Duration = Duration::from_secs(20);
 /// The [`Plan`] of a data path in a child process.
-const PLAN: &str = "GANTRY_TEST_DATA_PATH";
+const PLAN_VARIABLE: &str = "GANTRY_TEST_DATA_PATH";
 
 /// The setup of a data path, as far as tests differ.
 #[derive(Clone, Debug)]
@@ -96,7 +96,7 @@ impl Host {
         command
             .args(words)
             .args(["--exact", "--include-ignored", "--nocapture", "host::a_data_path_answers_and_ends"])
-            .env(PLAN, plan.to_string())
+            .env(PLAN_VARIABLE, plan.to_string())
             .stdin(Stdio::piped())
             .stdout(log.try_clone().unwrap())
             .stderr(log);
@@ -106,7 +106,7 @@ impl Host {
         while status(&self.folder).is_none() {
             let log = || fs::read_to_string(self.folder.join("log")).unwrap();
             assert!(child.try_wait().unwrap().is_none(), "the data path has ended: {}", log());
-            assert!(start.elapsed() < PATIENCE, "the data path does not answer: {}", log());
+            assert!(start.elapsed() < EVENT_TIMEOUT, "the data path does not answer: {}", log());
             thread::sleep(Duration::from_millis(5));
         }
     }
@@ -284,7 +284,7 @@ fn status(folder: &Path) -> Option<Value> {
 #[test]
 #[ignore = "as root, in network namespaces"]
 fn a_data_path_answers_and_ends() {
-    if let Ok(plan) = std::env::var(PLAN) {
+    if let Ok(plan) = std::env::var(PLAN_VARIABLE) {
         run(&serde_json::from_str(&plan).unwrap());
     }
     let mut pair = Pair::linked();
@@ -310,7 +310,7 @@ fn run(plan: &Value) -> ! {
     let options = Options {
         queues: plan["queues"].as_u64().unwrap() as usize,
         mtu: plan["mtu"].as_u64().unwrap() as u32,
-        protect: protect.iter().map(|text| network(text.as_str().unwrap()).unwrap()).collect(),
+        protected: protect.iter().map(|text| parse_network(text.as_str().unwrap()).unwrap()).collect(),
         folder: plan["folder"].as_str().unwrap().into(),
         ..Options::default()
     };

@@ -7,7 +7,7 @@ use std::os::fd::AsRawFd as _;
 use nix::sys::socket::{self, AddressFamily, ControlMessage, MsgFlags, SockFlag, SockType, SockaddrIn};
 use nix::sys::socket::{setsockopt, sockopt};
 
-use crate::host::PATIENCE;
+use crate::host::EVENT_TIMEOUT;
 use crate::keys::{Keys, V4};
 use crate::peer::{Peer, udp};
 use crate::traffic::{MARKER, Udp};
@@ -29,7 +29,7 @@ fn daemon(peer: &Peer) -> Udp {
         socket::bind(fd.as_raw_fd(), &SockaddrIn::new(0, 0, 0, 0, 4500)).unwrap();
         UdpSocket::from(fd)
     });
-    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    socket.set_read_timeout(Some(EVENT_TIMEOUT)).unwrap();
     Udp(socket)
 }
 

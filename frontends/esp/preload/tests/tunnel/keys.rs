@@ -165,11 +165,11 @@ pub(crate) fn policies(out: &Sa<'_>, arriving: &Sa<'_>) {
 impl Pair {
     /// Adds a tunnel in UDP: SAs of both directions, and the policies of both hosts.
     pub(crate) fn add_tunnel(&self, keys: &Keys, outer: usize, more: &str) {
-        self.add_carried_tunnel(keys, outer, more, true);
+        self.add_tunnel_with_encap(keys, outer, more, true);
     }
 
     /// Adds a tunnel, in UDP if `in_udp` is true.
-    pub(crate) fn add_carried_tunnel(&self, keys: &Keys, outer: usize, more: &str, in_udp: bool) {
+    pub(crate) fn add_tunnel_with_encap(&self, keys: &Keys, outer: usize, more: &str, in_udp: bool) {
         let a_to_b = Sa { outer, in_udp, more, ..Sa::new(&self.a, &self.b, 0x1001, keys) };
         let b_to_a = Sa { outer, in_udp, more, ..Sa::new(&self.b, &self.a, 0x1002, &keys.with_other_keys()) };
         for host in [&self.a, &self.b] {

@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::Duration;
 
-use crate::host::{Host, PATIENCE, Pair, Plan};
+use crate::host::{EVENT_TIMEOUT, Host, Pair, Plan};
 use crate::keys::{Keys, Sa, V4, policies};
 use crate::traffic::{MARKER, Udp, datagrams, stream};
 use crate::wire::{self, Listener};
@@ -40,7 +40,8 @@ impl Monitor {
         let (mut seen, mut last) = (Vec::new(), String::new());
         for word in words {
             loop {
-                let line = self.lines.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("{word} is not in {seen:#?}"));
+                let line =
+                    self.lines.recv_timeout(EVENT_TIMEOUT).unwrap_or_else(|_| panic!("{word} is not in {seen:#?}"));
                 seen.push(line.clone());
                 if line.contains(word) {
                     last = line;
@@ -74,7 +75,7 @@ fn one_way(pair: &Pair, [at_a, at_b]: [&str; 2]) -> [Udp; 2] {
 }
 
 /// The arguments of an SA without limits.
-const PLAIN: &str = "replay-window 32";
+const NO_LIMITS: &str = "replay-window 32";
 
 /// Sends packets one after the other until one does not pass. Returns the number of passed packets.
 fn count_passed(pair: &Pair, sockets: &[Udp; 2], most: usize) -> usize {
@@ -97,7 +98,7 @@ fn count_passed(pair: &Pair, sockets: &[Udp; 2], most: usize) -> usize {
 fn an_sa_ends_with_its_last_sequence_number() {
     let last = "replay-window 32 flag esn replay-oseq 0xfffffffa replay-oseq-hi 0xffffffff";
     let same = "replay-window 32 flag esn replay-seq 0xfffffffa replay-seq-hi 0xffffffff";
-    for (ends, left) in [(["replay-window 32 replay-oseq 0xfffffff0", PLAIN], 15), ([last, same], 5)] {
+    for (ends, left) in [(["replay-window 32 replay-oseq 0xfffffff0", NO_LIMITS], 15), ([last, same], 5)] {
         let pair = Pair::with_data_paths(&Plan::default());
         let (wire, monitor) = (Listener::start(&pair.a.namespace, "va"), Monitor::new(&pair.a));
         let sockets = one_way(&pair, ends);
@@ -132,7 +133,7 @@ fn volume_is_reported_at_the_soft_limit_and_ends_an_sa_at_the_hard_one() {
     ] {
         let pair = Pair::with_data_paths(&Plan::default());
         let (wire, monitor) = (Listener::start(&pair.a.namespace, "va"), Monitor::new(&pair.a));
-        let sockets = one_way(&pair, [&format!("replay-window 32 {more}"), PLAIN]);
+        let sockets = one_way(&pair, [&format!("replay-window 32 {more}"), NO_LIMITS]);
         assert_eq!(count_passed(&pair, &sockets, 20), passes, "{more}");
         monitor.await_lines(&["Expired", "spi 0x00001001", "hard 0"]);
         monitor.await_lines(&["Expired", "spi 0x00001001", "hard 1"]);
@@ -145,7 +146,7 @@ fn volume_is_reported_at_the_soft_limit_and_ends_an_sa_at_the_hard_one() {
 fn an_incoming_sa_ends_at_its_limits() {
     let pair = Pair::with_data_paths(&Plan::default());
     let monitor = Monitor::new(&pair.b);
-    let sockets = one_way(&pair, [PLAIN, "replay-window 32 limit packet-soft 2 limit packet-hard 4"]);
+    let sockets = one_way(&pair, [NO_LIMITS, "replay-window 32 limit packet-soft 2 limit packet-hard 4"]);
     for _ in 0..4 {
         sockets[0].send(MARKER).unwrap();
         sockets[1].recv(&mut [0; 64]).unwrap();
@@ -211,7 +212,7 @@ fn an_update_leads_packets_to_another_port_of_the_peer() {
 fn time_is_reported_at_the_soft_limit_and_ends_an_sa_at_the_hard_one() {
     let pair = Pair::with_data_paths(&Plan::default());
     let monitor = Monitor::new(&pair.a);
-    let sockets = one_way(&pair, ["replay-window 32 limit time-soft 1 limit time-hard 10", PLAIN]);
+    let sockets = one_way(&pair, ["replay-window 32 limit time-soft 1 limit time-hard 10", NO_LIMITS]);
     assert_eq!(count_passed(&pair, &sockets, 2), 2);
     monitor.await_lines(&["Expired", "spi 0x00001001", "hard 0"]);
     monitor.await_lines(&["Expired", "spi 0x00001001", "hard 1"]);

@@ -216,7 +216,7 @@ fn leftovers_of_a_data_path_are_cleared_on_request() {
     // Settings of other programs stay.
     pair.a.namespace.ip("rule add priority 199 lookup 77");
     pair.a.namespace.ip("route add 10.99.0.0/16 dev va table 77");
-    assert!(pair.a.namespace.enter(gantry_esp::clear).unwrap() > 0);
+    assert!(pair.a.namespace.enter(gantry_esp::clear_leftovers).unwrap() > 0);
     let leftovers = ["rule", "-6 rule", "route show table all", "-6 route show table all"].map(|arguments| {
         let text = pair.a.namespace.ip(arguments);
         text.lines().filter(|line| line.contains("4500") || line.contains("gantry")).count()
@@ -225,7 +225,7 @@ fn leftovers_of_a_data_path_are_cleared_on_request() {
     assert!(pair.a.namespace.ip("rule").contains("199:\tfrom all lookup 77"));
     assert!(pair.a.namespace.ip("route show table 77").contains("10.99.0.0/16"));
     assert!(!pair.a.run("nft", "list table inet gantry_esp").status.success());
-    assert_eq!(pair.a.namespace.enter(gantry_esp::clear).unwrap(), 0);
+    assert_eq!(pair.a.namespace.enter(gantry_esp::clear_leftovers).unwrap(), 0);
     let wire = Wire::new(&pair);
     try_everything(&pair.a, &pair.b);
     wait_until("packets pass as without a data path", || wire.has_plaintext());
@@ -297,7 +297,7 @@ fn forwarded_packets_take_the_tunnel_or_are_dropped() {
     let (length, from) = server.recv_from(&mut buffer).unwrap();
     assert_eq!((&buffer[..length], from.ip()), (&MARKER[..], IpAddr::from([10, 13, 0, 5])));
     server.send_to(MARKER, from).unwrap();
-    program.set_read_timeout(Some(crate::host::PATIENCE)).unwrap();
+    program.set_read_timeout(Some(crate::host::EVENT_TIMEOUT)).unwrap();
     assert_eq!(program.recv(&mut buffer).unwrap(), MARKER.len());
     pair.a.xfrm("state flush");
     program.send(MARKER).unwrap();
@@ -374,7 +374,7 @@ fn a_stream_continues_when_the_data_path_is_restarted() {
     let address = listener.local_addr().unwrap();
     let stream = a.namespace.enter(|| TcpStream::connect(address)).unwrap();
     let (accepted, _) = listener.accept().unwrap();
-    accepted.set_read_timeout(Some(crate::host::PATIENCE)).unwrap();
+    accepted.set_read_timeout(Some(crate::host::EVENT_TIMEOUT)).unwrap();
     let echo = |round: u8| {
         use std::io::{Read as _, Write as _};
         (&stream).write_all(&[round; 100]).unwrap();

@@ -25,7 +25,7 @@ fn assert_raw(packets: &[Esp], from: IpAddr, spi: u32) {
 fn a_tunnel_without_udp_carries_both_families() {
     for (outer, queues) in [(V4, 1), (V6, 1), (V4, 3), (V6, 3)] {
         let pair = Pair::with_data_paths(&Plan { queues, ..Plan::default() });
-        pair.add_carried_tunnel(&Keys::gcm(), outer, WINDOW, false);
+        pair.add_tunnel_with_encap(&Keys::gcm(), outer, WINDOW, false);
         let wire = Listener::start(&pair.a.namespace, pair.a.device);
         for inner in [V4, V6] {
             datagrams(&pair.a, &pair.b, inner, [0, 1, 500, 1300, 5000].into_iter());
@@ -58,7 +58,7 @@ fn the_outer_header_without_udp_has_the_class_and_the_flag_of_the_sa() {
     for (more, flag) in [(WINDOW.to_owned(), DF), (format!("{WINDOW} flag nopmtudisc"), 0)] {
         for outer in [V4, V6] {
             let pair = Pair::with_data_paths(&Plan::default());
-            pair.add_carried_tunnel(&Keys::gcm(), outer, &more, false);
+            pair.add_tunnel_with_encap(&Keys::gcm(), outer, &more, false);
             let wire = Listener::start(&pair.b.namespace, pair.b.device);
             let (from, to) = (pair.a.udp(pair.a.inner[V4], 0), pair.b.udp(pair.b.inner[V4], 0));
             setsockopt(&*from, sockopt::Ipv4Tos, &EF_ECT).unwrap();
@@ -83,7 +83,7 @@ fn a_path_without_udp_carries_eight_bytes_more() {
             let (mut pair, router) = Pair::routed();
             set_mtu(&pair, &router, 1396);
             pair.serve(&Plan::default());
-            pair.add_carried_tunnel(&Keys::gcm(), outer, WINDOW, in_udp);
+            pair.add_tunnel_with_encap(&Keys::gcm(), outer, WINDOW, in_udp);
             let to = pair.b.inner[V4];
             let most = reported_mtu(&pair.a, to);
             pair.a.pings(2, &format!("-M do -s {}", most - 28), to);
@@ -101,7 +101,7 @@ fn ipv6_crosses_a_narrow_path_in_fragments_of_protocol_50() {
         let (mut pair, router) = Pair::routed();
         set_mtu(&pair, &router, mtu);
         pair.serve(&Plan { queues: 2, ..Plan::default() });
-        pair.add_carried_tunnel(&Keys::gcm(), outer, WINDOW, false);
+        pair.add_tunnel_with_encap(&Keys::gcm(), outer, WINDOW, false);
         wait_until("the path is known", || {
             pair.a.ping("-W 0.2 -s 1200", pair.b.inner[V6]);
             path_mtu(&pair.a) == u64::from(mtu)

@@ -4,7 +4,7 @@ use std::net::{IpAddr, TcpListener, TcpStream, UdpSocket};
 
 use gantry_lab::wait_until;
 
-use crate::host::{Host, PATIENCE, Pair, Plan};
+use crate::host::{EVENT_TIMEOUT, Host, Pair, Plan};
 use crate::keys::{Keys, Sa, V4, V6, install};
 use crate::namespace::Namespace;
 use crate::plaintext::Wire;
@@ -52,7 +52,7 @@ pub(crate) fn host_behind(host: &Host, name: &str, network: &str) -> Namespace {
 fn exchange(from: (&Namespace, &str), to: (&Namespace, &str), port: u16) -> IpAddr {
     let socket = |(namespace, address): (&Namespace, &str), port: u16| {
         let socket = namespace.enter(|| UdpSocket::bind((address, port))).unwrap();
-        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        socket.set_read_timeout(Some(EVENT_TIMEOUT)).unwrap();
         Udp(socket)
     };
     let (near, far) = (socket(from, 0), socket(to, port));
@@ -66,7 +66,7 @@ fn exchange(from: (&Namespace, &str), to: (&Namespace, &str), port: u16) -> IpAd
 }
 
 /// Returns whether a frame in clear crosses the wire between the hosts during `work`.
-fn is_clear<T>(pair: &Pair, work: impl FnOnce() -> T) -> bool {
+fn sends_in_clear<T>(pair: &Pair, work: impl FnOnce() -> T) -> bool {
     let wire = Wire::new(pair);
     work();
     wire.has_clear_frames()
@@ -79,15 +79,15 @@ fn a_gateway_keeps_its_own_addresses_and_its_other_networks() {
     let (lan, guests) = (host_behind(&pair.a, "vh", "10.13.0"), host_behind(&pair.a, "vg", "10.14.0"));
     let far = pair.b.outer[V4].to_string();
     protect(&pair, "10.13.0.0/24", "0.0.0.0/0", ["", ""]);
-    assert!(!is_clear(&pair, || exchange((&lan, "10.13.0.5"), (&pair.b.namespace, &far), 7)));
-    assert!(is_clear(&pair, || exchange((&guests, "10.14.0.5"), (&pair.b.namespace, &far), 7)));
+    assert!(!sends_in_clear(&pair, || exchange((&lan, "10.13.0.5"), (&pair.b.namespace, &far), 7)));
+    assert!(sends_in_clear(&pair, || exchange((&guests, "10.14.0.5"), (&pair.b.namespace, &far), 7)));
     // Packets from and to the gateway itself stay in clear, whether or not the socket is bound to an address.
     let near = pair.a.outer[V4].to_string();
-    assert!(is_clear(&pair, || exchange((&pair.a.namespace, &near), (&pair.b.namespace, &far), 7)));
-    assert!(is_clear(&pair, || {
+    assert!(sends_in_clear(&pair, || exchange((&pair.a.namespace, &near), (&pair.b.namespace, &far), 7)));
+    assert!(sends_in_clear(&pair, || {
         assert_eq!(exchange((&pair.a.namespace, "0.0.0.0"), (&pair.b.namespace, &far), 7), pair.a.outer[V4]);
     }));
-    assert!(is_clear(&pair, || exchange((&pair.b.namespace, &far), (&pair.a.namespace, &near), 7)));
+    assert!(sends_in_clear(&pair, || exchange((&pair.b.namespace, &far), (&pair.a.namespace, &near), 7)));
     // With a policy for packets within the network, the network reaches the gateway. None of these packets enters the TUN device.
     for direction in ["in", "out"] {
         pair.a.xfrm(&format!("policy add src 10.13.0.0/24 dst 10.13.0.0/24 dir {direction} priority 5"));
@@ -97,11 +97,11 @@ fn a_gateway_keeps_its_own_addresses_and_its_other_networks() {
     // Without an SA the packets of the network are dropped, and packets of the guests still pass.
     pair.a.xfrm("state flush");
     let socket = lan.enter(|| UdpSocket::bind("10.13.0.5:0")).unwrap();
-    assert!(!is_clear(&pair, || {
+    assert!(!sends_in_clear(&pair, || {
         socket.send_to(MARKER, (pair.b.outer[V4], 9)).unwrap();
         pair.a.await_counter("without_sa", 1);
     }));
-    assert!(is_clear(&pair, || exchange((&guests, "10.14.0.5"), (&pair.b.namespace, &far), 7)));
+    assert!(sends_in_clear(&pair, || exchange((&guests, "10.14.0.5"), (&pair.b.namespace, &far), 7)));
 }
 
 #[test]
@@ -127,13 +127,13 @@ fn a_policy_for_one_port_leaves_pings_and_other_ports_alone() {
         let connect = |port: u16| {
             let address = (pair.b.outer[family], port);
             let listener = pair.b.namespace.enter(|| TcpListener::bind(address)).unwrap();
-            pair.a.namespace.enter(|| TcpStream::connect_timeout(&address.into(), PATIENCE)).unwrap();
+            pair.a.namespace.enter(|| TcpStream::connect_timeout(&address.into(), EVENT_TIMEOUT)).unwrap();
             listener.accept().unwrap();
         };
-        assert!(!is_clear(&pair, || connect(80)));
-        assert!(is_clear(&pair, || connect(22)));
-        assert!(is_clear(&pair, || pair.a.pings(1, "", pair.b.outer[family])));
-        assert!(is_clear(&pair, || pair.b.pings(1, "", pair.a.outer[family])));
+        assert!(!sends_in_clear(&pair, || connect(80)));
+        assert!(sends_in_clear(&pair, || connect(22)));
+        assert!(sends_in_clear(&pair, || pair.a.pings(1, "", pair.b.outer[family])));
+        assert!(sends_in_clear(&pair, || pair.b.pings(1, "", pair.a.outer[family])));
     }
     assert_eq!(pair.a.counter("unprotected") + pair.b.counter("unprotected"), 0);
 }
@@ -145,12 +145,12 @@ fn policies_steer_by_icmp_type_and_gre_key() {
     let [near, far] = [&pair.a, &pair.b].map(|host| format!("{}/32", host.outer[V4]));
     let [out, _] = sas(&pair);
     pair.a.xfrm(&format!("policy add src {near} dst {far} proto icmp type 8 dir out {}", out.template()));
-    assert!(!is_clear(&pair, || {
+    assert!(!sends_in_clear(&pair, || {
         pair.a.ping("-W 0.2", pair.b.outer[V4]);
         pair.a.await_counter("without_sa", 1);
     }));
     // Answers have another type.
-    assert!(is_clear(&pair, || pair.b.pings(1, "", pair.a.outer[V4])));
+    assert!(sends_in_clear(&pair, || pair.b.pings(1, "", pair.a.outer[V4])));
     pair.a.xfrm(&format!("policy add src {near} dst {far} proto gre key 5 dir out {}", out.template()));
     let gre = |key: u32, checksum: bool| {
         let flags: [u8; 4] = [if checksum { 0xA0 } else { 0x20 }, 0, 8, 0];
@@ -158,7 +158,7 @@ fn policies_steer_by_icmp_type_and_gre_key() {
     };
     let socket = pair.a.namespace.enter(|| raw(47));
     for (key, checksum, dropped) in [(5, false, 2), (5, true, 3)] {
-        assert!(!is_clear(&pair, || {
+        assert!(!sends_in_clear(&pair, || {
             send_raw(&socket, &gre(key, checksum), pair.b.outer[V4]);
             pair.a.await_counter("without_sa", dropped);
         }));
@@ -202,21 +202,21 @@ fn pass_and_block_policies_apply_by_their_priority() {
     }
     // The socket is bound to an address, or to none.
     for from in [&*near, "0.0.0.0"] {
-        assert!(is_clear(&pair, || {
+        assert!(sends_in_clear(&pair, || {
             assert_eq!(exchange((&pair.a.namespace, from), (&pair.b.namespace, &far), 7), pair.a.outer[V4]);
         }));
     }
     let inside = [&pair.a, &pair.b].map(|host| host.inner[V4].to_string());
     let between_inner = || exchange((&pair.a.namespace, &inside[0]), (&pair.b.namespace, &inside[1]), 7);
-    assert!(!is_clear(&pair, between_inner));
+    assert!(!sends_in_clear(&pair, between_inner));
     // A block policy takes precedence over both policies.
     pair.a.xfrm(&format!("policy add src {near} dst {far} proto udp dport 9 dir out priority 1 action block"));
     let program = pair.a.udp(pair.a.outer[V4], 0);
-    assert!(!is_clear(&pair, || {
+    assert!(!sends_in_clear(&pair, || {
         let _ = program.send_to(MARKER, (pair.b.outer[V4], 9));
         wait_until("the datagram is refused", || pair.a.counter("unprotected") > 0);
     }));
-    assert!(is_clear(&pair, || exchange((&pair.a.namespace, &near), (&pair.b.namespace, &far), 7)));
+    assert!(sends_in_clear(&pair, || exchange((&pair.a.namespace, &near), (&pair.b.namespace, &far), 7)));
     // With a worse priority than the policy for all packets, the policy for the local network has no effect.
     for host in [&pair.a, &pair.b] {
         for direction in ["in", "out"] {
@@ -224,8 +224,8 @@ fn pass_and_block_policies_apply_by_their_priority() {
         }
     }
     let direct = || exchange((&pair.a.namespace, &near), (&pair.b.namespace, &far), 7);
-    assert!(!is_clear(&pair, direct));
-    assert!(!is_clear(&pair, between_inner));
+    assert!(!sends_in_clear(&pair, direct));
+    assert!(!sends_in_clear(&pair, between_inner));
 }
 
 #[test]
@@ -237,7 +237,7 @@ fn a_stream_between_protected_networks_finds_the_mtu_of_the_tunnel() {
     let [near, far] = [&pair.a, &pair.b].map(|host| host.inner[V4]);
     pair.a.namespace.ip(&format!("route add 10.12.0.0/16 via {} dev va onlink src {near}", pair.b.outer[V4]));
     pair.b.namespace.ip(&format!("route add 10.11.0.0/16 via {} dev vb onlink src {far}", pair.a.outer[V4]));
-    assert!(!is_clear(&pair, || {
+    assert!(!sends_in_clear(&pair, || {
         stream(&pair.a, &pair.b, V4, 4 << 20);
         stream(&pair.b, &pair.a, V4, 4 << 20);
         datagrams(&pair.a, &pair.b, V4, [100, 1400, 3000].into_iter());
@@ -273,10 +273,10 @@ fn datagrams_beyond_the_mtu_match_a_policy_with_ports() {
             assert_eq!(near.recv(&mut buffer).unwrap_or_else(|error| panic!("{bytes} bytes back: {error}")), bytes);
         };
         for bytes in [100, 1352, 1373, 1500, 3000, 20_000] {
-            assert!(!is_clear(&pair, || exchange(&sealed, bytes)), "{bytes} bytes");
+            assert!(!sends_in_clear(&pair, || exchange(&sealed, bytes)), "{bytes} bytes");
         }
         // The policy does not match another port, not even in fragments.
-        assert!(is_clear(&pair, || exchange(&open, 3000)));
+        assert!(sends_in_clear(&pair, || exchange(&open, 3000)));
     }
     assert_eq!((pair.a.counter("unprotected"), pair.b.counter("unadmitted")), (0, 0));
 }
@@ -290,14 +290,14 @@ fn forwarded_fragments_follow_their_first_fragment() {
     let near = Udp(lan.enter(|| UdpSocket::bind("10.13.0.5:0")).unwrap());
     let far = pair.b.udp(pair.b.outer[V4], 5060);
     let mut buffer = vec![0; 1 << 16];
-    assert!(!is_clear(&pair, || {
+    assert!(!sends_in_clear(&pair, || {
         for bytes in [100, 1500, 3000, 20_000] {
             near.send_to(&payload(bytes), far.local_addr().unwrap()).unwrap();
             assert_eq!(far.recv(&mut buffer).unwrap_or_else(|error| panic!("{bytes} bytes: {error}")), bytes);
         }
     }));
     // A lone fragment does not pass, because its flow is unknown.
-    assert!(!is_clear(&pair, || {
+    assert!(!sends_in_clear(&pair, || {
         let socket = lan.enter(|| raw(255));
         let mut packet = vec![0x45, 0, 0, 0, 0, 9, 0, 100, 64, 17, 0, 0, 10, 13, 0, 5];
         let IpAddr::V4(to) = pair.b.outer[V4] else { unreachable!() };
@@ -324,7 +324,7 @@ fn packets_marked_by_another_program_take_its_route() {
     let program = pair.a.udp(pair.a.outer[V4], 0);
     nix::sys::socket::setsockopt(&*program, nix::sys::socket::sockopt::Mark, &7).unwrap();
     let far = Udp(other.enter(|| UdpSocket::bind((pair.b.outer[V4], 7))).unwrap());
-    far.set_read_timeout(Some(PATIENCE)).unwrap();
+    far.set_read_timeout(Some(EVENT_TIMEOUT)).unwrap();
     program.send_to(MARKER, (pair.b.outer[V4], 7)).unwrap();
     assert_eq!(far.recv(&mut [0; 64]).expect("the mark routes the datagram to the other host"), MARKER.len());
     // A packet that matches a policy takes the tunnel, regardless of marks.
@@ -363,19 +363,19 @@ fn strict_reverse_path_filters_change_nothing() {
     let own_to_far = || exchange((&pair.a.namespace, &near), (&pair.b.namespace, &far), 7);
     // A tunnel from a network to everywhere; the gateway's own packets stay in clear.
     protect(&pair, "10.13.0.0/24", "0.0.0.0/0", ["", ""]);
-    assert!(!is_clear(&pair, lan_to_far));
-    assert!(is_clear(&pair, own_to_far));
-    assert!(!is_clear(&pair, || exchange((&pair.b.namespace, &far), (&lan, "10.13.0.5"), 7)));
+    assert!(!sends_in_clear(&pair, lan_to_far));
+    assert!(sends_in_clear(&pair, own_to_far));
+    assert!(!sends_in_clear(&pair, || exchange((&pair.b.namespace, &far), (&lan, "10.13.0.5"), 7)));
     // A tunnel between the hosts themselves, whose outer packets have the same addresses.
     pair.remove_tunnel();
     protect(&pair, &format!("{near}/32"), &format!("{far}/32"), ["", ""]);
-    assert!(!is_clear(&pair, own_to_far));
+    assert!(!sends_in_clear(&pair, own_to_far));
     // Daemons at the ports of IKE.
     for port in [500, 4500] {
         let daemon = |host: &Host| host.namespace.enter(|| ike_socket((host.outer[V4], port)));
         let (near, far) = (daemon(&pair.a), daemon(&pair.b));
         let message = [&[0; 4][..], MARKER, &[0; 20]].concat();
-        assert!(is_clear(&pair, || {
+        assert!(sends_in_clear(&pair, || {
             near.send_to(&message, (pair.b.outer[V4], port)).unwrap();
             assert_eq!(far.recv(&mut [0; 64]).expect("IKE arrives"), message.len());
         }));
@@ -385,8 +385,8 @@ fn strict_reverse_path_filters_change_nothing() {
     protect(&pair, "0.0.0.0/0", "0.0.0.0/0", ["", ""]);
     pair.a.xfrm("policy add src 0.0.0.0/0 dst 10.13.0.0/24 dir out priority 5");
     pair.a.xfrm("policy add src 10.13.0.0/24 dst 0.0.0.0/0 dir fwd priority 5");
-    assert!(!is_clear(&pair, own_to_far));
-    assert!(!is_clear(&pair, lan_to_far));
+    assert!(!sends_in_clear(&pair, own_to_far));
+    assert!(!sends_in_clear(&pair, lan_to_far));
     assert_eq!(filtered(), 0);
     // The filter still drops packets whose source is elsewhere.
     lan.ip("address add 10.99.0.1/32 dev lo");
@@ -400,10 +400,10 @@ fn ike_socket(address: (IpAddr, u16)) -> UdpSocket {
     use std::os::fd::AsRawFd as _;
     let socket = socket(AddressFamily::Inet, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None).unwrap();
     setsockopt(&socket, sockopt::ReusePort, &true).unwrap();
-    setsockopt(&socket, sockopt::Mark, &gantry_abi_xfrm::private::EXEMPT_MARK).unwrap();
+    setsockopt(&socket, sockopt::Mark, &gantry_abi_xfrm::preload::EXEMPT_MARK).unwrap();
     bind(socket.as_raw_fd(), &SockaddrStorage::from(std::net::SocketAddr::from(address))).unwrap();
     let socket = UdpSocket::from(socket);
-    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    socket.set_read_timeout(Some(EVENT_TIMEOUT)).unwrap();
     socket
 }
 

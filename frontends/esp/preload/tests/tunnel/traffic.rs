@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use nix::sys::socket::{setsockopt, sockopt};
 
-use crate::host::{Host, PATIENCE};
+use crate::host::{EVENT_TIMEOUT, Host};
 
 /// A marker in every 16 bytes of payload, by which packets in clear are found on the wire.
 pub(crate) const MARKER: &[u8; 8] = b"in clear";
@@ -53,7 +53,7 @@ impl Host {
     /// Opens a UDP socket, bound to an address of the host and a port; 0 is any.
     pub(crate) fn udp(&self, address: IpAddr, port: u16) -> Udp {
         let socket = self.namespace.enter(|| UdpSocket::bind((address, port))).unwrap();
-        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        socket.set_read_timeout(Some(EVENT_TIMEOUT)).unwrap();
         Udp(socket)
     }
 
@@ -113,7 +113,7 @@ pub(crate) fn stream_while(from: &Host, to: &Host, inner: usize, bytes: usize, m
     let address = listener.local_addr().unwrap();
     let sent = payload(bytes);
     // TCP waits twice as long after each loss in a row.
-    let limit = PATIENCE * 6;
+    let limit = EVENT_TIMEOUT * 6;
     thread::scope(|scope| {
         let receive = scope.spawn(move || {
             let (mut stream, _) = listener.accept().unwrap();
@@ -122,7 +122,7 @@ pub(crate) fn stream_while(from: &Host, to: &Host, inner: usize, bytes: usize, m
             stream.read_to_end(&mut got).map(|_| got)
         });
         let mut stream =
-            from.namespace.enter(|| TcpStream::connect_timeout(&address, PATIENCE)).expect("the stream connects");
+            from.namespace.enter(|| TcpStream::connect_timeout(&address, EVENT_TIMEOUT)).expect("the stream connects");
         stream.set_write_timeout(Some(limit)).unwrap();
         for (at, part) in sent.chunks(1 << 16).enumerate() {
             stream.write_all(part).expect("bytes are accepted");
@@ -148,8 +148,8 @@ impl Flow {
         // Leaves room for bursts after a pause, on both hosts.
         from.namespace.ip("link set gantry0 txqueuelen 20000");
         setsockopt(&*far, sockopt::RcvBufForce, &(16 << 20)).unwrap();
-        let (stop, due) = (Arc::new(AtomicBool::new(false)), Arc::new(OnceLock::new()));
-        let (stopped, sent) = (Arc::clone(&stop), Arc::clone(&due));
+        let (stop, expected) = (Arc::new(AtomicBool::new(false)), Arc::new(OnceLock::new()));
+        let (stopped, sent) = (Arc::clone(&stop), Arc::clone(&expected));
         let sender = thread::spawn(move || {
             let mut count = 0_u32;
             while !stopped.load(Ordering::Relaxed) {
@@ -166,13 +166,13 @@ impl Flow {
             let (mut got, mut buffer) = (Vec::new(), [0; 64]);
             loop {
                 // Loaded before the receive, so that no datagram is missed.
-                let due = due.get();
-                if due.is_some_and(|due| got.len() >= *due as usize) {
+                let expected = expected.get();
+                if expected.is_some_and(|expected| got.len() >= *expected as usize) {
                     return got;
                 }
                 match far.recv(&mut buffer) {
                     Ok(length) => got.push(u32::from_be_bytes(*buffer[..length].first_chunk().unwrap())),
-                    Err(_) if due.is_some() => return got,
+                    Err(_) if expected.is_some() => return got,
                     Err(_) => {}
                 }
             }

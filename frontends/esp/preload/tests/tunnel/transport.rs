@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use gantry_abi_xfrm::private::EXEMPT_MARK;
+use gantry_abi_xfrm::preload::EXEMPT_MARK;
 use gantry_core::Gantry;
 use gantry_lab::wait_until;
 use gantry_protocols::Packet;

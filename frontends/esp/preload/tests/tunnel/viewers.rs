@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::thread;
 
 use gantry_abi_xfrm::constants::flag;
-use gantry_abi_xfrm::{Datagram, Keys as Shown, Message};
+use gantry_abi_xfrm::{Datagram, KeyVisibility, Message};
 use gantry_lab::wait_until;
 use nix::errno::Errno;
 use nix::libc;
@@ -92,7 +92,7 @@ impl Program {
     /// Sends a request that is to be acknowledged. Returns whether the socket accepted it.
     fn try_request(&self, message: &Message) -> bool {
         let mut datagram = Datagram::new();
-        datagram.push(message, flag::REQUEST | flag::ACK, 7, 0, Shown::Zeros);
+        datagram.push(message, flag::REQUEST | flag::ACK, 7, 0, KeyVisibility::Zeros);
         match socket::send(self.0.as_raw_fd(), datagram.as_bytes(), MsgFlags::MSG_NOSIGNAL) {
             Ok(_) => true,
             Err(Errno::EAGAIN) => false,

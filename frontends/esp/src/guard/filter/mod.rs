@@ -10,7 +10,7 @@ use std::io;
 
 use super::SteeredPolicy;
 use crate::netlink::{ACK, CREATE, EXCLUSIVE, Message, REPLACE, Socket, attribute};
-use crate::table::Order;
+use crate::table::PolicyOrder;
 
 // linux/rtnetlink.h, linux/pkt_sched.h, linux/pkt_cls.h
 const RTM_GETLINK: u16 = 18;
@@ -18,7 +18,7 @@ const RTM_NEWQDISC: u16 = 36;
 const RTM_NEWTFILTER: u16 = 44;
 const RTM_DELTFILTER: u16 = 45;
 /// Bytes of `struct ifinfomsg`.
-const LINK: usize = 16;
+const IFINFOMSG_BYTES: usize = 16;
 const ADDRESS: u16 = 1;
 const ETHERNET: u16 = 1;
 /// The handles of a device's queueing discipline for filters of both directions, and of its outgoing direction.
@@ -28,8 +28,8 @@ const KIND: u16 = 1;
 const OPTIONS: u16 = 2;
 /// Options of a filter of the kind `bpf`: the length of a program, the program, and flags. The flag `DIRECT` makes
 /// the program's result the verdict.
-const LENGTH: u16 = 4;
-const STEPS: u16 = 5;
+const PROGRAM_LENGTH: u16 = 4;
+const PROGRAM: u16 = 5;
 const FLAGS: u16 = 8;
 const DIRECT: u32 = 1;
 /// The priority of our filter among the filters of a device, and its number.
@@ -41,31 +41,31 @@ const HANDLE: u32 = 0x4745;
 pub(super) struct Filters {
     socket: Socket,
     /// The index of the TUN device.
-    tunnel: u32,
+    tun_index: u32,
     /// Policies of IPv4 and of IPv6.
-    policies: [BTreeMap<Order, SteeredPolicy>; 2],
+    policies: [BTreeMap<PolicyOrder, SteeredPolicy>; 2],
     /// The order numbers of the policies with [`passes`](SteeredPolicy::passes) false, and then of the policies with `passes` true.
-    orders: [BTreeSet<Order>; 2],
+    orders: [BTreeSet<PolicyOrder>; 2],
     /// True if there has been no policy yet. Until then, filters of an earlier data path stay.
-    is_new: bool,
+    keeps_leftovers: bool,
     /// True if the filters lack a policy.
-    is_behind: bool,
+    is_outdated: bool,
 }
 
 impl Filters {
     /// Adds the queueing discipline that filters need to all devices except the loopback device and the tunnel's device.
-    pub(super) fn new(tunnel: u32) -> io::Result<Self> {
+    pub(super) fn new(tun_index: u32) -> io::Result<Self> {
         let socket = Socket::connect(libc::NETLINK_ROUTE)?;
         let (policies, orders) = Default::default();
-        let filters = Self { socket, tunnel, policies, orders, is_new: true, is_behind: false };
-        filters.each(|device| filters.make_place(device))?;
+        let filters = Self { socket, tun_index, policies, orders, keeps_leftovers: true, is_outdated: false };
+        filters.for_each_device(|device| filters.add_qdisc(device))?;
         Ok(filters)
     }
 
     /// Replaces a policy. Updates the filters at once if the old filters could stop packets that may pass. If they could not, the next
     /// [`restore`](Self::restore) updates them.
     pub(super) fn steer(&mut self, old: Option<&SteeredPolicy>, new: Option<&SteeredPolicy>) -> io::Result<()> {
-        let is_same = old.zip(new).is_some_and(|(old, new)| self.are_alike(old, new));
+        let is_same = old.zip(new).is_some_and(|(old, new)| self.have_same_effect(old, new));
         if let Some(old) = old {
             self.policies[family(old)].remove(&old.order);
             self.orders[usize::from(old.passes)].remove(&old.order);
@@ -73,15 +73,15 @@ impl Filters {
         if let Some(new) = new {
             self.add(*new);
         }
-        if is_same && !self.is_new {
+        if is_same && !self.keeps_leftovers {
             return Ok(());
         }
-        (self.is_new, self.is_behind) = (false, true);
+        (self.keeps_leftovers, self.is_outdated) = (false, true);
         if old.is_some() || new.is_some_and(|new| new.passes) { self.restore() } else { Ok(()) }
     }
 
     /// Returns whether a policy and its update have the same effect on all packets.
-    fn are_alike(&self, old: &SteeredPolicy, new: &SteeredPolicy) -> bool {
+    fn have_same_effect(&self, old: &SteeredPolicy, new: &SteeredPolicy) -> bool {
         let between = old.order.min(new.order)..=old.order.max(new.order);
         old.selector == new.selector
             && old.passes == new.passes
@@ -97,53 +97,54 @@ impl Filters {
     pub(super) fn steer_all(&mut self, policies: impl Iterator<Item = SteeredPolicy>) -> io::Result<()> {
         (self.policies, self.orders) = Default::default();
         policies.for_each(|policy| self.add(policy));
-        self.is_new = false;
+        self.keeps_leftovers = false;
         self.restore()
     }
 
     /// Returns whether the filters lack a policy.
-    pub(super) fn is_behind(&self) -> bool {
-        self.is_behind
+    pub(super) fn are_outdated(&self) -> bool {
+        self.is_outdated
     }
 
     /// Installs the filters at all devices.
     pub(super) fn restore(&mut self) -> io::Result<()> {
-        self.each(|device| self.put(device))?;
-        self.is_behind = false;
+        self.for_each_device(|device| self.install_filter(device))?;
+        self.is_outdated = false;
         Ok(())
     }
 
     /// Calls `work` for each device. Fails only if all devices fail, because a device may have disappeared, or have no queueing discipline
     /// for filters.
-    fn each(&self, work: impl Fn(&Device) -> io::Result<()>) -> io::Result<()> {
-        let links = self.socket.dump(RTM_GETLINK, &[0; LINK])?;
-        let devices = links.iter().filter_map(|link| Device::read(link)).filter(|device| device.index != self.tunnel);
+    fn for_each_device(&self, work: impl Fn(&Device) -> io::Result<()>) -> io::Result<()> {
+        let links = self.socket.dump(RTM_GETLINK, &[0; IFINFOMSG_BYTES])?;
+        let devices =
+            links.iter().filter_map(|link| Device::read(link)).filter(|device| device.index != self.tun_index);
         let results: Vec<io::Result<()>> = devices.map(|device| work(&device)).collect();
         if results.iter().any(Result::is_ok) { Ok(()) } else { results.into_iter().collect() }
     }
 
     /// Adds the queueing discipline that filters need. The device may lose a packet during this change, so it comes before the policies.
-    fn make_place(&self, device: &Device) -> io::Result<()> {
+    fn add_qdisc(&self, device: &Device) -> io::Result<()> {
         let qdisc = message(RTM_NEWQDISC, CREATE | EXCLUSIVE, device.index, 0xFFFF_0000, CLSACT, 0);
         self.socket.request(&qdisc.attribute(KIND, b"clsact\0").finish(), &[libc::EEXIST])
     }
 
-    fn put(&self, device: &Device) -> io::Result<()> {
-        self.make_place(device)?;
-        if self.is_new {
+    fn install_filter(&self, device: &Device) -> io::Result<()> {
+        self.add_qdisc(device)?;
+        if self.keeps_leftovers {
             return Ok(());
         }
         if self.policies.iter().all(BTreeMap::is_empty) {
             return delete(&self.socket, device.index);
         }
-        let program = program::program(device.hardware, &self.policies);
-        let steps = program.iter().flat_map(|step| {
-            let [a, b] = step.code.to_ne_bytes();
-            let [c, d, e, f] = step.k.to_ne_bytes();
-            [a, b, step.jt, step.jf, c, d, e, f]
+        let program = program::program(device.ethernet_address, &self.policies);
+        let instructions = program.iter().flat_map(|instruction| {
+            let [a, b] = instruction.code.to_ne_bytes();
+            let [c, d, e, f] = instruction.k.to_ne_bytes();
+            [a, b, instruction.jt, instruction.jf, c, d, e, f]
         });
-        let options = Message::content().attribute(LENGTH, &(program.len() as u16).to_ne_bytes());
-        let options = options.attribute(STEPS, &steps.collect::<Vec<u8>>()).number(FLAGS, DIRECT);
+        let options = Message::content().attribute(PROGRAM_LENGTH, &(program.len() as u16).to_ne_bytes());
+        let options = options.attribute(PROGRAM, &instructions.collect::<Vec<u8>>()).number(FLAGS, DIRECT);
         let filter = filter_message(RTM_NEWTFILTER, CREATE | REPLACE, device.index).attribute(KIND, b"bpf\0");
         self.socket.request(&filter.nested(OPTIONS, &options).finish(), &[])
     }
@@ -157,7 +158,7 @@ fn family(policy: &SteeredPolicy) -> usize {
 struct Device {
     index: u32,
     /// The Ethernet address, if the device has one.
-    hardware: Option<[u8; 6]>,
+    ethernet_address: Option<[u8; 6]>,
 }
 
 impl Device {
@@ -165,17 +166,18 @@ impl Device {
     fn read(link: &[u8]) -> Option<Self> {
         let word = |at: usize| Some(u32::from_ne_bytes(*link.get(at..)?.first_chunk()?));
         let kind = u16::from_ne_bytes(*link.get(2..)?.first_chunk()?);
-        let hardware = attribute(link.get(LINK..)?, ADDRESS).and_then(|address| address.try_into().ok());
+        let ethernet_address =
+            attribute(link.get(IFINFOMSG_BYTES..)?, ADDRESS).and_then(|address| address.try_into().ok());
         let is_loopback = word(8)? & libc::IFF_LOOPBACK as u32 != 0;
         let index = word(4)?;
-        (!is_loopback).then_some(Self { index, hardware: hardware.filter(|_| kind == ETHERNET) })
+        (!is_loopback).then_some(Self { index, ethernet_address: ethernet_address.filter(|_| kind == ETHERNET) })
     }
 }
 
 /// Deletes all filters that a data path has left.
-pub(super) fn clear() -> io::Result<()> {
+pub(super) fn clear_leftovers() -> io::Result<()> {
     let socket = Socket::connect(libc::NETLINK_ROUTE)?;
-    let links = socket.dump(RTM_GETLINK, &[0; LINK])?;
+    let links = socket.dump(RTM_GETLINK, &[0; IFINFOMSG_BYTES])?;
     let devices = links.iter().filter_map(|link| Device::read(link));
     devices.map(|device| delete(&socket, device.index)).fold(Ok(()), io::Result::and)
 }

@@ -6,149 +6,159 @@ use std::net::IpAddr;
 use gantry_abi_xfrm::{Port, Prefix, Selector};
 
 use crate::bpf::{
-    AND, JUMP, JUMP_IF_ABOVE, JUMP_IF_AT_LEAST, JUMP_IF_EQUAL, JUMP_IF_SET, LOAD, LOAD_BYTE, LOAD_BYTE_AT, LOAD_HALF,
-    LOAD_HALF_AT, LOAD_INDEX, LOAD_IPV4_LENGTH, RETURN, Step, step,
+    AND, Instruction, JUMP, JUMP_IF_ABOVE, JUMP_IF_AT_LEAST, JUMP_IF_EQUAL, JUMP_IF_SET, LOAD, LOAD_BYTE, LOAD_BYTE_AT,
+    LOAD_HALF, LOAD_HALF_AT, LOAD_INDEX, LOAD_IPV4_LENGTH, RETURN, instruction,
 };
-use crate::guard::{EXEMPT_MARK, LINK, SteeredPolicy};
+use crate::guard::{EXEMPT_MARK, LINK_LOCAL_NETWORKS, SteeredPolicy};
 use crate::packet::ip::{DCCP, ICMP, ICMPV6, SCTP, TCP, UDP, UDP_LITE};
-use crate::table::Order;
+use crate::table::PolicyOrder;
 
 /// Maximum number of instructions of a program (BPF_MAXINSNS).
-const MOST: usize = 4096;
+const MAX_INSTRUCTIONS: usize = 4096;
 /// Verdicts of a filter (linux/pkt_cls.h): leave the decision to the next filter, and drop the packet.
-const NEXT: u32 = u32::MAX;
-const DROP: u32 = 2;
+const VERDICT_NEXT: u32 = u32::MAX;
+const VERDICT_DROP: u32 = 2;
 /// Offsets of linux/filter.h, from which a program loads: the network header, the link header, and the kernel's data about the packet.
-const NETWORK: u32 = 0xFFF0_0000;
-const LINK_LAYER: u32 = 0xFFE0_0000;
+const NETWORK_HEADER: u32 = 0xFFF0_0000;
+const LINK_HEADER: u32 = 0xFFE0_0000;
 const PROTOCOL: u32 = 0xFFFF_F000;
 const INTERFACE: u32 = PROTOCOL + 8;
 const MARK: u32 = PROTOCOL + 20;
 /// Types of Ethernet frames.
-const TYPES: [u32; 2] = [0x0800, 0x86DD];
+const ETHER_TYPES: [u32; 2] = [0x0800, 0x86DD];
 /// Extension headers of IPv6, after which the program does not look for ports.
 const EXTENSIONS: [u8; 5] = [0, 43, 44, 51, 60];
 
-/// Builds the program for a device, whose Ethernet address is `hardware`, and for the policies of IPv4 and IPv6. Omits the last
+/// Builds the program for a device, whose Ethernet address is `ethernet_address`, and for the policies of IPv4 and IPv6. Omits the last
 /// policies if the program would exceed the maximum length.
-pub(super) fn program(hardware: Option<[u8; 6]>, policies: &[BTreeMap<Order, SteeredPolicy>; 2]) -> Vec<Step> {
+pub(super) fn program(
+    ethernet_address: Option<[u8; 6]>,
+    policies: &[BTreeMap<PolicyOrder, SteeredPolicy>; 2],
+) -> Vec<Instruction> {
     let mut all = Vec::new();
     pass_unless(&mut all, LOAD, MARK, EXEMPT_MARK, false);
-    if let Some([a, b, c, d, e, f]) = hardware {
+    if let Some([a, b, c, d, e, f]) = ethernet_address {
         // Frames with another source come from bridges and other network namespaces.
-        pass_unless(&mut all, LOAD, LINK_LAYER + 6, u32::from_be_bytes([a, b, c, d]), true);
-        pass_unless(&mut all, LOAD_HALF, LINK_LAYER + 10, u16::from_be_bytes([e, f]).into(), true);
+        pass_unless(&mut all, LOAD, LINK_HEADER + 6, u32::from_be_bytes([a, b, c, d]), true);
+        pass_unless(&mut all, LOAD_HALF, LINK_HEADER + 10, u16::from_be_bytes([e, f]).into(), true);
     }
     let families = [false, true].map(|is_v6| {
-        let mut section: Vec<_> =
-            LINK.iter().filter(|link| link.address.is_ipv6() == is_v6).flat_map(neighbour).collect();
+        let mut section: Vec<_> = LINK_LOCAL_NETWORKS
+            .iter()
+            .filter(|link| link.address.is_ipv6() == is_v6)
+            .flat_map(pass_neighbours)
+            .collect();
         if is_v6 {
-            section.extend(discovery());
+            section.extend(pass_neighbour_discovery());
         }
         for policy in policies[usize::from(is_v6)].values() {
-            let Some(steps) = steps(policy) else {
+            let Some(instructions) = policy_instructions(policy) else {
                 // A later policy of a tunnel could stop these packets.
                 if policy.passes {
                     break;
                 }
                 continue;
             };
-            if section.len() + steps.len() > MOST / 2 - 16 {
+            if section.len() + instructions.len() > MAX_INSTRUCTIONS / 2 - 16 {
                 break;
             }
-            section.extend(steps);
+            section.extend(instructions);
         }
-        section.push(end(NEXT));
+        section.push(return_verdict(VERDICT_NEXT));
         section
     });
     let [v4, v6] = families;
-    all.push(step(LOAD, 0, 0, PROTOCOL));
-    all.push(step(JUMP_IF_EQUAL, 2, 0, TYPES[0]));
-    all.push(step(JUMP_IF_EQUAL, 2, 0, TYPES[1]));
-    all.push(end(NEXT));
-    all.push(step(JUMP, 0, 0, 1));
-    all.push(step(JUMP, 0, 0, v4.len() as u32));
+    all.push(instruction(LOAD, 0, 0, PROTOCOL));
+    all.push(instruction(JUMP_IF_EQUAL, 2, 0, ETHER_TYPES[0]));
+    all.push(instruction(JUMP_IF_EQUAL, 2, 0, ETHER_TYPES[1]));
+    all.push(return_verdict(VERDICT_NEXT));
+    all.push(instruction(JUMP, 0, 0, 1));
+    all.push(instruction(JUMP, 0, 0, v4.len() as u32));
     all.extend(v4);
     all.extend(v6);
     all
 }
 
-fn end(verdict: u32) -> Step {
-    step(RETURN, 0, 0, verdict)
+fn return_verdict(verdict: u32) -> Instruction {
+    instruction(RETURN, 0, 0, verdict)
 }
 
 /// Lets the packet pass, which ends the program, if the loaded value differs from `value` (`must_equal` is true) or equals it (false).
-fn pass_unless(all: &mut Vec<Step>, load: u16, from: u32, value: u32, must_equal: bool) {
+fn pass_unless(all: &mut Vec<Instruction>, load: u16, from: u32, value: u32, must_equal: bool) {
     let (jt, jf) = if must_equal { (1, 0) } else { (0, 1) };
-    all.extend([step(load, 0, 0, from), step(JUMP_IF_EQUAL, jt, jf, value), end(NEXT)]);
+    all.extend([
+        instruction(load, 0, 0, from),
+        instruction(JUMP_IF_EQUAL, jt, jf, value),
+        return_verdict(VERDICT_NEXT),
+    ]);
 }
 
 /// Lets packets to a network of neighbours pass.
-fn neighbour(network: &Prefix) -> Vec<Step> {
-    finish(address(network, true), NEXT)
+fn pass_neighbours(network: &Prefix) -> Vec<Instruction> {
+    join_checks(address_checks(network, true), VERDICT_NEXT)
 }
 
 /// Lets neighbour discovery pass.
-fn discovery() -> Vec<Step> {
+fn pass_neighbour_discovery() -> Vec<Instruction> {
     let all = vec![
-        Check::load(LOAD_BYTE, NETWORK + 6, None, JUMP_IF_EQUAL, ICMPV6.into(), true),
-        Check::load(LOAD_BYTE, NETWORK + 40, None, JUMP_IF_AT_LEAST, 133, true),
-        Check::load(LOAD_BYTE, NETWORK + 40, None, JUMP_IF_ABOVE, 137, false),
+        Check::load(LOAD_BYTE, NETWORK_HEADER + 6, None, JUMP_IF_EQUAL, ICMPV6.into(), true),
+        Check::load(LOAD_BYTE, NETWORK_HEADER + 40, None, JUMP_IF_AT_LEAST, 133, true),
+        Check::load(LOAD_BYTE, NETWORK_HEADER + 40, None, JUMP_IF_ABOVE, 137, false),
     ];
-    finish(all, NEXT)
+    join_checks(all, VERDICT_NEXT)
 }
 
 /// A comparison of a part of the packet. A packet that fails it does not match.
 struct Check {
-    loads: Vec<Step>,
+    loads: Vec<Instruction>,
     jump: u16,
     value: u32,
     /// True if the comparison succeeds when the condition of `jump` is met, false if it succeeds when the condition is not met.
     succeeds_if_true: bool,
     /// True if a packet that fails the comparison counts as a match.
-    is_sufficient: bool,
+    matches_on_failure: bool,
 }
 
 impl Check {
     fn load(load: u16, from: u32, mask: Option<u32>, jump: u16, value: u32, succeeds_if_true: bool) -> Self {
-        let mut loads = vec![step(load, 0, 0, from)];
-        loads.extend(mask.map(|mask| step(AND, 0, 0, mask)));
-        Self { loads, jump, value, succeeds_if_true, is_sufficient: false }
+        let mut loads = vec![instruction(load, 0, 0, from)];
+        loads.extend(mask.map(|mask| instruction(AND, 0, 0, mask)));
+        Self { loads, jump, value, succeeds_if_true, matches_on_failure: false }
     }
 }
 
-/// Joins comparisons. A packet that passes all of them gets the verdict; other packets continue with the step after the verdict.
-fn finish(checks: Vec<Check>, verdict: u32) -> Vec<Step> {
+/// Joins comparisons. A packet that passes all of them gets the verdict; other packets continue with the instruction after the verdict.
+fn join_checks(checks: Vec<Check>, verdict: u32) -> Vec<Instruction> {
     let total = checks.iter().map(|check| check.loads.len() + 1).sum::<usize>();
     let mut all = Vec::with_capacity(total + 1);
-    for Check { loads, jump, value, succeeds_if_true, is_sufficient } in checks {
+    for Check { loads, jump, value, succeeds_if_true, matches_on_failure } in checks {
         all.extend(loads);
         // The verdict follows all comparisons, and the next policy follows the verdict.
-        let other = (total - all.len() - 1 + usize::from(!is_sufficient)) as u8;
+        let other = (total - all.len() - 1 + usize::from(!matches_on_failure)) as u8;
         let (jt, jf) = if succeeds_if_true { (0, other) } else { (other, 0) };
-        all.push(step(jump, jt, jf, value));
+        all.push(instruction(jump, jt, jf, value));
     }
-    all.push(end(verdict));
+    all.push(return_verdict(verdict));
     all
 }
 
-/// Returns the steps for a policy; `None` if the program cannot recognize its packets.
-fn steps(policy: &SteeredPolicy) -> Option<Vec<Step>> {
+/// Returns the instructions for a policy; `None` if the program cannot recognize its packets.
+fn policy_instructions(policy: &SteeredPolicy) -> Option<Vec<Instruction>> {
     let Selector { source, destination, source_port, destination_port, protocol, interface, .. } = policy.selector;
     let mut checks = Vec::new();
     if interface != 0 {
         checks.push(Check::load(LOAD, INTERFACE, None, JUMP_IF_EQUAL, interface.cast_unsigned(), true));
     }
-    checks.extend(address(&source, false));
-    checks.extend(address(&destination, true));
+    checks.extend(address_checks(&source, false));
+    checks.extend(address_checks(&destination, true));
     let is_v6 = destination.address.is_ipv6();
     if protocol != 0 {
-        let at = NETWORK + if is_v6 { 6 } else { 9 };
+        let at = NETWORK_HEADER + if is_v6 { 6 } else { 9 };
         if is_v6 && policy.passes {
             // Any protocol may follow an extension header.
             for extension in EXTENSIONS {
                 let mut check = Check::load(LOAD_BYTE, at, None, JUMP_IF_EQUAL, extension.into(), false);
-                check.is_sufficient = true;
+                check.matches_on_failure = true;
                 checks.push(check);
             }
         }
@@ -161,24 +171,28 @@ fn steps(policy: &SteeredPolicy) -> Option<Vec<Step>> {
         }
         if !is_v6 {
             // The ports of a later fragment are unknown.
-            let mut check = Check::load(LOAD_HALF, NETWORK + 6, None, JUMP_IF_SET, 0x1FFF, false);
-            check.is_sufficient = policy.passes;
+            let mut check = Check::load(LOAD_HALF, NETWORK_HEADER + 6, None, JUMP_IF_SET, 0x1FFF, false);
+            check.matches_on_failure = policy.passes;
             checks.push(check);
         }
         for (at, Port { value, mask }) in (0..).zip([source_port, destination_port]).filter(|(_, port)| port.mask != 0)
         {
             let (load, at) = if is_icmp { (LOAD_BYTE_AT, at) } else { (LOAD_HALF_AT, 2 * at) };
             let (mask, value) = (u32::from(mask), u32::from(value & mask));
-            let length = if is_v6 { step(LOAD_INDEX, 0, 0, 40) } else { step(LOAD_IPV4_LENGTH, 0, 0, NETWORK) };
-            let loads = vec![length, step(load, 0, 0, NETWORK + at), step(AND, 0, 0, mask)];
-            checks.push(Check { loads, jump: JUMP_IF_EQUAL, value, succeeds_if_true: true, is_sufficient: false });
+            let length = if is_v6 {
+                instruction(LOAD_INDEX, 0, 0, 40)
+            } else {
+                instruction(LOAD_IPV4_LENGTH, 0, 0, NETWORK_HEADER)
+            };
+            let loads = vec![length, instruction(load, 0, 0, NETWORK_HEADER + at), instruction(AND, 0, 0, mask)];
+            checks.push(Check { loads, jump: JUMP_IF_EQUAL, value, succeeds_if_true: true, matches_on_failure: false });
         }
     }
-    Some(finish(checks, if policy.passes { NEXT } else { DROP }))
+    Some(join_checks(checks, if policy.passes { VERDICT_NEXT } else { VERDICT_DROP }))
 }
 
 /// Compares source or destination with a network.
-fn address(network: &Prefix, is_destination: bool) -> Vec<Check> {
+fn address_checks(network: &Prefix, is_destination: bool) -> Vec<Check> {
     let (words, at): (Vec<u32>, u32) = match network.address {
         IpAddr::V4(address) => (vec![address.to_bits()], if is_destination { 16 } else { 12 }),
         IpAddr::V6(address) => {
@@ -190,8 +204,8 @@ fn address(network: &Prefix, is_destination: bool) -> Vec<Check> {
     let check = |((word, bits), at): ((u32, u32), u32)| {
         let mask = u32::MAX.checked_shl(32 - bits).unwrap_or(0);
         (bits > 0).then(|| {
-            let mask_step = (bits < 32).then_some(mask);
-            Check::load(LOAD, NETWORK + at, mask_step, JUMP_IF_EQUAL, word & mask, true)
+            let applied_mask = (bits < 32).then_some(mask);
+            Check::load(LOAD, NETWORK_HEADER + at, applied_mask, JUMP_IF_EQUAL, word & mask, true)
         })
     };
     words.into_iter().zip(bits).zip((at..).step_by(4)).filter_map(check).collect()

@@ -8,7 +8,7 @@ use super::rules::{
     TRANSPORT, base_chain, message, plain_chain,
 };
 use super::shape::Shape;
-use crate::guard::{ARRIVED, EXEMPT_MARK, LINK, MARKS, RETURNING, STEERED};
+use crate::guard::{ARRIVED_MARK, EXEMPT_MARK, LINK_LOCAL_NETWORKS, MARKS_MASK, RETURNING_MARK, STEERED_MARK};
 use crate::netlink::CREATE;
 use crate::packet::ip::{ICMPV6, UDP};
 
@@ -25,10 +25,10 @@ const OUTPUT: u32 = 3;
 const POSTROUTING: u32 = 4;
 /// Priorities of chains, relative to the priorities in linux/netfilter_ipv4.h: before all filters, after DNAT, before SNAT, and after all
 /// filters.
-const FIRST: i32 = -300;
-const BEHIND_DESTINATION_NAT: i32 = -90;
-const BEFORE_SOURCE_NAT: i32 = 0;
-const LAST: i32 = 300;
+const PRIORITY_FIRST: i32 = -300;
+const PRIORITY_AFTER_DNAT: i32 = -90;
+const PRIORITY_BEFORE_SNAT: i32 = 0;
+const PRIORITY_LAST: i32 = 300;
 
 impl Table {
     /// Returns the messages that replace any table of this name.
@@ -42,17 +42,21 @@ impl Table {
             all.extend(shape.set_messages(&protected_name(shape), keys.iter().map(Vec::as_slice), id));
         }
         all.extend(self.layers.iter().flat_map(|layers| layers.set_messages(&mut ids)));
-        for (name, rules) in [(STEER, steer(&self.device)), (PASS, self.pass()), (IN_CLEAR, in_clear(self.esp_port))] {
+        for (name, rules) in [
+            (STEER_CHAIN, steer_rules(&self.tun_name)),
+            (PASS_CHAIN, self.pass_rules()),
+            (IN_CLEAR_CHAIN, in_clear_rules(self.esp_port)),
+        ] {
             all.push(plain_chain(name));
             all.extend(rules.into_iter().map(|rule| rule.append_to(name)));
         }
         let base = [
-            ("output", "route", OUTPUT, LAST, self.output()),
-            ("arriving", "filter", PREROUTING, BEHIND_DESTINATION_NAT, self.arriving()),
-            ("received", "filter", INPUT, FIRST, self.arrived(Direction::In)),
-            ("forwarded", "filter", FORWARD, FIRST, self.arrived(Direction::Forward)),
-            ("leaving", "filter", POSTROUTING, BEFORE_SOURCE_NAT, self.leaving()),
-            ("translated", "filter", POSTROUTING, LAST, self.leaving()),
+            ("output", "route", OUTPUT, PRIORITY_LAST, self.output_rules()),
+            ("arriving", "filter", PREROUTING, PRIORITY_AFTER_DNAT, self.prerouting_rules()),
+            ("received", "filter", INPUT, PRIORITY_FIRST, self.received_rules(Direction::In)),
+            ("forwarded", "filter", FORWARD, PRIORITY_FIRST, self.received_rules(Direction::Forward)),
+            ("leaving", "filter", POSTROUTING, PRIORITY_BEFORE_SNAT, self.leaving_rules()),
+            ("translated", "filter", POSTROUTING, PRIORITY_LAST, self.leaving_rules()),
         ];
         for (name, kind, hook, priority, rules) in base {
             all.push(base_chain(name, kind, hook, priority));
@@ -62,112 +66,113 @@ impl Table {
     }
 
     /// Steers packets of this host. The kernel has already routed them once, without a mark, which gave them their source address.
-    fn output(&self) -> Vec<Rule> {
-        let mut all = vec![Rule::new().device(OIFNAME, "lo").verdict(ACCEPT), exempt(), clear()];
-        all.extend(link());
-        all.extend(self.steering(true));
+    fn output_rules(&self) -> Vec<Rule> {
+        let mut all = vec![Rule::new().device(OIFNAME, "lo").verdict(ACCEPT), exempt_rule(), clear_marks_rule()];
+        all.extend(neighbour_rules());
+        all.extend(self.steering_rules(true));
         // Other packets to protected networks stay in the tunnel's device, which refuses them.
-        all.extend(self.to_protected().map(|rule| rule.verdict(ACCEPT)));
-        all.push(Rule::new().go_to(PASS));
+        all.extend(self.to_protected_rules().map(|rule| rule.verdict(ACCEPT)));
+        all.push(Rule::new().go_to(PASS_CHAIN));
         all
     }
 
     /// Steers packets that may have to be forwarded, before they are routed.
-    fn arriving(&self) -> Vec<Rule> {
-        let mut all = vec![Rule::new().device(IIFNAME, "lo").verdict(ACCEPT), clear()];
+    fn prerouting_rules(&self) -> Vec<Rule> {
+        let mut all = vec![Rule::new().device(IIFNAME, "lo").verdict(ACCEPT), clear_marks_rule()];
         // The reverse-path filter looks up the source's device with the packet's mark.
-        all.push(Rule::new().family(0).device(IIFNAME, &self.device).set_mark(ARRIVED));
+        all.push(Rule::new().family(0).device(IIFNAME, &self.tun_name).set_mark(ARRIVED_MARK));
         all.push(Rule::new().not_unicast().verdict(ACCEPT));
-        all.extend(link());
-        all.extend(self.steering(false));
+        all.extend(neighbour_rules());
+        all.extend(self.steering_rules(false));
         all
     }
 
-    fn steering(&self, looks_at_interface: bool) -> Vec<Rule> {
+    fn steering_rules(&self, looks_at_interface: bool) -> Vec<Rule> {
         let layers = &self.layers[Direction::Out as usize];
-        layers.rules(looks_at_interface, |rule, passes| rule.go_to(if passes { PASS } else { STEER }))
+        layers.rules(looks_at_interface, |rule, passes| rule.go_to(if passes { PASS_CHAIN } else { STEER_CHAIN }))
     }
 
     /// Drops packets that arrive in clear although a policy protects them (RFC 4301, 5.2; `xfrm_policy_check` of Linux).
-    fn arrived(&self, direction: Direction) -> Vec<Rule> {
-        let mut all = vec![clear()];
-        all.extend(self.exempt_devices(IIFNAME));
+    fn received_rules(&self, direction: Direction) -> Vec<Rule> {
+        let mut all = vec![clear_marks_rule()];
+        all.extend(self.exempt_device_rules(IIFNAME));
         // Packets to this host have no outgoing device, so no such packet matches a policy with an interface, as in Linux.
         let is_received = direction == Direction::In;
-        let end =
-            |rule: Rule, passes: bool| if is_received && !passes { rule.go_to(IN_CLEAR) } else { end(rule, passes) };
+        let end = |rule: Rule, passes: bool| {
+            if is_received && !passes { rule.go_to(IN_CLEAR_CHAIN) } else { accept_or_drop(rule, passes) }
+        };
         all.extend(self.layers[direction as usize].rules(true, end));
         all
     }
 
     /// Stops packets that leave by a device other than the tunnel's although they belong into the tunnel.
-    fn leaving(&self) -> Vec<Rule> {
-        let mut all: Vec<Rule> = self.exempt_devices(OIFNAME).into();
-        all.push(exempt());
-        all.extend(link());
-        all.extend(self.layers[Direction::Out as usize].rules(true, end));
-        all.extend(self.to_protected().map(|rule| end(rule, false)));
+    fn leaving_rules(&self) -> Vec<Rule> {
+        let mut all: Vec<Rule> = self.exempt_device_rules(OIFNAME).into();
+        all.push(exempt_rule());
+        all.extend(neighbour_rules());
+        all.extend(self.layers[Direction::Out as usize].rules(true, accept_or_drop));
+        all.extend(self.to_protected_rules().map(|rule| accept_or_drop(rule, false)));
         all
     }
 
     /// Makes packets skip the routes into the tunnel: packets that got their source from such a route, and packets to protected networks.
-    fn pass(&self) -> Vec<Rule> {
-        let mut all = vec![Rule::new().device(OIFNAME, &self.device).set_mark(EXEMPT_MARK)];
-        all.extend(self.to_protected().map(|rule| rule.set_mark(EXEMPT_MARK)));
+    fn pass_rules(&self) -> Vec<Rule> {
+        let mut all = vec![Rule::new().device(OIFNAME, &self.tun_name).set_mark(EXEMPT_MARK)];
+        all.extend(self.to_protected_rules().map(|rule| rule.set_mark(EXEMPT_MARK)));
         all
     }
 
-    fn to_protected(&self) -> impl Iterator<Item = Rule> {
+    fn to_protected_rules(&self) -> impl Iterator<Item = Rule> {
         self.protected.keys().flat_map(|shape| shape.rules(&protected_name(shape), false))
     }
 
     /// Accepts packets of the loopback device and of the tunnel's device.
-    fn exempt_devices(&self, key: u32) -> [Rule; 2] {
-        ["lo", &*self.device].map(|name| Rule::new().device(key, name).verdict(ACCEPT))
+    fn exempt_device_rules(&self, key: u32) -> [Rule; 2] {
+        ["lo", &*self.tun_name].map(|name| Rule::new().device(key, name).verdict(ACCEPT))
     }
 }
 
 /// Adds the effect to a rule: its packets are accepted if `passes`; if not, they are counted and dropped.
-fn end(rule: Rule, passes: bool) -> Rule {
+fn accept_or_drop(rule: Rule, passes: bool) -> Rule {
     if passes { rule.verdict(ACCEPT) } else { rule.count().verdict(DROP) }
 }
 
 /// The chains for packets that belong into the tunnel, for packets that do not, and for packets that arrived in clear although a policy
 /// protects them.
-const STEER: &str = "steer";
-const PASS: &str = "pass";
-const IN_CLEAR: &str = "in_clear";
+const STEER_CHAIN: &str = "steer";
+const PASS_CHAIN: &str = "pass";
+const IN_CLEAR_CHAIN: &str = "in_clear";
 
-fn steer(device: &str) -> Vec<Rule> {
-    let returning = Rule::new().device(IIFNAME, device).set_mark(RETURNING).verdict(ACCEPT);
-    vec![returning, Rule::new().set_mark(STEERED)]
+fn steer_rules(tun_name: &str) -> Vec<Rule> {
+    let returning = Rule::new().device(IIFNAME, tun_name).set_mark(RETURNING_MARK).verdict(ACCEPT);
+    vec![returning, Rule::new().set_mark(STEERED_MARK)]
 }
 
 /// Drops packets to this host, except packets of ESP and IKE, and packets to link-local networks and of neighbour discovery.
-fn in_clear(esp_port: u16) -> Vec<Rule> {
+fn in_clear_rules(esp_port: u16) -> Vec<Rule> {
     const ESP: u8 = 50;
     const IKE: u16 = 500;
     let to = |port: u16| Rule::new().protocol(UDP).payload(TRANSPORT, 2, 2).compare(EQUAL, &port.to_be_bytes());
     // ESP in UDP may be fragmented. In IPv4 fragments have been reassembled here.
     let fragment = Rule::new().family(1).protocol(UDP).later_fragment(1);
-    let carriers = [Rule::new().protocol(ESP), to(IKE), to(esp_port), fragment].map(|rule| rule.verdict(ACCEPT));
-    carriers.into_iter().chain(link()).chain([end(Rule::new(), false)]).collect()
+    let accepted = [Rule::new().protocol(ESP), to(IKE), to(esp_port), fragment].map(|rule| rule.verdict(ACCEPT));
+    accepted.into_iter().chain(neighbour_rules()).chain([accept_or_drop(Rule::new(), false)]).collect()
 }
 
 /// Accepts packets of the data path and of IKE.
-fn exempt() -> Rule {
+fn exempt_rule() -> Rule {
     Rule::new().meta(MARK).compare(EQUAL, &EXEMPT_MARK.to_ne_bytes()).verdict(ACCEPT)
 }
 
 /// Clears our marks, which other programs' rules may have copied from an earlier packet, or may not know.
-fn clear() -> Rule {
-    let ours = Rule::new().meta(MARK).mask(&MARKS.to_ne_bytes()).compare(EQUAL, &EXEMPT_MARK.to_ne_bytes());
+fn clear_marks_rule() -> Rule {
+    let ours = Rule::new().meta(MARK).mask(&MARKS_MASK.to_ne_bytes()).compare(EQUAL, &EXEMPT_MARK.to_ne_bytes());
     ours.set_mark(0)
 }
 
 /// Accepts packets to neighbours: link-local networks, and neighbour discovery (RFC 4861).
-fn link() -> Vec<Rule> {
-    let networks = LINK.iter().map(|network| {
+fn neighbour_rules() -> Vec<Rule> {
+    let networks = LINK_LOCAL_NETWORKS.iter().map(|network| {
         let family = usize::from(network.address.is_ipv6());
         Rule::new().family(family).destination(network).verdict(ACCEPT)
     });

@@ -23,9 +23,9 @@ use gantry_abi_xfrm::{Direction, Family, Prefix, Selector};
 use crate::netlink::{Message, Socket, attribute, attributes, messages};
 use crate::sys::set_option;
 pub(crate) use layers::SteeredPolicy;
-use layers::{Change, Layers, protected_shape};
+use layers::{Change, Layers, parse_set_name};
 use rules::{
-    DATA_VALUE, DELTABLE, ELEMENT_KEY, ELEMENTS, GENERIC, GETSET, GETSETELEM, SET_NAME, TABLE, TABLE_NAME, message,
+    DATA_VALUE, DELTABLE, ELEMENT_KEY, ELEMENTS, GETSET, GETSETELEM, NFGENMSG, SET_NAME, TABLE, TABLE_NAME, message,
     transaction,
 };
 use shape::Shape;
@@ -34,7 +34,7 @@ use shape::Shape;
 #[derive(Debug)]
 pub(super) struct Firewall {
     socket: Socket,
-    port: u32,
+    netlink_port: u32,
     /// True if the socket should own the table.
     is_owned: bool,
     /// The table in force, or the one to be installed.
@@ -45,7 +45,7 @@ pub(super) struct Firewall {
 #[derive(Debug)]
 struct Table {
     /// The TUN device.
-    device: String,
+    tun_name: String,
     /// The port of ESP in UDP.
     esp_port: u16,
     /// Destinations that must take the tunnel, as keys of hash tables. A set of intervals in a new table matches nothing at first: Linux
@@ -58,16 +58,16 @@ struct Table {
 impl Firewall {
     /// Prepares a table that lets packets leave and arrive by this device, and that keeps the policies that an earlier data path left. Does
     /// not install the table.
-    pub(super) fn new(device: &str, esp_port: u16) -> io::Result<Self> {
+    pub(super) fn new(tun_name: &str, esp_port: u16) -> io::Result<Self> {
         let socket = Socket::connect(libc::NETLINK_NETFILTER)?;
         // Ten thousand networks take a megabyte. Without the privilege for a larger buffer, a table of that size cannot be installed.
         let _ = set_option(&socket, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, 16 << 20);
-        let port = socket.port()?;
+        let netlink_port = socket.port()?;
         let layers = [Direction::In, Direction::Out, Direction::Forward].map(Layers::new);
-        let mut table = Table { device: device.to_owned(), esp_port, protected: BTreeMap::new(), layers };
+        let mut table = Table { tun_name: tun_name.to_owned(), esp_port, protected: BTreeMap::new(), layers };
         // Fails if there is no such table.
         let _ = read_leftovers(&mut table.layers);
-        Ok(Self { socket, port, is_owned: true, table, is_installed: false })
+        Ok(Self { socket, netlink_port, is_owned: true, table, is_installed: false })
     }
 
     /// Drops packets to these destinations that bypass the tunnel, except packets of policies that let them pass.
@@ -83,7 +83,7 @@ impl Firewall {
             return Ok(());
         }
         let old = std::mem::replace(&mut self.table.protected, protected);
-        let done = self.replace();
+        let done = self.replace_table();
         if done.is_err() {
             self.table.protected = old;
         }
@@ -94,11 +94,11 @@ impl Firewall {
     pub(super) fn steer(&mut self, old: Option<&SteeredPolicy>, new: Option<&SteeredPolicy>) -> io::Result<()> {
         let Some(direction) = new.or(old).map(|policy| policy.direction as usize) else { return Ok(()) };
         let layers = &mut self.table.layers[direction];
-        let leftover = layers.leftovers_of(new);
+        let leftovers = layers.leftovers_of(new);
         let change = layers.replace(old, new);
         let done = self.apply(change);
         if done.is_err() {
-            self.table.layers[direction].undo(old, new, leftover);
+            self.table.layers[direction].undo(old, new, leftovers);
         }
         done
     }
@@ -111,7 +111,7 @@ impl Firewall {
 
     /// Installs the table again.
     pub(super) fn restore(&mut self) -> io::Result<()> {
-        if self.is_installed { self.replace() } else { Ok(()) }
+        if self.is_installed { self.replace_table() } else { Ok(()) }
     }
 
     fn apply(&mut self, change: Change) -> io::Result<()> {
@@ -121,13 +121,13 @@ impl Firewall {
                     return Ok(());
                 }
                 // The request fails if another program has changed the table.
-                self.socket.request(&transaction(&messages), &[]).or_else(|_| self.replace())
+                self.socket.request(&transaction(&messages), &[]).or_else(|_| self.replace_table())
             }
-            _ => self.replace(),
+            _ => self.replace_table(),
         }
     }
 
-    fn replace(&mut self) -> io::Result<()> {
+    fn replace_table(&mut self) -> io::Result<()> {
         let request = |is_owned| self.socket.request(&transaction(&self.table.messages(is_owned)), &[]);
         match request(self.is_owned) {
             Err(error) if self.is_owned && error.raw_os_error() == Some(libc::EOPNOTSUPP) => {
@@ -149,7 +149,7 @@ impl Firewall {
 
     /// Returns whether a datagram reports a change of the table by another program.
     pub(super) fn was_changed(&self, datagram: &[u8]) -> bool {
-        messages(datagram).any(|(_, port, body)| port != self.port && is_our_table(body))
+        messages(datagram).any(|(_, port, body)| port != self.netlink_port && is_our_table(body))
     }
 }
 
@@ -157,19 +157,19 @@ impl Firewall {
 fn read_leftovers(layers: &mut [Layers; 3]) -> io::Result<()> {
     let socket = Socket::connect(libc::NETLINK_NETFILTER)?;
     let request = |set: Option<&str>| {
-        let message = Message::content().structure(&GENERIC).text(TABLE_NAME, TABLE);
+        let message = Message::content().structure(&NFGENMSG).text(TABLE_NAME, TABLE);
         set.into_iter().fold(message, |message, set| message.text(SET_NAME, set)).0
     };
     for set in socket.dump(GETSET, &request(None))? {
         let name = set.get(4..).and_then(|set| attribute(set, SET_NAME)).and_then(|name| name.strip_suffix(&[0]));
         let Some(name) = name.and_then(|name| std::str::from_utf8(name).ok()) else { continue };
-        let Some((direction, shape)) = protected_shape(name) else { continue };
+        let Some((direction, shape)) = parse_set_name(name) else { continue };
         for part in socket.dump(GETSETELEM, &request(Some(name)))? {
             let list = part.get(4..).and_then(|part| attribute(part, ELEMENTS)).unwrap_or_default();
             for (_, element) in attributes(list) {
                 let key = attribute(element, ELEMENT_KEY).and_then(|key| attribute(key, DATA_VALUE));
                 if let Some(key) = key.filter(|key| key.len() == shape.key_length()) {
-                    layers[direction].leave(shape, key.to_vec());
+                    layers[direction].add_leftover(shape, key.to_vec());
                 }
             }
         }
@@ -181,7 +181,7 @@ fn read_leftovers(layers: &mut [Layers; 3]) -> io::Result<()> {
 ///
 /// # Errors
 /// EPERM if a running data path owns the table.
-pub(super) fn clear() -> io::Result<usize> {
+pub(super) fn clear_leftovers() -> io::Result<usize> {
     let Ok(socket) = Socket::connect(libc::NETLINK_NETFILTER) else { return Ok(0) };
     let request = message(DELTABLE, 0).text(TABLE_NAME, TABLE).finish();
     match socket.request(&transaction(&[request]), &[]) {

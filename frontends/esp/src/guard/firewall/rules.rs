@@ -44,7 +44,7 @@ const NFPROTO: u32 = 15;
 const L4PROTO: u32 = 16;
 /// Operators of `cmp`.
 pub(super) const EQUAL: u32 = 0;
-pub(super) const OTHER: u32 = 1;
+pub(super) const NOT_EQUAL: u32 = 1;
 pub(super) const AT_MOST: u32 = 3;
 pub(super) const AT_LEAST: u32 = 5;
 /// Bases of `payload`.
@@ -59,7 +59,7 @@ pub(super) const SOURCE: [(u32, u32); 2] = [(12, 4), (8, 16)];
 pub(super) const DESTINATION: [(u32, u32); 2] = [(16, 4), (24, 16)];
 /// The register of 16 bytes that all expressions use, and the first of the registers of four bytes, which share its memory.
 const REGISTER: u32 = 1;
-const FIRST_WORD: u32 = 8;
+const FIRST_WORD_REGISTER: u32 = 8;
 
 /// A rule: a list of expressions, which ends at the first mismatch.
 pub(super) struct Rule(Message);
@@ -107,8 +107,8 @@ impl Rule {
 
     /// Loads a part of the packet into a key, from `word` on. `mask` has the length of the part.
     pub(super) fn key_part(self, word: u32, base: u32, at: u32, mask: &[u8]) -> Self {
-        let rule = self.payload_to(FIRST_WORD + word, base, at, mask.len() as u32);
-        if mask.iter().all(|byte| *byte == 0xFF) { rule } else { rule.mask_in(FIRST_WORD + word, mask) }
+        let rule = self.payload_to(FIRST_WORD_REGISTER + word, base, at, mask.len() as u32);
+        if mask.iter().all(|byte| *byte == 0xFF) { rule } else { rule.mask_in(FIRST_WORD_REGISTER + word, mask) }
     }
 
     pub(super) fn family(self, family: usize) -> Self {
@@ -133,7 +133,7 @@ impl Rule {
             let data = Message::content().number_be(1, REGISTER).attribute(2, &[FRAGMENT as u8]);
             self.expression("exthdr", &data.number_be(3, 2).number_be(4, 2)).mask(&[0xFF, 0xF8])
         };
-        rule.compare(OTHER, &[0, 0])
+        rule.compare(NOT_EQUAL, &[0, 0])
     }
 
     pub(super) fn destination(self, network: &Prefix) -> Self {
@@ -151,7 +151,7 @@ impl Rule {
         const TYPE: u32 = 3;
         const UNICAST: u32 = 1;
         let data = Message::content().number_be(1, REGISTER).number_be(2, TYPE).number_be(3, DESTINATION);
-        self.expression("fib", &data).compare(OTHER, &UNICAST.to_ne_bytes())
+        self.expression("fib", &data).compare(NOT_EQUAL, &UNICAST.to_ne_bytes())
     }
 
     pub(super) fn in_set(self, set: &str) -> Self {
@@ -221,13 +221,13 @@ pub(super) fn base_chain(name: &str, kind: &str, hook: u32, priority: i32) -> Ve
 }
 
 /// Builds a hash table of keys of `length` bytes. `id` distinguishes the new sets of a transaction.
-pub(super) fn new_set(name: &str, kind: u32, length: usize, id: u32) -> Vec<u8> {
+pub(super) fn new_set_message(name: &str, key_type: u32, length: usize, id: u32) -> Vec<u8> {
     let message = message(NEWSET, CREATE).text(TABLE_NAME, TABLE).text(SET_NAME, name).number_be(3, 0);
-    message.number_be(4, kind).number_be(5, length as u32).number_be(10, id).finish()
+    message.number_be(4, key_type).number_be(5, length as u32).number_be(10, id).finish()
 }
 
 /// Returns the messages that add keys to a set or delete keys from it, as `kind` says.
-pub(super) fn keys<'k>(kind: u16, set: &str, keys: impl Iterator<Item = &'k [u8]>) -> Vec<Vec<u8>> {
+pub(super) fn element_messages<'k>(kind: u16, set: &str, keys: impl Iterator<Item = &'k [u8]>) -> Vec<Vec<u8>> {
     let elements: Vec<Message> = keys.map(|key| Message::content().nested(ELEMENT_KEY, &value_of(key))).collect();
     // A list of attributes has at most 64 KiB.
     let lists = elements.chunks(1000);
@@ -241,11 +241,11 @@ pub(super) fn keys<'k>(kind: u16, set: &str, keys: impl Iterator<Item = &'k [u8]
 
 /// Starts a message about our table, with `struct nfgenmsg`.
 pub(super) fn message(kind: u16, flags: u16) -> Message {
-    Message::new(kind, flags).structure(&GENERIC)
+    Message::new(kind, flags).structure(&NFGENMSG)
 }
 
 /// `struct nfgenmsg`.
-pub(super) const GENERIC: [u8; 4] = [INET, 0, 0, 0];
+pub(super) const NFGENMSG: [u8; 4] = [INET, 0, 0, 0];
 
 /// Joins messages into a transaction, which takes effect as a whole or not at all. The last message is acknowledged.
 pub(super) fn transaction(messages: &[Vec<u8>]) -> Vec<u8> {

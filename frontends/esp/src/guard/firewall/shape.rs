@@ -11,15 +11,15 @@ use crate::table::masked;
 pub(super) struct Shape {
     is_v6: bool,
     /// The prefix length of the source.
-    source: u8,
+    source_length: u8,
     /// The prefix length of the destination.
-    destination: u8,
+    destination_length: u8,
     /// The IP protocol; 0: any.
     protocol: u8,
     /// The bits of the source port that are compared.
-    source_port: u16,
+    source_port_mask: u16,
     /// The bits of the destination port that are compared.
-    destination_port: u16,
+    destination_port_mask: u16,
     /// The index of the device by which packets leave; 0: any.
     interface: i32,
     /// True if the packets are later fragments, which have no ports.
@@ -27,17 +27,17 @@ pub(super) struct Shape {
 }
 
 /// A part of a packet: its base and offset, and a mask of the bits that are compared.
-type Part = (u32, u32, Vec<u8>);
+type KeyPart = (u32, u32, Vec<u8>);
 
 impl Shape {
     pub(super) fn of(selector: &Selector) -> Self {
         Self {
             is_v6: selector.destination.address.is_ipv6(),
-            source: selector.source.length,
-            destination: selector.destination.length,
+            source_length: selector.source.length,
+            destination_length: selector.destination.length,
             protocol: selector.protocol,
-            source_port: selector.source_port.mask,
-            destination_port: selector.destination_port.mask,
+            source_port_mask: selector.source_port.mask,
+            destination_port_mask: selector.destination_port.mask,
             interface: selector.interface,
             is_fragment: false,
         }
@@ -45,8 +45,8 @@ impl Shape {
 
     /// Returns the shape that later fragments of the same packets have; `None` if ports are not compared.
     pub(super) fn of_fragments(self) -> Option<Self> {
-        let has_ports = self.source_port | self.destination_port != 0;
-        has_ports.then_some(Self { source_port: 0, destination_port: 0, is_fragment: true, ..self })
+        let has_ports = self.source_port_mask | self.destination_port_mask != 0;
+        has_ports.then_some(Self { source_port_mask: 0, destination_port_mask: 0, is_fragment: true, ..self })
     }
 
     /// Returns the key of a selector of this shape.
@@ -58,7 +58,7 @@ impl Shape {
             }
         }
         for (mask, Port { value, .. }) in
-            [(self.source_port, selector.source_port), (self.destination_port, selector.destination_port)]
+            [(self.source_port_mask, selector.source_port), (self.destination_port_mask, selector.destination_port)]
         {
             if mask != 0 {
                 let [high, low] = (value & mask).to_be_bytes();
@@ -82,17 +82,17 @@ impl Shape {
 
     /// Returns the parts of a key. `ports` is the offset of the ports, or of the GRE key that takes their place, in the transport
     /// header.
-    fn parts(&self, ports: u32) -> Vec<Part> {
+    fn parts(&self, ports: u32) -> Vec<KeyPart> {
         let family = usize::from(self.is_v6);
-        let addresses = [(SOURCE[family], self.source), (DESTINATION[family], self.destination)];
+        let addresses = [(SOURCE[family], self.source_length), (DESTINATION[family], self.destination_length)];
         let addresses = addresses.into_iter().filter(|(_, bits)| *bits > 0);
         let address = |((at, length), bits): ((u32, u32), u8)| (NETWORK, at, mask_of(length as usize, bits));
-        let masks = (0..).zip([self.source_port, self.destination_port]).filter(|(_, mask)| *mask != 0);
+        let masks = (0..).zip([self.source_port_mask, self.destination_port_mask]).filter(|(_, mask)| *mask != 0);
         let port = |(at, mask): (u32, u16)| match mask.to_be_bytes() {
             [_, low] if self.is_icmp() => (TRANSPORT, at, vec![low]),
             both => (TRANSPORT, ports + 2 * at, both.to_vec()),
         };
-        let parts: Vec<Part> = addresses.map(address).chain(masks.map(port)).collect();
+        let parts: Vec<KeyPart> = addresses.map(address).chain(masks.map(port)).collect();
         // A set needs a key. If nothing is compared, the key is the version of IP.
         if parts.is_empty() { vec![(NETWORK, 0, vec![0xF0])] } else { parts }
     }
@@ -103,7 +103,7 @@ impl Shape {
         const FLAGS: [u8; 1] = [0xA0];
         /// Flags of GRE, and the offset of the GRE key (RFC 2890), for headers with a key alone and with a checksum before the key.
         const KEYS: [(u8, u32); 2] = [(0x20, 4), (0xA0, 8)];
-        if self.protocol == GRE && self.source_port | self.destination_port != 0 {
+        if self.protocol == GRE && self.source_port_mask | self.destination_port_mask != 0 {
             let of = |(flags, begin): (u8, u32)| {
                 let start =
                     self.start(looks_at_interface).payload(TRANSPORT, 0, 1).mask(&FLAGS).compare(EQUAL, &[flags]);
@@ -136,17 +136,17 @@ impl Shape {
     }
 
     /// Returns the type number by which `nft` prints the keys: six bits for each part.
-    fn kind(&self) -> u32 {
+    fn nft_key_type(&self) -> u32 {
         const ADDRESSES: [u32; 2] = [7, 8];
         const PORT: u32 = 13;
         const INTEGER: u32 = 4;
         let address = ADDRESSES[usize::from(self.is_v6)];
         let port = if self.is_icmp() { INTEGER } else { PORT };
         let parts = [
-            (self.source > 0, address),
-            (self.destination > 0, address),
-            (self.source_port != 0, port),
-            (self.destination_port != 0, port),
+            (self.source_length > 0, address),
+            (self.destination_length > 0, address),
+            (self.source_port_mask != 0, port),
+            (self.destination_port_mask != 0, port),
         ];
         let kind = parts.into_iter().filter(|(counts, _)| *counts).fold(0, |kind, (_, part)| kind << 6 | part);
         if kind == 0 { INTEGER } else { kind }
@@ -154,14 +154,23 @@ impl Shape {
 
     /// Returns the messages that create a set of keys. `id` distinguishes the new sets of a transaction.
     pub(super) fn set_messages<'k>(&self, name: &str, keys: impl Iterator<Item = &'k [u8]>, id: u32) -> Vec<Vec<u8>> {
-        let mut all = vec![rules::new_set(name, self.kind(), self.key_length(), id)];
-        all.extend(rules::keys(NEWSETELEM, name, keys));
+        let mut all = vec![rules::new_set_message(name, self.nft_key_type(), self.key_length(), id)];
+        all.extend(rules::element_messages(NEWSETELEM, name, keys));
         all
     }
 
     /// Returns the name of the shape, which [`parse`](Self::parse) reads.
     pub(super) fn name(&self) -> String {
-        let Self { is_v6, source, destination, protocol, source_port, destination_port, interface, is_fragment } = self;
+        let Self {
+            is_v6,
+            source_length: source,
+            destination_length: destination,
+            protocol,
+            source_port_mask: source_port,
+            destination_port_mask: destination_port,
+            interface,
+            is_fragment,
+        } = self;
         let (family, fragment) = (if *is_v6 { 6 } else { 4 }, u8::from(*is_fragment));
         format!("{family}_{source}_{destination}_{protocol}_{source_port}_{destination_port}_{interface}_{fragment}")
     }
@@ -174,11 +183,11 @@ impl Shape {
         };
         Some(Self {
             is_v6: family == 6,
-            source: source.try_into().ok()?,
-            destination: destination.try_into().ok()?,
+            source_length: source.try_into().ok()?,
+            destination_length: destination.try_into().ok()?,
             protocol: protocol.try_into().ok()?,
-            source_port: source_port.try_into().ok()?,
-            destination_port: destination_port.try_into().ok()?,
+            source_port_mask: source_port.try_into().ok()?,
+            destination_port_mask: destination_port.try_into().ok()?,
             interface: interface.try_into().ok()?,
             is_fragment: fragment == 1,
         })

@@ -4,7 +4,7 @@ use super::*;
 
 fn volume(associations: &Associations, id: &SaId) -> (Option<LimitKind>, bool) {
     let Some(ActiveSa::Out(sa)) = &associations.get(id).unwrap().active else { panic!("the SA is not outgoing") };
-    (sa.volume.reached(sa.usage.count(1, 1, 100)), sa.volume.is_over(&sa.usage))
+    (sa.volume_limits.take_reached(sa.usage.count(1, 1, 100)), sa.volume_limits.are_exceeded_by(&sa.usage))
 }
 
 #[test]
@@ -38,7 +38,7 @@ fn a_limit_below_the_current_volume_takes_effect_at_once() {
         if soft_packets == 100 {
             (0..10).for_each(|_| _ = volume(&associations, &first.id));
         }
-        associations.due(&first.id).map(|(_, reached)| reached)
+        associations.enforce_limits(&first.id).map(|(_, reached)| reached)
     };
     assert_eq!((update(100, 200), update(11, 200)), (None, None));
     assert_eq!((update(10, 200), update(10, 200)), (Some(LimitKind::Soft), Some(LimitKind::Soft)));
@@ -56,7 +56,7 @@ fn an_update_of_limits_keeps_the_age() {
     associations.add(Sa { limits, ..first.clone() }, true, is_near).unwrap();
     assert_eq!(associations.get(&first.id).unwrap().added, added);
     let mut after = |seconds| {
-        let expirations = associations.age(added + Duration::from_secs(seconds));
+        let expirations = associations.enforce_all_limits(added + Duration::from_secs(seconds));
         expirations.into_iter().map(|(_, reached)| reached).collect::<Vec<_>>()
     };
     assert_eq!((after(9), after(10)), (vec![], vec![LimitKind::Soft]));
@@ -67,7 +67,7 @@ fn an_update_of_limits_keeps_the_age() {
 fn an_sa_added_again_continues_its_counters() {
     let mut associations = Associations::new(gantry(), 4500).unwrap();
     let mut moved = sa(FAR, 0x1001);
-    let now = seconds();
+    let now = unix_seconds();
     moved.limits = Limits { hard_packets: 10, hard_add_seconds: 100, ..Limits::NONE };
     moved.counters = gantry_abi_xfrm::Counters { bytes: 700, packets: 8, add_time: now - 95, use_time: now - 90 };
     associations.add(moved.clone(), false, is_near).unwrap();
@@ -75,7 +75,7 @@ fn an_sa_added_again_continues_its_counters() {
     assert_eq!((volume(&associations, &moved.id), volume(&associations, &moved.id)), {
         ((None, false), (Some(LimitKind::Hard), true))
     });
-    let late = associations.age(Instant::now() + Duration::from_secs(6));
+    let late = associations.enforce_all_limits(Instant::now() + Duration::from_secs(6));
     assert_eq!(late.into_iter().map(|(_, reached)| reached).collect::<Vec<_>>(), [LimitKind::Hard]);
 }
 
@@ -158,7 +158,9 @@ fn a_late_report_notifies_of_both_limits() {
     assert_eq!(seen, [LimitKind::Soft, LimitKind::Hard]);
     let mut expirations = Vec::new();
     for reached in seen {
-        expirations.extend(associations.reached(&first.id, serial, reached).into_iter().map(|(_, reached)| reached));
+        expirations.extend(
+            associations.handle_limit_report(&first.id, serial, reached).into_iter().map(|(_, reached)| reached),
+        );
     }
     assert_eq!(expirations, [LimitKind::Soft, LimitKind::Hard]);
 }
@@ -171,7 +173,7 @@ fn a_limit_takes_effect_without_an_event() {
     associations.add(first.clone(), false, is_near).unwrap();
     let mut after = |packets| {
         (0..packets).for_each(|_| _ = volume(&associations, &first.id));
-        associations.age(Instant::now()).into_iter().map(|(_, reached)| reached).collect::<Vec<_>>()
+        associations.enforce_all_limits(Instant::now()).into_iter().map(|(_, reached)| reached).collect::<Vec<_>>()
     };
     assert_eq!(
         (after(2), after(1), after(0), after(3)),

@@ -78,7 +78,7 @@ fn a_removed_sa_assigns_no_more_numbers() {
     let ends: [&dyn Fn(&mut Associations); 3] = [
         &|associations| drop(associations.remove(&id(FAR, 0x1001))),
         &|associations| reach(associations, 0x1001, LimitKind::Hard),
-        &|associations| drop(associations.age(Instant::now() + Duration::from_secs(11))),
+        &|associations| drop(associations.enforce_all_limits(Instant::now() + Duration::from_secs(11))),
     ];
     for end in ends {
         let mut associations = Associations::new(gantry(), 4500).unwrap();
@@ -177,6 +177,6 @@ fn reports_about_a_removed_sa_do_not_affect_its_successor() {
     associations.remove(&first.id).unwrap();
     let limits = Limits { hard_packets: 0, ..Limits::NONE };
     associations.add(Sa { limits, ..first.clone() }, false, is_near).unwrap();
-    assert!(associations.reached(&first.id, serial, LimitKind::Hard).is_empty());
+    assert!(associations.handle_limit_report(&first.id, serial, LimitKind::Hard).is_empty());
     assert!(associations.get(&first.id).is_some());
 }

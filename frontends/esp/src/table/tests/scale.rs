@@ -1,6 +1,6 @@
 //! The work of a change does not grow with the number of SAs and policies.
 
-use gantry_lab::memory::taken;
+use gantry_lab::memory::measure;
 
 use super::*;
 
@@ -19,7 +19,7 @@ fn work(gantry: &Gantry, count: u32) -> usize {
             sa.limits.soft_packets = 0;
             match step {
                 0 => associations.add(sa, false, is_near).unwrap(),
-                1 => _ = associations.due(&sa.id).unwrap(),
+                1 => _ = associations.enforce_limits(&sa.id).unwrap(),
                 _ => _ = associations.remove(&sa.id).unwrap(),
             }
         }
@@ -43,11 +43,11 @@ fn work(gantry: &Gantry, count: u32) -> usize {
             view.change(|view| view.replace_policy(old.as_deref(), new.as_ref()));
         }
         let flow = Flow { destination: address, ..flow(true, 6) };
-        let rule = view.read().rule(&flow);
+        let rule = view.read().outgoing_rule(&flow);
         assert_eq!(rule.is_some(), step < 2);
     };
     let steps = || (0..3).for_each(|step| (0..count).for_each(|number| tunnel(number, step)));
-    taken(steps).1.total
+    measure(steps).1.total_bytes
 }
 
 #[test]

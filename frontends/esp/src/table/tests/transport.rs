@@ -24,7 +24,7 @@ fn between(source: IpAddr, destination: IpAddr) -> Flow {
 
 /// Returns the SPI of the SA for a packet to the far end.
 fn leaves_by(associations: &Associations) -> Option<u32> {
-    match associations.view.read().rule(&between(NEAR, FAR))?.verdict {
+    match associations.view.read().outgoing_rule(&between(NEAR, FAR))?.verdict {
         Verdict::Protect(sa) => sa.map(|sa| sa.id.spi),
         Verdict::Block => None,
     }
@@ -86,7 +86,7 @@ fn an_incoming_packet_needs_a_policy_of_its_mode() {
     associations.view.change(|view| view.local_addresses = local);
     let admits = |associations: &Associations, spi, flow: &Flow| {
         let view = associations.view.read();
-        view.admits(flow, &view.incoming[&spi]).is_some()
+        view.admitting_policy(flow, &view.incoming[&spi]).is_some()
     };
     let flow = between(FAR, NEAR);
     assert!(!admits(&associations, 0x2001, &flow), "nothing without a policy");
@@ -139,8 +139,8 @@ fn tunnels_alone_pad_packets_up_to_the_path_mtu() {
     let mut padded = |spi, tfc_padding, bytes: usize| {
         associations.add(Sa { tfc_padding, ..sa(FAR, spi) }, false, is_near).unwrap();
         let Some(ActiveSa::Out(sa)) = &associations.get(&id(FAR, spi)).unwrap().active else { panic!("{spi}") };
-        sa.mtu.store(1500, Ordering::Relaxed);
-        sa.padded(bytes)
+        sa.path_mtu.store(1500, Ordering::Relaxed);
+        sa.padded_length(bytes)
     };
     assert_eq!([padded(0x1001, 1000, 60), padded(0x1002, 1000, 1100), padded(0x1003, 0, 60)], [1000, 1100, 60]);
     // Charon asks for the most padding with `tfc_padding = mtu`.
@@ -156,8 +156,8 @@ fn a_path_carries_the_ip_header_once() {
         let spi = sa.id.spi;
         associations.add(sa, false, is_near).unwrap();
         let Some(ActiveSa::Out(sa)) = &associations.get(&id(FAR, spi)).unwrap().active else { panic!("{spi}") };
-        sa.mtu.store(1500, Ordering::Relaxed);
-        sa.max_inner_packet()
+        sa.path_mtu.store(1500, Ordering::Relaxed);
+        sa.max_inner_packet_bytes()
     };
     // The IP header takes 20 of 1,500 bytes, UDP 8, the headers of ESP 16, its trailer 2, and the integrity check value 16.
     assert_eq!([most(sa(FAR, 0x1001)), most(transport_sa(FAR, 0x1002))], [1438, 1458]);

@@ -17,13 +17,13 @@ _COMMON_PART_SIZES = (8, 5, 15, 16, 10, 20, 25, 32, 50, 64, 100, 128, 200, 256, 
 _MAX_CANDIDATES = 8
 
 
-def shape(etag: str) -> tuple[str, int | None] | None:
+def parse_etag(etag: str) -> tuple[str, int | None] | None:
     """Returns the digits of an S3 ETag, and its number of parts if it was uploaded in parts; None for an ETag of another shape."""
     match = re.fullmatch(r'"?([0-9a-f]{32})(?:-([1-9][0-9]{0,4}))?"?', etag)
     return match and (match[1], int(match[2]) if match[2] else None)
 
 
-def sizes(parts: int, size: int) -> list[int]:
+def part_sizes(parts: int, size: int) -> list[int]:
     """Returns part sizes, in bytes, that split an object of `size` bytes into `parts` parts."""
     if parts == 1:
         return [max(size, 1)]
@@ -34,24 +34,24 @@ def sizes(parts: int, size: int) -> list[int]:
     return [each * MIB for each in dict.fromkeys([*common, *candidates]) if -(-size // (each * MIB)) == parts]
 
 
-class Parts:
+class PartHashes:
     """MD5 of the parts of one object."""
 
-    def __init__(self, part: int) -> None:
-        self._part, self._left, self._hash, self._digests = part, part, new("md5"), b""
+    def __init__(self, part_size: int) -> None:
+        self._part_size, self._remaining, self._hash, self._digests = part_size, part_size, new("md5"), b""
 
     def take(self, piece: memoryview) -> list[tuple[Hash, memoryview]]:
         """Splits a piece where parts end. Returns the current hash and its share, for the caller to hash beside others."""
-        while len(piece) > self._left:
-            self._hash.update(piece[: self._left])
-            piece = piece[self._left :]
+        while len(piece) > self._remaining:
+            self._hash.update(piece[: self._remaining])
+            piece = piece[self._remaining :]
             self._end_part()
-        self._left -= len(piece)
+        self._remaining -= len(piece)
         return [(self._hash, piece)]
 
     def _end_part(self) -> None:
         self._digests += self._hash.digest()
-        self._left, self._hash = self._part, new("md5")
+        self._remaining, self._hash = self._part_size, new("md5")
 
     def etag(self) -> str:
         """Returns the ETag without quotes."""
@@ -63,20 +63,20 @@ class Etag:
     """The expected ETag of an object."""
 
     def __init__(self, etag: str, size: int) -> None:
-        found = shape(etag)
+        parsed = parse_etag(etag)
         self._given = etag.strip('"')
-        self._whole = new("md5") if found and found[1] is None else None
-        self._tries = [Parts(part) for part in sizes(found[1], size)] if found and found[1] else []
+        self._whole = new("md5") if parsed and parsed[1] is None else None
+        self._candidates = [PartHashes(part_size) for part_size in part_sizes(parsed[1], size)] if parsed and parsed[1] else []
 
     def take(self, piece: memoryview) -> list[tuple[Hash, memoryview]]:
         """Returns the hashes to update with a piece."""
         if self._whole is not None:
             return [(self._whole, piece)]
-        return [update for parts in self._tries for update in parts.take(piece)]
+        return [update for parts in self._candidates for update in parts.take(piece)]
 
     def hexdigest(self) -> str | None:
         """Returns the content's ETag, without quotes; None if the given ETag has another shape or comes from an unknown part size."""
         if self._whole is not None:
             return self._whole.hexdigest()
-        found = [parts.etag() for parts in self._tries]
+        found = [parts.etag() for parts in self._candidates]
         return self._given if self._given in found else next(iter(found), None)

@@ -14,9 +14,9 @@ from .. import _core
 from . import places
 from .etags import S3_ETAG, Etag
 from .planning import SCHEMA
-from .shards import ERROR, KEY, columns, write
+from .shards import ERROR, KEY_COLUMNS, columns, write
 
-STREAMS = 32
+MAX_OPEN_FILES = 32
 """Files that are hashed side by side: enough for the lanes of every CPU."""
 
 Batch = TypeVar("Batch", pa.Table, pa.RecordBatch)
@@ -54,12 +54,12 @@ class Hasher:
         if lacking:
             raise TypeError(f"a batch has the columns of a plan, and this one has no {lacking[0]!r}")
         rows = batch.select(SCHEMA.names).cast(SCHEMA)
-        keys = list(zip(*(rows[name].to_pylist() for name in KEY)))
+        keys = list(zip(*(rows[name].to_pylist() for name in KEY_COLUMNS)))
         found = _hash([_File(key, self.algs) for key in keys], self.retries)
-        made = {name: rows[name] for name in SCHEMA.names}
-        for place, name in enumerate([*self.algs, ERROR]):
-            made[name] = pa.array([row[place] for row in found], pa.string())
-        results = pa.table(made)
+        columns_by_name = {name: rows[name] for name in SCHEMA.names}
+        for index, name in enumerate([*self.algs, ERROR]):
+            columns_by_name[name] = pa.array([row[index] for row in found], pa.string())
+        results = pa.table(columns_by_name)
         if self.shards is not None:
             write(self.shards, results)
         if isinstance(batch, pa.Table):
@@ -125,10 +125,10 @@ def _hash(files: list[_File], retries: int) -> list[list[str | None]]:
     """Hashes files in rounds, each of which takes a piece of every open file. Returns their rows, in order."""
     pending, opening, active = iter(files), set[Future[_File]](), list[_File]()
     # Opening waits for a server's response, so threads open the next files meanwhile.
-    with ThreadPoolExecutor(STREAMS) as pool:
+    with ThreadPoolExecutor(MAX_OPEN_FILES) as pool:
         try:
             while True:
-                room = STREAMS - len(opening) - len(active)
+                room = MAX_OPEN_FILES - len(opening) - len(active)
                 opening |= {pool.submit(file.open, retries) for file in islice(pending, room)}
                 if not opening and not active:
                     return [file.row() for file in files]

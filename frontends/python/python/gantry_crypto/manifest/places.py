@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
-PIECE = 64 << 10
+PIECE_BYTES = 64 << 10
 """Bytes of a file that are read at a time."""
 RETRIES = 10
 """Retries of a request to an object store by default."""
@@ -115,7 +115,7 @@ class FileReader:
     def read(self) -> bytes:
         """Returns the next piece; empty at the end, where the file must still match the plan."""
         try:
-            piece = os.read(self._file, PIECE)
+            piece = os.read(self._file, PIECE_BYTES)
             if not piece:
                 self._check(os.fstat(self._file))
             return piece
@@ -152,7 +152,7 @@ class ObjectReader:
             raise ReadError(
                 f"changed since it was planned: {meta['size']} bytes and ETag {meta['e_tag']}, planned {self._size} and {self._etag or None}"
             )
-        self._chunks: Iterator[Any] = iter(found.stream(min_chunk_size=PIECE))
+        self._chunks: Iterator[Any] = iter(found.stream(min_chunk_size=PIECE_BYTES))
 
     def read(self) -> memoryview:
         """Returns the next piece; empty at the end. After an incomplete response, the rest is requested again."""
@@ -170,7 +170,7 @@ class ObjectReader:
                 self._open()
                 continue
             self._failures, self._offset, self._rest = 0, self._offset + len(chunk), chunk
-        piece, self._rest = self._rest[:PIECE], self._rest[PIECE:]
+        piece, self._rest = self._rest[:PIECE_BYTES], self._rest[PIECE_BYTES:]
         return piece
 
     def close(self) -> None:

@@ -20,7 +20,7 @@ SCHEMA = pa.schema(
 """A row of a plan: the absolute path or URL; bytes; the ETag, empty if the store has none; the time of the last change."""
 
 # Rows held as Python objects at a time; as Arrow data they take less memory.
-_ROWS = 100_000
+_MAX_BATCH_ROWS = 100_000
 
 
 def plan(url: str | os.PathLike[str], *, retries: int = places.RETRIES) -> pa.Table:
@@ -36,7 +36,7 @@ def plan(url: str | os.PathLike[str], *, retries: int = places.RETRIES) -> pa.Ta
     for row in rows:
         for column, value in zip(columns, row):
             column.append(value)
-        if len(columns[0]) == _ROWS:
+        if len(columns[0]) == _MAX_BATCH_ROWS:
             batches.append(_batch(columns))
             columns = _columns()
     batches.append(_batch(columns))
@@ -58,7 +58,7 @@ def batches(rows: pa.Table, *, files: int = 1024, size: int = 8 << 30) -> Iterat
     if files < 1 or size < 1:
         raise ValueError(f"a batch has at least one file and one byte, not {files} and {size}")
     begin, end, held = 0, 0, 0
-    for chunk in rows.select(["size"]).to_batches(max_chunksize=_ROWS):
+    for chunk in rows.select(["size"]).to_batches(max_chunksize=_MAX_BATCH_ROWS):
         for value in chunk["size"].to_pylist():
             end, held = end + 1, held + value
             if end - begin == files or held >= size:

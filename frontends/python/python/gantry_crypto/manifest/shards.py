@@ -21,7 +21,7 @@ from . import places
 from .etags import S3_ETAG
 from .planning import SCHEMA, largest_first
 
-KEY = ["path", "size", "etag"]
+KEY_COLUMNS = ["path", "size", "etag"]
 ERROR = "error"
 NOT_DIGESTS = frozenset([*SCHEMA.names, ERROR])
 """The columns of results that are not digests."""
@@ -38,7 +38,7 @@ def write(shards: str, results: pa.Table) -> None:
     OSError, with the path: the shard cannot be written, and no part of it remains. obstore's errors, for a URL.
     """
     keys = hashlib.sha256(repr(results.schema.names).encode())
-    for name in KEY:
+    for name in KEY_COLUMNS:
         keys.update(repr(results[name].to_pylist()).encode())
     write_file(f"{shards.rstrip('/')}/{keys.hexdigest()[:32]}.parquet", results)
 
@@ -99,7 +99,7 @@ def missing(plan: pa.Table, shards: str | os.PathLike[str], algs: str | Iterable
     for alg in columns(algs):
         there = results.schema.names
         results = results.filter(pc.is_valid(results[alg])) if alg in there else results.slice(0, 0)
-    return largest_first(plan.join(results.select(KEY), KEY, join_type="left anti").select(SCHEMA.names).cast(SCHEMA))
+    return largest_first(plan.join(results.select(KEY_COLUMNS), KEY_COLUMNS, join_type="left anti").select(SCHEMA.names).cast(SCHEMA))
 
 
 def _merged(shards: str) -> pa.Table:
@@ -110,16 +110,16 @@ def _merged(shards: str) -> pa.Table:
     rows = pa.concat_tables(tables, promote_options="default")
     algs = [name for name in rows.schema.names if name not in NOT_DIGESTS]
     aggregates: list[Any] = [("mtime", "max"), (ERROR, "max"), *((alg, "min") for alg in algs), *((alg, "max") for alg in algs)]
-    merged = rows.group_by(KEY).aggregate(aggregates)
+    merged = rows.group_by(KEY_COLUMNS).aggregate(aggregates)
     failed = pc.is_valid(merged[f"{ERROR}_max"])
     for alg in algs:
         differ = merged.filter(pc.not_equal(merged[f"{alg}_min"], merged[f"{alg}_max"]))
         if differ.num_rows:
             raise ValueError(f"{shards}: two values of {alg} for {differ['path'][0].as_py()!r}, whose size and ETag are the same")
         failed = pc.and_(failed, pc.is_null(merged[f"{alg}_max"]))
-    made = {name: merged[name if name in KEY else f"{name}_max"] for name in [*SCHEMA.names, *algs, ERROR]}
-    made[ERROR] = pc.if_else(failed, made[ERROR], pa.scalar(None, pa.string()))
-    return pa.table(made)
+    columns_by_name = {name: merged[name if name in KEY_COLUMNS else f"{name}_max"] for name in [*SCHEMA.names, *algs, ERROR]}
+    columns_by_name[ERROR] = pc.if_else(failed, columns_by_name[ERROR], pa.scalar(None, pa.string()))
+    return pa.table(columns_by_name)
 
 
 def _table(name: str, content: Any) -> pa.Table:

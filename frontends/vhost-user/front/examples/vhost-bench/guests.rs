@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::time::Duration;
 
-use gantry_vhost_user_front::load::{self, Load, RunResult};
+use gantry_vhost_user_front::load::{self, LoadGenerator, RunResult};
 use gantry_vhost_user_front::parameters::Layout;
 use serde::Serialize;
 
@@ -11,12 +11,12 @@ use crate::cpu;
 use crate::server::ServerProcess;
 
 const ROUNDS: usize = 5;
-const ROUND: Duration = Duration::from_secs(1);
-const WARM: Duration = Duration::from_millis(500);
+const ROUND_TIME: Duration = Duration::from_secs(1);
+const WARM_UP_TIME: Duration = Duration::from_millis(500);
 /// The bytes per request of the measured guest, and its number of requests in flight.
 const MEASURED: (usize, usize) = (1024, 8);
 /// The rate of the limited guest, in bytes per second.
-const CAP: u64 = 10_000_000;
+const CAP_BYTES_PER_SECOND: u64 = 10_000_000;
 
 /// Two guests with 8 requests in flight each.
 #[derive(Serialize)]
@@ -54,19 +54,19 @@ pub(crate) fn measure_pairs() -> Result<Vec<PairRow>, Box<dyn Error>> {
     let mut rows = Vec::new();
     for bytes in [64, 1024, 4096] {
         let mut server = ServerProcess::new(&[0, 0])?;
-        let mut alone = Load::new(&server.socket(0), Layout::Qemu10, bytes, 8)?;
+        let mut alone = LoadGenerator::new(&server.socket(0), Layout::Qemu10, bytes, 8)?;
         let alone_cpu_us = median(rounds(|| {
-            let (spent, done) = measure(&server, &mut [&mut alone])?;
-            Ok(microseconds(spent, done[0].requests))
+            let (cpu_time, done) = measure(&server, &mut [&mut alone])?;
+            Ok(microseconds(cpu_time, done[0].requests))
         })?);
-        let mut other = Load::new(&server.socket(1), Layout::Qemu10, bytes, 8)?;
+        let mut other = LoadGenerator::new(&server.socket(1), Layout::Qemu10, bytes, 8)?;
         let mut batches = Vec::new();
         let cpu_us = median(rounds(|| {
             let before = server.sums()?;
-            let (spent, done) = measure(&server, &mut [&mut alone, &mut other])?;
+            let (cpu_time, done) = measure(&server, &mut [&mut alone, &mut other])?;
             let after = server.sums()?;
             batches.push((after.batch_sum - before.batch_sum) as f64 / (after.requests - before.requests) as f64);
-            Ok(microseconds(spent, done.iter().map(|done| done.requests).sum()))
+            Ok(microseconds(cpu_time, done.iter().map(|done| done.requests).sum()))
         })?);
         let mean_batch = median(batches);
         println!("{bytes:>8} {mean_batch:>12.1} {cpu_us:>12.2} {alone_cpu_us:>12.2}");
@@ -84,21 +84,21 @@ pub(crate) fn measure_interference() -> Result<Vec<InterferenceRow>, Box<dyn Err
     );
     let mut rows = Vec::new();
     for (name, socket, (bytes, depth), is_hostile) in OTHERS {
-        let server = ServerProcess::new(&[0, 0, CAP])?;
-        let mut measured = Load::new(&server.socket(0), Layout::Qemu10, MEASURED.0, MEASURED.1)?;
-        let mut other = Load::new(&server.socket(socket), Layout::Qemu10, bytes, depth)?;
+        let server = ServerProcess::new(&[0, 0, CAP_BYTES_PER_SECOND])?;
+        let mut measured = LoadGenerator::new(&server.socket(0), Layout::Qemu10, MEASURED.0, MEASURED.1)?;
+        let mut other = LoadGenerator::new(&server.socket(socket), Layout::Qemu10, bytes, depth)?;
         if is_hostile {
             other = other.with_unknown_sessions()?;
         }
         let (mut ratios, mut alone_rates, mut rates) = (Vec::new(), Vec::new(), Vec::new());
         rounds(|| {
             // Compared values are measured in turns, so that load on the machine affects all of them.
-            let (spent, alone) = measure(&server, &mut [&mut measured])?;
-            let alone_seconds = spent.as_secs_f64() / alone[0].requests as f64;
-            let (spent, others) = measure(&server, &mut [&mut other])?;
-            let other_seconds = spent.as_secs_f64() / others[0].requests as f64;
-            let (spent, both) = measure(&server, &mut [&mut measured, &mut other])?;
-            let measured_seconds = spent.as_secs_f64() - other_seconds * both[1].requests as f64;
+            let (cpu_time, alone) = measure(&server, &mut [&mut measured])?;
+            let alone_seconds = cpu_time.as_secs_f64() / alone[0].requests as f64;
+            let (cpu_time, others) = measure(&server, &mut [&mut other])?;
+            let other_seconds = cpu_time.as_secs_f64() / others[0].requests as f64;
+            let (cpu_time, both) = measure(&server, &mut [&mut measured, &mut other])?;
+            let measured_seconds = cpu_time.as_secs_f64() - other_seconds * both[1].requests as f64;
             ratios.push(measured_seconds / both[0].requests as f64 / alone_seconds);
             alone_rates.push(alone[0].requests as f64 / alone[0].time.as_secs_f64());
             rates.push(both[0].requests as f64 / both[0].time.as_secs_f64());
@@ -123,10 +123,13 @@ fn rounds<T>(mut round: impl FnMut() -> Result<T, Box<dyn Error>>) -> Result<Vec
 }
 
 /// Runs these guests at the same time. Returns the CPU time of the server, and the results of each guest.
-fn measure(server: &ServerProcess, loads: &mut [&mut Load]) -> Result<(Duration, Vec<RunResult>), Box<dyn Error>> {
-    load::run_all(loads, WARM)?;
+fn measure(
+    server: &ServerProcess,
+    loads: &mut [&mut LoadGenerator],
+) -> Result<(Duration, Vec<RunResult>), Box<dyn Error>> {
+    load::run_all(loads, WARM_UP_TIME)?;
     let before = cpu::process_time(server.pid())?;
-    let done = load::run_all(loads, ROUND)?;
+    let done = load::run_all(loads, ROUND_TIME)?;
     Ok((cpu::process_time(server.pid())?.saturating_sub(before), done))
 }
 

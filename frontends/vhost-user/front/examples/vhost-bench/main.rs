@@ -38,7 +38,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     match words[..] {
         [] => {
             let server = server::ServerProcess::new(&[0])?;
-            let rows = rates::measure(&server.socket(0), server.pid(), Layout::Qemu10, &rates::pairs(&PAIRS)?);
+            let rows = rates::measure(&server.socket(0), server.pid(), Layout::Qemu10, &rates::parse_pairs(&PAIRS)?);
             drop(server);
             let tables = json!({ "rates": rows, "together": guests::measure_pairs()?, "beside": guests::measure_interference()? });
             println!("\n{tables:#}");
@@ -46,7 +46,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
         ["serve", folder, ref limits @ ..] => server::serve(folder.as_ref(), limits),
         ["rates", socket, pid, layout, ref pairs @ ..] => {
-            let rows = rates::measure(socket.as_ref(), pid.parse()?, named(layout)?, &rates::pairs(pairs)?);
+            let rows =
+                rates::measure(socket.as_ref(), pid.parse()?, layout_named(layout)?, &rates::parse_pairs(pairs)?);
             println!("\n{:#}", json!({ "rates": rows }));
             Ok(())
         }
@@ -54,7 +55,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
 }
 
-fn named(layout: &str) -> Result<Layout, Box<dyn Error>> {
+fn layout_named(layout: &str) -> Result<Layout, Box<dyn Error>> {
     let layouts = [("qemu7", Layout::Qemu7), ("qemu10", Layout::Qemu10), ("dpdk22", Layout::Dpdk22)];
     let found = layouts.into_iter().find(|(name, _)| *name == layout);
     Ok(found.ok_or_else(|| format!("there is no layout {layout}"))?.1)

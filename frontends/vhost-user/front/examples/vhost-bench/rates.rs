@@ -4,15 +4,15 @@ use std::error::Error;
 use std::path::Path;
 use std::time::Duration;
 
-use gantry_vhost_user_front::load::Load;
+use gantry_vhost_user_front::load::LoadGenerator;
 use gantry_vhost_user_front::parameters::Layout;
 use serde::Serialize;
 
 use crate::cpu;
 
 const ROUNDS: usize = 5;
-const ROUND: Duration = Duration::from_secs(1);
-const WARM: Duration = Duration::from_millis(500);
+const ROUND_TIME: Duration = Duration::from_secs(1);
+const WARM_UP_TIME: Duration = Duration::from_millis(500);
 
 /// The result for one size and one number of requests in flight.
 #[derive(Serialize)]
@@ -29,7 +29,7 @@ pub(crate) struct Row {
 }
 
 /// Parses pairs: `64x32` is 64 bytes, 32 in flight.
-pub(crate) fn pairs(words: &[&str]) -> Result<Vec<(usize, usize)>, Box<dyn Error>> {
+pub(crate) fn parse_pairs(words: &[&str]) -> Result<Vec<(usize, usize)>, Box<dyn Error>> {
     let pair = |word: &&str| {
         let (bytes, depth) = word.split_once('x').ok_or_else(|| format!("{word} is not BYTESxDEPTH"))?;
         Ok((bytes.parse()?, depth.parse()?))
@@ -73,16 +73,16 @@ fn measure_pair(
     bytes: usize,
     in_flight: usize,
 ) -> Result<Row, Box<dyn Error>> {
-    let mut load = Load::new(socket, layout, bytes, in_flight)?;
+    let mut load = LoadGenerator::new(socket, layout, bytes, in_flight)?;
     // Before measuring, routes are learned and memory is touched.
-    load.run(WARM)?;
+    load.run(WARM_UP_TIME)?;
     let (mut costs, mut rates, mut refused) = (Vec::new(), Vec::new(), 0);
     for _ in 0..ROUNDS {
         let before = cpu::process_time(pid)?;
-        let done = load.run(ROUND)?;
-        let spent = cpu::process_time(pid)?.saturating_sub(before);
+        let done = load.run(ROUND_TIME)?;
+        let cpu_time = cpu::process_time(pid)?.saturating_sub(before);
         let requests = done.requests as f64;
-        costs.push(spent.as_secs_f64() * 1e6 / requests);
+        costs.push(cpu_time.as_secs_f64() * 1e6 / requests);
         rates.push(requests / done.time.as_secs_f64());
         refused += done.refused;
     }

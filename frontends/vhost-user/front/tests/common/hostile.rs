@@ -4,17 +4,17 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use gantry_vhost_user::Limits;
-use gantry_vhost_user_front::queue::Prepared;
+use gantry_vhost_user_front::queue::PreparedRequest;
 use gantry_vhost_user_front::{Guest, Session, Setup};
 
 use super::server::Server;
-use super::{assert_session_serves, is_known};
+use super::{assert_session_serves, is_known_answer};
 
 /// The time after which a chain counts as not completed.
-const SILENCE: Duration = Duration::from_millis(300);
+const SHORT_CHAIN_TIMEOUT: Duration = Duration::from_millis(300);
 
 /// The time limit of a chain that must be completed.
-const PATIENCE: Duration = Duration::from_secs(20);
+const CHAIN_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The outcome of a chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +27,7 @@ pub(crate) enum ChainOutcome {
     /// The chain contains the known answer.
     Done,
     /// The chain was not returned.
-    Silent,
+    NotReturned,
 }
 
 /// A server, a hostile guest, and its neighbour.
@@ -45,10 +45,10 @@ impl Hostile {
     pub(crate) fn new(setup: &Setup) -> Self {
         let server = Server::new(&[Limits::default(), Limits::default()]);
         let mut guest = Guest::connect(&server.socket(0), setup).unwrap();
-        let session = super::cbc(&mut guest);
+        let session = super::open_cbc(&mut guest);
         assert_session_serves(&mut guest, session);
         let mut neighbour = Guest::connect(&server.socket(1), &Setup::qemu()).unwrap();
-        let neighbours_session = super::cbc(&mut neighbour);
+        let neighbours_session = super::open_cbc(&mut neighbour);
         let mut hostile = Self { server, guest, session, neighbour, neighbours_session, setup: setup.clone() };
         hostile.assert_neighbour_is_served();
         hostile
@@ -60,8 +60,8 @@ impl Hostile {
     }
 
     /// Prepares the request of the known answer, which the tests then damage.
-    pub(crate) fn prepare(&mut self) -> Prepared {
-        let request = super::request(&self.guest, self.session);
+    pub(crate) fn prepare(&mut self) -> PreparedRequest {
+        let request = super::known_answer_request(&self.guest, self.session);
         self.guest.queues[0].prepare(&request).unwrap()
     }
 
@@ -71,7 +71,7 @@ impl Hostile {
     }
 
     /// Offers a request, and waits for its outcome.
-    pub(crate) fn offer(&mut self, prepared: Prepared) -> ChainOutcome {
+    pub(crate) fn offer(&mut self, prepared: PreparedRequest) -> ChainOutcome {
         self.guest.queues[0].offer(prepared).unwrap();
         self.guest.queues[0].ring.publish().unwrap();
         self.outcome()
@@ -79,12 +79,12 @@ impl Hostile {
 
     /// Waits for the outcome of the next chain.
     pub(crate) fn outcome(&mut self) -> ChainOutcome {
-        self.outcome_within(PATIENCE)
+        self.outcome_within(CHAIN_TIMEOUT)
     }
 
     /// Waits briefly for the outcome of the next chain, which may be silence.
     pub(crate) fn outcome_soon(&mut self) -> ChainOutcome {
-        self.outcome_within(SILENCE)
+        self.outcome_within(SHORT_CHAIN_TIMEOUT)
     }
 
     /// Returns the outcome of the next chain without waiting.
@@ -92,11 +92,13 @@ impl Hostile {
         self.outcome_within(Duration::ZERO)
     }
 
-    fn outcome_within(&mut self, patience: Duration) -> ChainOutcome {
+    fn outcome_within(&mut self, timeout: Duration) -> ChainOutcome {
         let queue = &mut self.guest.queues[0];
-        let Some((prepared, written)) = queue.done(patience).unwrap() else { return ChainOutcome::Silent };
-        let reply = queue.reply(&prepared, written).unwrap();
-        if is_known(&reply) {
+        let Some((prepared, written)) = queue.wait_for_finished(timeout).unwrap() else {
+            return ChainOutcome::NotReturned;
+        };
+        let reply = queue.take_reply(&prepared, written).unwrap();
+        if is_known_answer(&reply) {
             return ChainOutcome::Done;
         }
         let bytes = [&reply.output[..], &reply.status].concat();
@@ -130,14 +132,14 @@ impl Hostile {
         let prepared = self.prepare();
         self.guest.queues[0].offer(prepared).unwrap();
         self.guest.queues[0].ring.publish().unwrap();
-        assert_eq!(self.outcome_soon(), ChainOutcome::Silent);
+        assert_eq!(self.outcome_soon(), ChainOutcome::NotReturned);
         self.assert_neighbour_is_served();
         self.assert_serves_after_reconnect();
     }
 
     /// Ends the guest's connection, and asserts that the next connection finds a fresh device.
     pub(crate) fn assert_serves_after_reconnect(mut self) {
-        self.guest.connection.end();
+        self.guest.connection.shut_down();
         super::assert_served(&mut Guest::connect(&self.socket(), &self.setup).unwrap());
         self.assert_neighbour_is_served();
     }

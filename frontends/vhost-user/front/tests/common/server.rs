@@ -9,8 +9,8 @@ use std::{env, fs, process};
 use gantry_runtime::Config;
 use gantry_vhost_user::{Counters, Limits, Socket};
 
-const FOLDER: &str = "GANTRY_TEST_SERVER";
-const GUESTS: &str = "GANTRY_TEST_GUESTS";
+const FOLDER_VARIABLE: &str = "GANTRY_TEST_SERVER";
+const GUESTS_VARIABLE: &str = "GANTRY_TEST_GUESTS";
 
 /// A server with a socket for each guest.
 pub(crate) struct Server {
@@ -51,7 +51,7 @@ impl Server {
     }
 
     /// Restarts the server at the same sockets.
-    pub(crate) fn start_again(&mut self, guests: &[Limits]) {
+    pub(crate) fn restart(&mut self, guests: &[Limits]) {
         assert!(!self.is_running());
         self.child = spawn(&self.folder, guests);
     }
@@ -66,18 +66,18 @@ impl Drop for Server {
     }
 }
 
-/// This test is the server if [`FOLDER`] is set.
+/// This test is the server if [`FOLDER_VARIABLE`] is set.
 #[test]
 #[ignore = "not a test: other tests run it as the server"]
 fn serve() {
-    let Some(folder) = env::var_os(FOLDER) else { return };
+    let Some(folder) = env::var_os(FOLDER_VARIABLE) else { return };
     // A panic of a thread must end the process, which the tests watch.
     std::panic::set_hook(Box::new(|panic| {
         eprintln!("the server: {panic}");
         process::abort();
     }));
     let server = gantry_vhost_user::Server::new(gantry_runtime::open(Config::default()).unwrap()).unwrap();
-    for (guest, limits) in env::var(GUESTS).unwrap().split(' ').enumerate() {
+    for (guest, limits) in env::var(GUESTS_VARIABLE).unwrap().split(' ').enumerate() {
         let numbers: Vec<u64> = limits.split(',').map(|number| number.parse().unwrap()).collect();
         let limits = Limits {
             sessions: numbers[0] as usize,
@@ -101,8 +101,8 @@ fn spawn(folder: &Path, guests: &[Limits]) -> Child {
     let limits = |limits: &Limits| format!("{},{},{}", limits.sessions, limits.bytes, limits.rate.unwrap_or(0));
     let mut child = Command::new(env::current_exe().unwrap())
         .args(["--exact", "--ignored", "--nocapture", "common::server::serve"])
-        .env(FOLDER, folder)
-        .env(GUESTS, guests.iter().map(limits).collect::<Vec<_>>().join(" "))
+        .env(FOLDER_VARIABLE, folder)
+        .env(GUESTS_VARIABLE, guests.iter().map(limits).collect::<Vec<_>>().join(" "))
         .env("XDG_CACHE_HOME", folder)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

@@ -9,13 +9,13 @@ use common::vectors::{self, Vector};
 use common::{BADMSG, ERR, OK};
 use gantry_abi_virtio_crypto::constants::{aead, cipher, hash, mac, operation, service};
 use gantry_vhost_user::Limits;
-use gantry_vhost_user_front::connection::Enable;
+use gantry_vhost_user_front::connection::EnableMode;
 use gantry_vhost_user_front::parameters::{Cipher, Digest, Layout, Parameters};
-use gantry_vhost_user_front::request::{Format, Operands, ParameterSource, Reply, Request};
+use gantry_vhost_user_front::request::{Operands, ParameterSource, Reply, Request, RequestFormat};
 use gantry_vhost_user_front::{FrontEnd, Guest, Setup};
 
 /// Most bytes of input or output of the vectors used. The suite of `conformance` runs longer ones.
-const LONGEST: usize = 64 << 10;
+const MAX_VECTOR_BYTES: usize = 64 << 10;
 
 /// Ciphers: number, algorithm, file.
 const CIPHERS: [(u32, &str, &str); 12] = [
@@ -94,15 +94,15 @@ struct Client {
 impl Client {
     fn new(server: &Server, mode: Mode) -> Self {
         let (front_end, features) = match mode {
-            Mode::Message(layout) => (FrontEnd::Messages(layout, Enable::Never), 0),
+            Mode::Message(layout) => (FrontEnd::Messages(layout, EnableMode::Never), 0),
             Mode::Control => (FrontEnd::Generic, 0),
             Mode::ControlRevision1 => (FrontEnd::Generic, 1),
             Mode::Stateless => (FrontEnd::Generic, 0x3f),
         };
-        let setup = Setup { front_end, features, ..Setup::qemu() }.requests(2 * LONGEST, 2);
+        let setup = Setup { front_end, features, ..Setup::qemu() }.with_request_room(2 * MAX_VECTOR_BYTES, 2);
         let guest = Guest::connect(&server.socket(0), &setup).unwrap();
-        assert_eq!(guest.format().revision_1(), features & 1 == 1);
-        assert_eq!(guest.format().stateless(service::AEAD), mode == Mode::Stateless);
+        assert_eq!(guest.format().has_revision_1(), features & 1 == 1);
+        assert_eq!(guest.format().is_stateless(service::AEAD), mode == Mode::Stateless);
         Self { guest, mode, answers: 0 }
     }
 
@@ -127,7 +127,7 @@ impl Client {
 }
 
 /// Runs a test in each of these modes, with a server of its own.
-fn each(modes: &[Mode], test: impl Fn(&mut Client)) {
+fn for_each_mode(modes: &[Mode], test: impl Fn(&mut Client)) {
     for mode in modes {
         let server = Server::new(&[Limits::default()]);
         let mut client = Client::new(&server, *mode);
@@ -140,14 +140,16 @@ fn each(modes: &[Mode], test: impl Fn(&mut Client)) {
 /// Returns the vectors that are not too long.
 fn vectors_of(file: &str, algorithm: &str) -> impl Iterator<Item = Vector> {
     let vectors = vectors::load(file, algorithm);
-    vectors.into_iter().filter(|vector| vector.field("input").len().max(vector.field("output").len()) <= LONGEST)
+    vectors
+        .into_iter()
+        .filter(|vector| vector.field("input").len().max(vector.field("output").len()) <= MAX_VECTOR_BYTES)
 }
 
-const QUEUES: [Mode; 3] = [Mode::Control, Mode::ControlRevision1, Mode::Stateless];
-const MESSAGES: [Mode; 3] =
+const QUEUE_MODES: [Mode; 3] = [Mode::Control, Mode::ControlRevision1, Mode::Stateless];
+const MESSAGE_MODES: [Mode; 3] =
     [Mode::Message(Layout::Qemu7), Mode::Message(Layout::Qemu10), Mode::Message(Layout::Dpdk22)];
 
-fn ciphers(client: &mut Client) {
+fn check_ciphers(client: &mut Client) {
     for (number, algorithm, file) in CIPHERS {
         for vector in vectors_of(file, algorithm) {
             let (iv, plain, sealed) = (vector.field("iv"), vector.field("input"), vector.field("output"));
@@ -162,21 +164,21 @@ fn ciphers(client: &mut Client) {
 
 #[test]
 fn ciphers_give_known_answers_through_messages() {
-    each(&MESSAGES, ciphers);
+    for_each_mode(&MESSAGE_MODES, check_ciphers);
 }
 
 #[test]
 fn ciphers_give_known_answers_through_queues() {
-    each(&QUEUES, ciphers);
+    for_each_mode(&QUEUE_MODES, check_ciphers);
 }
 
 #[test]
 fn digests_give_known_answers() {
-    each(&QUEUES, |client| {
-        for (number, algorithm, file, result) in HASHES {
+    for_each_mode(&QUEUE_MODES, |client| {
+        for (number, algorithm, file, result_length) in HASHES {
             for vector in vectors_of(file, algorithm) {
-                let parameters = Parameters::Hash(Digest { algorithm: number, key: None, result });
-                let operands = Operands::Digest { data: vector.field("input"), result };
+                let parameters = Parameters::Hash(Digest { algorithm: number, key: None, result_length });
+                let operands = Operands::Digest { data: vector.field("input"), result_length };
                 client.expect(operation::HASH, &parameters, &operands, vector.field("output"));
             }
         }
@@ -185,13 +187,13 @@ fn digests_give_known_answers() {
 
 #[test]
 fn macs_give_known_answers() {
-    each(&QUEUES, |client| {
+    for_each_mode(&QUEUE_MODES, |client| {
         for (number, algorithm, file) in MACS {
             for vector in vectors_of(file, algorithm).filter(|vector| !vector.is_invalid()) {
                 let output = vector.field("output");
-                let result = output.len() as u32;
-                let digest = Digest { algorithm: number, key: Some(vector.field("key")), result };
-                let operands = Operands::Digest { data: vector.field("input"), result };
+                let result_length = output.len() as u32;
+                let digest = Digest { algorithm: number, key: Some(vector.field("key")), result_length };
+                let operands = Operands::Digest { data: vector.field("input"), result_length };
                 client.expect(operation::MAC, &Parameters::Mac(digest), &operands, output);
             }
         }
@@ -200,7 +202,7 @@ fn macs_give_known_answers() {
 
 #[test]
 fn aeads_give_known_answers_and_refuse_forgeries() {
-    each(&QUEUES, |client| {
+    for_each_mode(&QUEUE_MODES, |client| {
         let mut forged = 0;
         for (number, algorithm, file) in AEADS {
             for vector in vectors_of(file, algorithm) {
@@ -209,11 +211,12 @@ fn aeads_give_known_answers_and_refuse_forgeries() {
                 let bytes = tag.len() as u32;
                 let parameters = |encrypt| Parameters::Aead {
                     cipher: Cipher { algorithm: number, key, encrypt },
-                    tag: bytes,
-                    aad: aad.len() as u32,
+                    tag_length: bytes,
+                    aad_length: aad.len() as u32,
                 };
                 let with_tag = [sealed, tag].concat();
-                let open = Operands::Aead { iv, aad, data: &with_tag, tag: bytes, result: sealed.len() as u32 };
+                let open =
+                    Operands::Aead { iv, aad, data: &with_tag, tag_length: bytes, result_length: sealed.len() as u32 };
                 if vector.is_invalid() {
                     let reply = client.run(operation::AEAD_DECRYPT, &parameters(false), &open);
                     assert_eq!(reply.status(), BADMSG, "{algorithm}");
@@ -221,7 +224,8 @@ fn aeads_give_known_answers_and_refuse_forgeries() {
                     forged += 1;
                     continue;
                 }
-                let seal = Operands::Aead { iv, aad, data: plain, tag: bytes, result: with_tag.len() as u32 };
+                let seal =
+                    Operands::Aead { iv, aad, data: plain, tag_length: bytes, result_length: with_tag.len() as u32 };
                 client.expect(operation::AEAD_ENCRYPT, &parameters(true), &seal, &with_tag);
                 client.expect(operation::AEAD_DECRYPT, &parameters(false), &open, plain);
             }
@@ -231,7 +235,7 @@ fn aeads_give_known_answers_and_refuse_forgeries() {
 }
 
 /// Checks chains, whose digest covers the data after the cipher operation, or before it.
-fn chains(client: &mut Client) {
+fn check_chains(client: &mut Client) {
     let sealed_by = &vectors::load("aes-cbc.txt", "aes-128-cbc");
     let longest = sealed_by.iter().max_by_key(|vector| vector.field("input").len()).unwrap();
     let [key, iv, plain, sealed] = ["key", "iv", "input", "output"].map(|name| longest.field(name));
@@ -239,37 +243,39 @@ fn chains(client: &mut Client) {
     let all = 0..plain.len() as u32;
     for (hash_first, covered) in [(false, sealed), (true, plain)] {
         // The MAC service is tested above by known answers; the chain's MAC must equal its result for the covered bytes.
-        let digest = Digest { algorithm: mac::HMAC_SHA_256, key: Some(&key_of_mac), result: 32 };
+        let digest = Digest { algorithm: mac::HMAC_SHA_256, key: Some(&key_of_mac), result_length: 32 };
         let expected = if matches!(client.mode, Mode::Message(_)) {
             hmac(&key_of_mac, covered)
         } else {
-            let operands = Operands::Digest { data: covered, result: 32 };
+            let operands = Operands::Digest { data: covered, result_length: 32 };
             client.run(operation::MAC, &Parameters::Mac(digest), &operands).output
         };
         let parameters =
             Parameters::Chain { cipher: Cipher { algorithm: cipher::AES_CBC, key, encrypt: true }, digest, hash_first };
-        let operands = Operands::Chain { iv, data: plain, cipher: all.clone(), hash: all.clone(), result: 32 };
+        let operands =
+            Operands::Chain { iv, data: plain, cipher_range: all.clone(), hash_range: all.clone(), result_length: 32 };
         let output = [sealed, &expected].concat();
         client.expect(operation::CIPHER_ENCRYPT, &parameters, &operands, &output);
     }
     // Only a part of the data is encrypted, and another part is covered.
-    let digest = Digest { algorithm: mac::HMAC_SHA_256, key: Some(&key_of_mac), result: 12 };
+    let digest = Digest { algorithm: mac::HMAC_SHA_256, key: Some(&key_of_mac), result_length: 12 };
     let cipher = Cipher { algorithm: cipher::AES_CBC, key, encrypt: true };
     let data = [&[7; 8], plain, &[9; 8]].concat();
     let end = plain.len() as u32 + 8;
-    let operands = Operands::Chain { iv, data: &data, cipher: 8..end, hash: 0..end, result: 12 };
+    let operands = Operands::Chain { iv, data: &data, cipher_range: 8..end, hash_range: 0..end, result_length: 12 };
     let parameters = Parameters::Chain { cipher, digest, hash_first: false };
     let covered = [&[7; 8], sealed].concat();
     let output = [&covered, &[9; 8][..], &hmac(&key_of_mac, &covered)[..12]].concat();
     client.expect(operation::CIPHER_ENCRYPT, &parameters, &operands, &output);
     // A part that lies outside the data.
-    let outside = Operands::Chain { iv, data: &data, cipher: 16..end + 24, hash: 0..end, result: 12 };
+    let outside =
+        Operands::Chain { iv, data: &data, cipher_range: 16..end + 24, hash_range: 0..end, result_length: 12 };
     assert_eq!(client.run(operation::CIPHER_ENCRYPT, &parameters, &outside).status(), ERR);
 }
 
 #[test]
 fn macs_of_chains_follow_the_order() {
-    each(&[&QUEUES[..], &MESSAGES].concat(), chains);
+    for_each_mode(&[&QUEUE_MODES[..], &MESSAGE_MODES].concat(), check_chains);
 }
 
 /// Computes HMAC-SHA-256 by the framework itself.
@@ -307,12 +313,13 @@ fn the_configuration_lists_every_service_that_answers() {
 fn a_session_serves_no_other_service() {
     let server = Server::new(&[Limits::default()]);
     let mut guest = Guest::connect(&server.socket(0), &Setup { features: 0, ..Setup::generic() }).unwrap();
-    let hash = guest.open(&Parameters::Hash(Digest { algorithm: hash::SHA_256, key: None, result: 32 })).unwrap();
-    let cipher = common::cbc(&mut guest);
+    let hash =
+        guest.open(&Parameters::Hash(Digest { algorithm: hash::SHA_256, key: None, result_length: 32 })).unwrap();
+    let cipher = common::open_cbc(&mut guest);
     let request = |operation, session, operands: &Operands<'_>| -> Request {
-        Format::default().request(operation, ParameterSource::Session(session), operands)
+        RequestFormat::default().build_request(operation, ParameterSource::Session(session), operands)
     };
-    let digest = Operands::Digest { data: &[0; 16], result: 32 };
+    let digest = Operands::Digest { data: &[0; 16], result_length: 32 };
     let crypt = Operands::Cipher { iv: &[0; 16], data: &[0; 16] };
     for request in [
         request(operation::HASH, cipher.id, &digest),

@@ -5,29 +5,33 @@ use gantry_vhost_user_front::parameters::{Layout, Parameters};
 use gantry_vhost_user_front::request::Operands;
 
 use crate::common::{ERR, KEY_REJECTED, NOTSUPP, OK};
-use crate::{Client, Mode, QUEUES, each, vectors_of};
+use crate::{Client, Mode, QUEUE_MODES, for_each_mode, vectors_of};
 
 /// Returns parameters of RSA with PKCS #1 v1.5 over SHA-256, SHA-384 or SHA-512. The length of `digest` selects the
 /// number VIRTIO_CRYPTO_RSA_.
-fn rsa<'a>(private: bool, key: &'a [u8], digest: &[u8]) -> Parameters<'a> {
+fn signature_parameters<'a>(is_private: bool, key: &'a [u8], digest: &[u8]) -> Parameters<'a> {
     let hash = match digest.len() {
         32 => 6,
         48 => 7,
         _ => 8,
     };
-    Parameters::Rsa { private, key, padding: 1, hash }
+    Parameters::Rsa { is_private, key, padding: 1, hash }
 }
 
-fn signatures(client: &mut Client) {
+fn check_signatures(client: &mut Client) {
     let mut signed = 0;
     for (algorithm, modulus) in [("rsa-2048-pkcs1", 256), ("rsa-3072-pkcs1", 384), ("rsa-4096-pkcs1", 512)] {
         for vector in vectors_of("rsa-pkcs1.txt", algorithm) {
             let (digest, signature) = (vector.field("input"), vector.field("output"));
             let public = der(&[&vector.field("public")[..modulus], &vector.field("public")[modulus..]]);
             let both = [signature, digest].concat();
-            let verify =
-                Operands::Key { data: &both, source: modulus as u32, result: digest.len() as u32, output: false };
-            let reply = client.run(operation::AKCIPHER_VERIFY, &rsa(false, &public, digest), &verify);
+            let verify = Operands::Key {
+                data: &both,
+                source_length: modulus as u32,
+                result_length: digest.len() as u32,
+                has_output: false,
+            };
+            let reply = client.run(operation::AKCIPHER_VERIFY, &signature_parameters(false, &public, digest), &verify);
             let expected = if vector.is_invalid() { KEY_REJECTED } else { OK };
             assert_eq!(reply.status(), expected, "{algorithm}");
             if !vector.has("key") {
@@ -39,9 +43,13 @@ fn signatures(client: &mut Client) {
                 assert!(private.len() > 1024);
                 continue;
             }
-            let sign =
-                Operands::Key { data: digest, source: digest.len() as u32, result: modulus as u32, output: true };
-            client.expect(operation::AKCIPHER_SIGN, &rsa(true, &private, digest), &sign, signature);
+            let sign = Operands::Key {
+                data: digest,
+                source_length: digest.len() as u32,
+                result_length: modulus as u32,
+                has_output: true,
+            };
+            client.expect(operation::AKCIPHER_SIGN, &signature_parameters(true, &private, digest), &sign, signature);
             signed += 1;
         }
     }
@@ -50,17 +58,17 @@ fn signatures(client: &mut Client) {
 
 #[test]
 fn rsa_signs_and_verifies_with_known_answers() {
-    each(&[&QUEUES[..], &[Mode::Message(Layout::Qemu10)]].concat(), signatures);
+    for_each_mode(&[&QUEUE_MODES[..], &[Mode::Message(Layout::Qemu10)]].concat(), check_signatures);
 }
 
 /// Returns the parameters of a session that encrypts: VIRTIO_CRYPTO_RSA_RAW_PADDING is 0, and there is no digest.
-fn encrypting(private: bool, key: &[u8], padding: u32) -> Parameters<'_> {
-    Parameters::Rsa { private, key, padding, hash: 0 }
+fn encryption_parameters(is_private: bool, key: &[u8], padding: u32) -> Parameters<'_> {
+    Parameters::Rsa { is_private, key, padding, hash: 0 }
 }
 
-/// Returns the operands of a request with `result` bytes of output.
-fn of_key(data: &[u8], result: usize) -> Operands<'_> {
-    Operands::Key { data, source: data.len() as u32, result: result as u32, output: true }
+/// Returns the operands of a request with `result_length` bytes of output.
+fn key_operands(data: &[u8], result_length: usize) -> Operands<'_> {
+    Operands::Key { data, source_length: data.len() as u32, result_length: result_length as u32, has_output: true }
 }
 
 /// Vectors of RSA encryption: algorithm, file, the number of the padding, bytes of the modulus.
@@ -75,7 +83,7 @@ const ENCRYPTION: [(&str, &str, u32, usize); 8] = [
     ("rsaes-4096-pkcs1", "computed.txt", 1, 512),
 ];
 
-fn encryption(client: &mut Client) {
+fn check_encryption(client: &mut Client) {
     for (algorithm, file, padding, modulus) in ENCRYPTION {
         let mut deciphered = 0;
         for vector in vectors_of(file, algorithm) {
@@ -86,13 +94,18 @@ fn encryption(client: &mut Client) {
             let mut keys = vec![(false, &public)];
             if has_room {
                 keys.push((true, &private));
-                let decrypt = of_key(ciphertext, message.len());
-                client.expect(operation::AKCIPHER_DECRYPT, &encrypting(true, &private, padding), &decrypt, message);
+                let decrypt = key_operands(ciphertext, message.len());
+                client.expect(
+                    operation::AKCIPHER_DECRYPT,
+                    &encryption_parameters(true, &private, padding),
+                    &decrypt,
+                    message,
+                );
                 deciphered += 1;
             }
             for (is_private, key) in keys {
-                let parameters = encrypting(is_private, key, padding);
-                let encrypt = of_key(message, modulus);
+                let parameters = encryption_parameters(is_private, key, padding);
+                let encrypt = key_operands(message, modulus);
                 if padding == 0 {
                     client.expect(operation::AKCIPHER_ENCRYPT, &parameters, &encrypt, ciphertext);
                     continue;
@@ -102,8 +115,13 @@ fn encryption(client: &mut Client) {
                 assert_eq!((reply.status(), reply.output.len()), (OK, modulus), "{algorithm}");
                 assert_ne!(reply.output, ciphertext, "{algorithm}");
                 if has_room {
-                    let decrypt = of_key(&reply.output, message.len());
-                    client.expect(operation::AKCIPHER_DECRYPT, &encrypting(true, &private, padding), &decrypt, message);
+                    let decrypt = key_operands(&reply.output, message.len());
+                    client.expect(
+                        operation::AKCIPHER_DECRYPT,
+                        &encryption_parameters(true, &private, padding),
+                        &decrypt,
+                        message,
+                    );
                 }
             }
         }
@@ -113,13 +131,13 @@ fn encryption(client: &mut Client) {
 
 #[test]
 fn rsa_encrypts_and_decrypts_with_known_answers() {
-    each(&[&QUEUES[..], &[Mode::Message(Layout::Qemu10)]].concat(), encryption);
+    for_each_mode(&[&QUEUE_MODES[..], &[Mode::Message(Layout::Qemu10)]].concat(), check_encryption);
 }
 
 /// Invalid numbers, invalid paddings, and too little room: all fail without a byte of output.
 #[test]
 fn invalid_rsa_operands_fail_without_output() {
-    each(&QUEUES, |client| {
+    for_each_mode(&QUEUE_MODES, |client| {
         let vector =
             vectors_of("rsaes.txt", "rsaes-2048-pkcs1").find(|vector| vector.field("input").len() > 8).unwrap();
         let private = private_der(vector.field("key"), 256);
@@ -143,7 +161,8 @@ fn invalid_rsa_operands_fail_without_output() {
             (1, operation::AKCIPHER_DECRYPT, &[], 256),
             (1, operation::AKCIPHER_DECRYPT, ciphertext, message.len() - 1),
         ] {
-            let reply = client.run(operation, &encrypting(true, &private, padding), &of_key(data, room));
+            let reply =
+                client.run(operation, &encryption_parameters(true, &private, padding), &key_operands(data, room));
             let what = format!("padding {padding}, operation {operation:#x}, {} bytes", data.len());
             assert_eq!(reply.status(), ERR, "{what}");
             assert!(reply.output.iter().all(|byte| *byte == 0xff), "{what}: an output");
@@ -154,37 +173,37 @@ fn invalid_rsa_operands_fail_without_output() {
 /// Linux' driver sends numbers without leading zeros. Results have leading zeros.
 #[test]
 fn a_number_for_rsa_may_be_shorter_than_the_modulus() {
-    each(&QUEUES, |client| {
+    for_each_mode(&QUEUE_MODES, |client| {
         let vector = vectors_of("rsaes.txt", "rsa-2048-raw").next().unwrap();
         let private = private_der(vector.field("key"), 256);
-        let parameters = encrypting(true, &private, 0);
+        let parameters = encryption_parameters(true, &private, 0);
         let mut number = vec![0; 256];
         number[248..].copy_from_slice(b"8 bytes!");
-        let sealed = client.run(operation::AKCIPHER_ENCRYPT, &parameters, &of_key(&number[248..], 256));
+        let sealed = client.run(operation::AKCIPHER_ENCRYPT, &parameters, &key_operands(&number[248..], 256));
         assert_eq!(sealed.status(), OK);
-        client.expect(operation::AKCIPHER_ENCRYPT, &parameters, &of_key(&number, 256), &sealed.output);
-        client.expect(operation::AKCIPHER_DECRYPT, &parameters, &of_key(&sealed.output, 256), &number);
+        client.expect(operation::AKCIPHER_ENCRYPT, &parameters, &key_operands(&number, 256), &sealed.output);
+        client.expect(operation::AKCIPHER_DECRYPT, &parameters, &key_operands(&sealed.output, 256), &number);
     });
 }
 
 /// Unsupported uses of a key, and digests for which core has no signatures, get their own status.
 #[test]
 fn unsupported_uses_of_an_rsa_key_are_reported() {
-    each(&QUEUES, |client| {
+    for_each_mode(&QUEUE_MODES, |client| {
         let vector = vectors_of("rsaes.txt", "rsaes-2048-pkcs1").next().unwrap();
         let public = der(&[&vector.field("public")[..256], &vector.field("public")[256..]]);
         let private = private_der(vector.field("key"), 256);
-        let sha1 = |private, key| Parameters::Rsa { private, key, padding: 1, hash: 3 };
+        let sha1 = |is_private, key| Parameters::Rsa { is_private, key, padding: 1, hash: 3 };
         for (operation, parameters) in [
-            (operation::AKCIPHER_DECRYPT, encrypting(false, &public, 0)),
-            (operation::AKCIPHER_DECRYPT, encrypting(false, &public, 1)),
-            (operation::AKCIPHER_SIGN, encrypting(true, &private, 0)),
+            (operation::AKCIPHER_DECRYPT, encryption_parameters(false, &public, 0)),
+            (operation::AKCIPHER_DECRYPT, encryption_parameters(false, &public, 1)),
+            (operation::AKCIPHER_SIGN, encryption_parameters(true, &private, 0)),
             (operation::AKCIPHER_SIGN, sha1(true, &private)),
-            (operation::AKCIPHER_SIGN, rsa(false, &public, &[0; 32])),
+            (operation::AKCIPHER_SIGN, signature_parameters(false, &public, &[0; 32])),
         ] {
-            assert_eq!(client.run(operation, &parameters, &of_key(&[1; 256], 256)).status(), NOTSUPP);
+            assert_eq!(client.run(operation, &parameters, &key_operands(&[1; 256], 256)).status(), NOTSUPP);
         }
-        let sha1 = client.run(operation::AKCIPHER_ENCRYPT, &sha1(false, &public), &of_key(b"x", 256));
+        let sha1 = client.run(operation::AKCIPHER_ENCRYPT, &sha1(false, &public), &key_operands(b"x", 256));
         assert_eq!(sha1.status(), OK, "encryption needs no digest");
     });
 }

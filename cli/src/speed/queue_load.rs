@@ -1,0 +1,100 @@
+//! A queue that is kept full.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use gantry_core::{Completion, Outcome, Queue, QueueOptions, Submission};
+
+use super::load::Load;
+use super::rounds::{Round, Rounds};
+use crate::interrupt;
+
+/// A thread's queue, and the requests that it keeps in flight.
+pub(super) struct QueueLoad<'l> {
+    load: &'l Load<'l>,
+    /// The index of the device that must run the requests.
+    device_index: Option<usize>,
+    depth: usize,
+    queue: Queue,
+    /// Requests that are not in flight, with their numbers, in the order of completion.
+    free: VecDeque<(u64, Submission)>,
+    /// Submission times of the timed requests, by their numbers.
+    submitted: Vec<Option<Instant>>,
+}
+
+/// Results of a thread.
+pub(super) struct QueueLoadResult {
+    pub(super) start: Instant,
+    pub(super) end: Instant,
+    pub(super) requests: u64,
+    /// Times from `submit` to completion.
+    pub(super) latencies: Vec<Duration>,
+    pub(super) rounds: Vec<Round>,
+}
+
+impl<'l> QueueLoad<'l> {
+    pub(super) fn new(load: &'l Load<'l>, device_index: Option<usize>) -> Result<Self, gantry_core::Error> {
+        let depth = load.mode.in_flight();
+        // The memory was limited earlier (`check_memory`).
+        let options = QueueOptions { depth, bytes: usize::MAX >> 1, ..QueueOptions::default() };
+        let queue = load.session.gantry().queue(options)?;
+        let mut buffers = load.allocate_buffers()?;
+        let requests = buffers.operands(load.operation).map(|operands| Submission::from(&operands));
+        let free: VecDeque<_> = (0..).zip(requests).map(|(number, request)| (number, request.user(number))).collect();
+        Ok(Self { load, device_index, depth, queue, submitted: vec![None; free.len()], free })
+    }
+
+    /// Keeps the queue full for `time`, and then drains it. Measures the latency of every `interval`-th request.
+    pub(super) fn run(&mut self, time: Duration, interval: u64) -> Result<QueueLoadResult, String> {
+        let Self { load, device_index, depth, queue, free, submitted } = self;
+        let (mut requests, mut latencies) = (0, Vec::new());
+        let (mut is_over, mut problem) = (false, None);
+        let start = Instant::now();
+        let (mut rounds, mut completed) = (Rounds::new(start, time), 0);
+        loop {
+            while !is_over && queue.in_flight() < *depth {
+                let Some((number, submission)) = free.pop_front() else { break };
+                if requests % interval == 0 {
+                    submitted[number as usize] = Some(Instant::now());
+                }
+                requests += 1;
+                if let Err(rejected) = queue.submit(load.session, submission) {
+                    problem = Some(rejected.why.to_string());
+                    is_over = true;
+                }
+            }
+            let done = queue.wait(|completion| {
+                completed += 1;
+                if let Some(before) = submitted[completion.user as usize].take() {
+                    let now = Instant::now();
+                    latencies.push(now - before);
+                    rounds.record(now, completed);
+                    is_over |= now - start >= time || interrupt::is_interrupted();
+                }
+                if problem.is_none() {
+                    problem = completion_problem(&completion, *device_index);
+                    is_over |= problem.is_some();
+                }
+                free.push_back((completion.user, completion.submission));
+            });
+            if done == 0 {
+                break;
+            }
+        }
+        match problem {
+            Some(problem) => Err(problem),
+            None => Ok(QueueLoadResult { start, end: Instant::now(), requests, latencies, rounds: rounds.completed }),
+        }
+    }
+}
+
+/// Returns the problem of a completed request, if any.
+fn completion_problem(completion: &Completion, device_index: Option<usize>) -> Option<String> {
+    match &completion.result {
+        Ok(Outcome::Done) => {}
+        Ok(outcome) => return Some(outcome.to_string()),
+        Err(error) => return Some(error.to_string()),
+    }
+    let elsewhere = device_index.is_some() && completion.route.map(|route| route.device) != device_index;
+    elsewhere.then(|| "another device ran it".to_owned())
+}
