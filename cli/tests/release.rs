@@ -59,11 +59,13 @@ fn a_dry_run_shows_the_release_and_changes_nothing() {
     let state =
         || [["status", "--porcelain"], ["rev-parse", "HEAD"], ["tag", "--list"]].map(|ask| repository.git(&ask));
     let before = state();
-    let output = repository.release(&["--dry-run", "9.8.7"]);
+    let output = repository.release(&["--dry-run", "9.8.7", "7.8.9"]);
     let message = text(&output.stdout);
     assert!(output.status.success(), "{}", text(&output.stderr));
     let has = |line: &str| assert!(message.lines().any(|message| message == line), "{line}: {message}");
     has("+version = \"9.8.7\"");
+    has("+gantry-digest = { path = \"digest\", version = \"=7.8.9\", default-features = false }");
+    has("+version = \"7.8.9\"");
     has("+gantry-core = { package = \"gantry-crypto-core\", path = \"core\", version = \"9.8.7\" }");
     // The release changes every workspace and the changelog.
     for file in [
@@ -71,6 +73,8 @@ fn a_dry_run_shows_the_release_and_changes_nothing() {
         "Cargo.toml",
         "Cargo.lock",
         "benches/hashes/Cargo.lock",
+        "digest/CHANGELOG.md",
+        "digest/Cargo.toml",
         "benches/rustls/Cargo.lock",
         "fuzz/Cargo.lock",
     ] {
@@ -78,7 +82,9 @@ fn a_dry_run_shows_the_release_and_changes_nothing() {
     }
     // The new section begins at the end of the unreleased one, whose content belongs to the release.
     has(" ## Unreleased");
-    assert!(message.lines().any(|line| line.starts_with("+## 9.8.7 - 20")), "{message}");
+    for section in ["+## 9.8.7 - 20", "+## 7.8.9 - 20"] {
+        assert!(message.lines().any(|line| line.starts_with(section)), "{message}");
+    }
     for check in ["make lint", "make test", "make test-deep", "make packages-test"] {
         has(&format!("release: would run {check}"));
     }
@@ -91,16 +97,19 @@ fn a_dry_run_shows_the_release_and_changes_nothing() {
 #[test]
 fn a_release_of_uncommitted_changes_or_of_an_old_version_is_refused() {
     let repository = Repository::new("release-refused");
-    let refused = |version: &str, error: &str| {
-        let output = repository.release(&["--dry-run", version]);
+    let refused = |versions: &str, error: &str| {
+        let arguments: Vec<&str> = ["--dry-run"].into_iter().chain(versions.split(' ')).collect();
+        let output = repository.release(&arguments);
         let message = text(&output.stderr);
-        assert!(!output.status.success() && message.contains(error), "{version}: {message}");
+        assert!(!output.status.success() && message.contains(error), "{versions}: {message}");
     };
     refused("next", "is no version");
     refused("1.2", "is no version");
     refused("0.0.1", "is older than");
+    refused("9.8.7 1", "is no version");
+    refused("9.8.7 0.9.0", "is older than");
     repository.git(&["tag", "v9.8.7"]);
-    refused("9.8.7", "there is a tag v9.8.7 already");
+    refused("9.8.7 9.8.7", "there is a tag v9.8.7 already");
 
     let changelog = repository.path.join("CHANGELOG.md");
     let old = fs::read_to_string(&changelog).unwrap();
@@ -108,4 +117,14 @@ fn a_release_of_uncommitted_changes_or_of_an_old_version_is_refused() {
     refused("9.8.8", "not committed");
     repository.commit();
     refused("9.8.8", "nothing under 'Unreleased'");
+
+    // A release contains the changes of gantry-digest, which has its own version.
+    fs::write(&changelog, old).unwrap();
+    repository.commit();
+    refused("9.8.8", "gantry-digest has changes since its last release");
+    let changelog = repository.path.join("digest/CHANGELOG.md");
+    let old = fs::read_to_string(&changelog).unwrap();
+    fs::write(&changelog, old.replace("## Unreleased\n", "## Unreleased\n\n## 1.0.0 - 2026-01-01\n")).unwrap();
+    repository.commit();
+    refused("9.8.8 9.8.8", "digest/CHANGELOG.md has nothing under 'Unreleased'");
 }
