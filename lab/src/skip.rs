@@ -31,6 +31,7 @@ const PROGRAMS: &[&str] = &[
     "pkcs11.so",
     "pkg-config",
     "posttls-finger",
+    "pppd",
     "prometheus-node-exporter",
     "promtool",
     "psql",
@@ -54,6 +55,7 @@ const PROGRAMS: &[&str] = &[
     "valgrind",
     "veritysetup",
     "wget",
+    "xl2tpd",
     "zstd",
 ];
 

@@ -1,10 +1,13 @@
 //! charon over the data path at one end and over Linux' ESP at the other, in a guest: each end opens the other's packets.
+//! `daemons/l2tp.rs` has the tests of L2TP, which need the guest's PPP.
 
 #[path = "daemons/data_path.rs"]
 mod data_path;
 #[allow(dead_code, reason = "other tests use more of it")]
 #[path = "daemons/gateway.rs"]
 mod gateway;
+#[path = "daemons/l2tp.rs"]
+mod l2tp;
 #[allow(dead_code, reason = "other tests use more of it")]
 #[path = "tunnel/namespace.rs"]
 mod namespace;

@@ -1,5 +1,5 @@
 //! The unmodified charon of Debian 12 and 13 over the data path, at one end or both. Some tests have strongSwan's own ESP at the other end.
-//! `tests/guest` has the tests with Linux' ESP.
+//! `tests/guest.rs` has the tests with Linux' ESP and those of `l2tp.rs`.
 //!
 //! | file | content |
 //! |---|---|
