@@ -38,10 +38,10 @@ enum Values {
 
 #[derive(Clone, Copy, Debug)]
 struct Offsets<T> {
-    /// The offset of the first value. There is one offset more than values.
+    /// Points to the start offset of the first value. There is one offset more than there are values.
     first: NonNull<T>,
     data: NonNull<u8>,
-    /// Length of the data in bytes: the last offset.
+    /// Length of the data in bytes: the end offset of the last value.
     end: usize,
 }
 
@@ -59,7 +59,7 @@ unsafe impl Sync for Column {}
 
 /// Bytes of a view.
 const VIEW_SIZE: usize = 16;
-/// Bytes of the longest value stored in its view.
+/// Maximum length of a value that is stored in its view, in bytes.
 const MAX_INLINE_LEN: usize = 12;
 
 impl Column {
@@ -103,6 +103,7 @@ impl Column {
     ) -> Result<LocatedValues, Error> {
         let begin =
             to_usize(array.offset)?.checked_add(skip).ok_or(Error::Malformed("an offset exceeds the address space"))?;
+        // With this bound, the sizes of views and offsets in bytes do not overflow.
         let end = begin.checked_add(len).filter(|end| *end < isize::MAX as usize / VIEW_SIZE);
         let end = end.ok_or(Error::Malformed("a length exceeds the address space"))?;
         let has_buffers = match layout {
@@ -131,6 +132,7 @@ impl Column {
                 // SAFETY: the buffer has the bytes of all values before `end`; a dangling pointer is only used for zero bytes.
                 Values::Fixed { data: if is_empty { data } else { unsafe { data.add(begin * size) } }, size }
             }
+            // Without values, the array may lack its offsets.
             Layout::Bits32 | Layout::Bits64 if is_empty => Values::Null,
             Layout::Bits32 => {
                 // SAFETY: the buffer has `end + 1` offsets.
@@ -146,6 +148,7 @@ impl Column {
                 Values::Bits64(Offsets { first, data: required_buffer(2, end > 0)?, end })
             }
             Layout::Views => {
+                // The buffers are the bitmap, the views, `count` buffers of data, and their sizes.
                 let count = to_usize(array.n_buffers)? - 3;
                 let sizes = required_buffer(count + 2, count > 0)?;
                 let views = required_buffer(1, !is_empty)?;
@@ -268,7 +271,7 @@ unsafe fn first_and_last<T: Copy>(offsets: NonNull<u8>, begin: usize, len: usize
     }
 }
 
-/// Returns the bitmap of an array, from value `offset` on.
+/// Returns the bitmap of an array, from value `offset` on. Returns `None` if the array has no bitmap or no null values.
 ///
 /// # Safety
 /// The array is valid.

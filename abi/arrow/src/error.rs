@@ -31,7 +31,7 @@ pub enum Error {
     OutOfBounds {
         /// The number of the value, from 0.
         index: usize,
-        /// Bytes of the buffer.
+        /// The length of the buffer in bytes.
         data: usize,
     },
     /// The view of this value has a buffer number out of range, or a negative length or offset.
@@ -49,7 +49,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Adds `before` to the number of the value: the number of values before this column in a stream.
+    /// Adds `before` to the number of the value. `before` is the number of values in the stream before this column.
     #[must_use]
     pub fn offset_index(self, before: usize) -> Self {
         match self {

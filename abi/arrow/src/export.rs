@@ -11,9 +11,9 @@ use crate::raw::{ArrowArray, ArrowArrayStream, ArrowSchema, FLAG_NULLABLE};
 /// The type of values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Type {
-    /// `fixed_size_binary(n)`.
+    /// `fixed_size_binary(n)`. All values have this length, in bytes.
     Bytes(usize),
-    /// `string`, of ASCII characters. All values have this length.
+    /// `string`, of ASCII characters. All values have this length, in bytes.
     Text(usize),
 }
 
@@ -233,6 +233,7 @@ unsafe extern "C" fn get_next(stream: *mut ArrowArrayStream, out: *mut ArrowArra
 }
 
 unsafe extern "C" fn get_last_error(_: *mut ArrowArrayStream) -> *const c_char {
+    // `get_next` has no other error.
     const TEXT: &std::ffi::CStr = c"an array of strings is longer than 2147483647 bytes";
     TEXT.as_ptr()
 }

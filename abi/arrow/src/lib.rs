@@ -2,8 +2,9 @@
 //! [C stream interface](https://arrow.apache.org/docs/format/CStreamInterface.html). Imports columns without a copy, and exports columns
 //! of its own.
 //!
-//! The interface gives lengths only of the buffers behind views. The crate checks each view against its buffer, and each offset against the
-//! last one. Like every consumer, it trusts that the producer's buffers have the length that their layout needs, and do not change.
+//! The interface gives the length of a buffer only for the data of views. The crate checks each view against its buffer, and each
+//! offset against the last one. Like every consumer, the crate trusts that the producer's buffers have the length that their layout needs,
+//! and do not change.
 //!
 //! | file | content |
 //! |---|---|

@@ -11,6 +11,7 @@ use crate::raw::{ArrowArray, ArrowArrayStream, ArrowSchema};
 #[derive(Debug)]
 pub struct Reader {
     stream: ArrowArrayStream,
+    /// The layout, and true if each array is a table with one column.
     layout: (Layout, bool),
 }
 
@@ -40,7 +41,7 @@ impl Reader {
 impl Iterator for Reader {
     type Item = Result<Column, Error>;
 
-    /// Returns the next column. An error ends the stream.
+    /// Returns the next column. An error of the producer or a malformed array ends the stream.
     fn next(&mut self) -> Option<Self::Item> {
         if self.stream.is_released() {
             return None;

@@ -6,24 +6,24 @@ use gantry_core::{Algorithm, Kind};
 /// A cipher or an AEAD, with its number.
 #[derive(Debug)]
 pub struct CipherRow {
-    /// [`SessionOp::cipher`](crate::SessionOp::cipher).
+    /// The value of [`SessionOp::cipher`](crate::SessionOp::cipher).
     pub number: u32,
-    /// The kernel's name.
+    /// The kernel's name of the cipher.
     pub name: &'static str,
     /// The algorithms, one for each key length; empty if Gantry has none.
     pub algorithms: &'static [Algorithm],
-    /// Bytes of the IV. CCM's IV has the kernel's form: 14 minus the nonce's length, the nonce, and zeros.
+    /// Length of the IV in bytes. CCM's IV has the kernel's form: a byte with 14 minus the length of the nonce, the nonce, and zeros.
     pub iv_len: usize,
-    /// Bytes of a block. The length of data is a multiple of it.
+    /// Length of a block in bytes. The length of the data must be a multiple of this length.
     pub block_size: usize,
-    /// The kernel module's flag for stream ciphers, which SRTP requires. It is not set for CFB and OFB.
+    /// The kernel module's flag for stream ciphers. SRTP requires the flag. CFB and OFB do not have it.
     pub is_stream: bool,
 }
 
 /// A digest or an HMAC, with its number.
 #[derive(Debug)]
 pub struct HashRow {
-    /// [`SessionOp::mac`](crate::SessionOp::mac).
+    /// The value of [`SessionOp::mac`](crate::SessionOp::mac).
     pub number: u32,
     /// The algorithm. The module uses the algorithm's kernel name.
     pub algorithm: Algorithm,
@@ -44,8 +44,8 @@ const fn any_length(
     CipherRow { number, name, algorithms, iv_len, block_size: 1, is_stream }
 }
 
-/// Every cipher number that the module accepts; it answers EINVAL to the other numbers of its header. No version of Linux has had
-/// templates for the last two AEADs.
+/// Every cipher number that the kernel module accepts. The module answers EINVAL to the other numbers of its header. No version of Linux
+/// has had the templates of the last two rows, which are AEADs.
 pub static CIPHERS: &[CipherRow] = &[
     cbc(1, "cbc(des)", &[], 8),
     cbc(2, "cbc(des3_ede)", &[A::DesEde3Cbc], 8),
@@ -53,7 +53,7 @@ pub static CIPHERS: &[CipherRow] = &[
     cbc(11, "cbc(aes)", &[A::Aes128Cbc, A::Aes192Cbc, A::Aes256Cbc], 16),
     any_length(16, "ecb(cipher_null)", &[A::Null], 0, true),
     any_length(21, "ctr(aes)", &[A::Aes128Ctr, A::Aes192Ctr, A::Aes256Ctr], 16, true),
-    // The kernel takes whole blocks here, without ciphertext stealing.
+    // For XTS, the module takes only whole blocks, without ciphertext stealing.
     cbc(22, "xts(aes)", &[A::Aes128Xts, A::Aes256Xts], 16),
     CipherRow { iv_len: 0, ..cbc(23, "ecb(aes)", &[A::Aes128Ecb, A::Aes192Ecb, A::Aes256Ecb], 16) },
     any_length(24, "cfb(aes)", &[A::Aes128Cfb, A::Aes192Cfb, A::Aes256Cfb], 16, false),
@@ -94,12 +94,13 @@ pub fn hash(number: u32) -> Option<&'static HashRow> {
 }
 
 impl CipherRow {
-    /// Returns whether the row is an AEAD, not a cipher without authentication.
+    /// Returns true if the row is an AEAD, and false if it is a cipher without authentication.
     pub fn is_aead(&self) -> bool {
+        // The AEADs of TLS, 108 and 109, have no algorithms.
         self.algorithms.first().is_some_and(|algorithm| algorithm.kind() == Kind::Aead) || self.number >= 108
     }
 
-    /// Returns the algorithm with a key of `key_len` bytes.
+    /// Returns the row's algorithm for a key of `key_len` bytes.
     pub fn algorithm_for_key_len(&self, key_len: usize) -> Option<Algorithm> {
         self.algorithms.iter().copied().find(|algorithm| algorithm.info().key.allows(key_len))
     }

@@ -1,4 +1,4 @@
-//! `/dev/crypto` of FreeBSD 14, whose numbers and ioctls differ from Linux's (facts from `sys/opencrypto/cryptodev.h`).
+//! `/dev/crypto` of FreeBSD 14, whose numbers and ioctls differ from Linux's. The numbers come from `sys/opencrypto/cryptodev.h`.
 //!
 //! The driver of this repository uses Linux's interface. A driver for FreeBSD could start from these tables.
 
@@ -10,7 +10,7 @@ pub const OP_ENCRYPT: u16 = 1;
 /// Ciphertext to plaintext.
 pub const OP_DECRYPT: u16 = 2;
 
-/// Numbers of ioctls of type `c`. The direction is 1 if the program passes data, 2 if it receives data, 3 for both.
+/// Name, direction and number of each ioctl of type `c`. The direction is 1 if the program passes data, 2 if it receives data, 3 for both.
 pub const IOCTLS: [(&str, u8, u8); 6] = [
     ("CIOCGSESSION", 3, 101),
     ("CIOCFSESSION", 1, 102),
@@ -20,7 +20,7 @@ pub const IOCTLS: [(&str, u8, u8); 6] = [
     ("CIOCCRYPTAEAD", 3, 109),
 ];
 
-/// Numbers of algorithms. A cipher has one number for all its key lengths.
+/// The algorithms of each number. A cipher has one number for all its key lengths.
 pub const ALGORITHMS: &[(u32, &[Algorithm])] = &[
     (7, &[A::HmacSha1]),
     (8, &[A::HmacRipemd160]),

@@ -22,9 +22,9 @@ impl Width {
     }
 }
 
-/// A structure as C lays it out. Every field begins at the next multiple of its size. The size of the structure is a multiple
-/// of the size of its largest field. Reading, writing and measuring share one walk over the fields, so that the three cannot
-/// disagree.
+/// A structure as C lays it out. A field begins at the next multiple of its alignment, which is the size of an integer or a pointer, and 1
+/// for an array of bytes. The size of the structure is a multiple of the largest alignment. Reading, writing and measuring share one
+/// walk over the fields, so that the three cannot disagree.
 pub(crate) trait Fields: Default {
     fn walk(&mut self, walk: &mut Walk<'_>);
 
@@ -34,7 +34,7 @@ pub(crate) trait Fields: Default {
         walk.size()
     }
 
-    /// Returns `None` if `bytes` is shorter than the structure.
+    /// Reads the structure from the front of `bytes`. Returns `None` if `bytes` is shorter than the structure.
     fn read(bytes: &[u8], width: Width) -> Option<Self> {
         let bytes = bytes.get(..Self::size(width))?;
         let mut fields = Self::default();

@@ -4,8 +4,8 @@
 //! `freebsd` has the numbers of FreeBSD 14.
 //!
 //! An ioctl carries a structure with pointers, whose layout depends on the [`Width`] of the program. So no structure here is `repr(C)`:
-//! each consists of plain values, read from bytes and written to bytes of either width. This needs no `unsafe`, and lets a 64-bit server
-//! answer 32-bit programs.
+//! each consists of plain values, read from bytes and written to bytes of either width. Plain values need no `unsafe`, and let a 64-bit
+//! server answer 32-bit programs.
 
 #![forbid(unsafe_code)]
 

@@ -110,7 +110,7 @@ impl Ioctl {
             Ioctl::GetDescriptor | Ioctl::CloseSession | Ioctl::AsymmetricFeatures => size_of::<u32>(),
             Ioctl::OpenSession => SessionOp::size(width),
             Ioctl::Crypt | Ioctl::AsyncCrypt | Ioctl::AsyncFetch => CryptOp::size(width),
-            // struct crypt_kop: four words, then eight times a pointer and a word.
+            // `struct crypt_kop` has 16 bytes and then eight parameters. Each is a pointer and a length, padded to two pointers.
             Ioctl::Key => 16 + 8 * 2 * width.bytes(),
             Ioctl::SessionInfo => SessionInfoOp::size(width),
             Ioctl::AuthCrypt => CryptAuthOp::size(width),
@@ -149,6 +149,7 @@ fn encode(direction: u32, number: u32, size: usize) -> u32 {
     direction | (size as u32) << 16 | u32::from(b'c') << 8 | number
 }
 
+/// Defines a structure. After the type of each field is the method of [`Walk`] that visits the field.
 macro_rules! structure {
     ($(#[$doc:meta])* $name:ident { $($(#[$field_doc:meta])* $field:ident: $type:ty = $visit:ident),+ $(,)? }) => {
         $(#[$doc])*
@@ -252,7 +253,7 @@ structure! {
         src: u64 = pointer,
         /// Address of the output.
         dst: u64 = pointer,
-        /// Address of the tag, for SRTP. Result: the address of the tag.
+        /// In SRTP, the address of the tag. For an AEAD, a result: the address of the tag behind the ciphertext.
         tag: u64 = pointer,
         /// Length of the tag in bytes; 0 for the longest tag.
         tag_len: u32 = u32,
@@ -274,7 +275,7 @@ structure! {
         cipher_driver: [u8; NAME_SIZE] = chars,
         /// Result: the kernel's name of the digest.
         hash_name: [u8; NAME_SIZE] = chars,
-        /// Result: the driver of the hash.
+        /// Result: the driver of the digest.
         hash_driver: [u8; NAME_SIZE] = chars,
         /// Result: data is used without a copy if these bits of its address are 0.
         align_mask: u16 = u16,

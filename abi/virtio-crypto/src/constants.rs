@@ -1,13 +1,13 @@
-//! Numbers of the virtio specification. Each module names their prefix in `linux/virtio_crypto.h`.
+//! Numbers of the virtio specification. The documentation of each module gives the prefix of its names in `linux/virtio_crypto.h`.
 
 /// The number of a crypto device (virtio specification, "Device ID").
 pub const DEVICE_ID: u32 = 20;
 
-/// A value of [`Config::status`](crate::Config::status): VIRTIO_CRYPTO_S_HW_READY, the device takes requests.
+/// A value of [`Config::status`](crate::Config::status): VIRTIO_CRYPTO_S_HW_READY. The device accepts requests.
 pub const HW_READY: u32 = 1;
 
-/// A flag in the header of a data request: VIRTIO_CRYPTO_FLAG_SESSION_MODE, the request names a session. Without the flag the request
-/// contains its own parameters, if both sides have the stateless feature of its service.
+/// A flag in the header of a data request: VIRTIO_CRYPTO_FLAG_SESSION_MODE. The request names a session. Without the flag, the
+/// request contains its own parameters, if both sides have the stateless feature of the service.
 pub const FLAG_SESSION_MODE: u32 = 1;
 
 /// Returns the number of an operation: VIRTIO_CRYPTO_OPCODE.

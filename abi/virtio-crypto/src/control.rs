@@ -100,7 +100,8 @@ impl Request {
         }))
     }
 
-    /// Encodes header and fixed part. `service` selects the opcode of [`Request::Destroy`], which every service has.
+    /// Encodes the header and the fixed part. Each service has its own opcode for [`Request::Destroy`], which `service` selects.
+    /// [`Request::Create`] ignores `service`.
     pub fn encode(&self, service: u32, features: Features) -> Vec<u8> {
         let (opcode, algo) = match self {
             Self::Create(session) => (create_opcode(session), algo(session)),
@@ -118,13 +119,13 @@ impl Request {
             Self::Create(Session::Akcipher(akcipher)) => akcipher.write(&mut bytes),
             Self::Destroy(session) => bytes.extend(session.to_le_bytes()),
         }
-        // All opcodes above have a length.
+        // Only an unknown `service` gives an opcode without a length.
         bytes.pad_to(HEADER_LEN + header.fixed_length(features).unwrap_or(LEGACY_FIXED_LEN));
         bytes
     }
 }
 
-/// Encodes `struct virtio_crypto_session_input`, the answer of the device for a new session. The number is valid only with
+/// Encodes `struct virtio_crypto_session_input`, the answer of the device for a new session. The number of the session is valid only with
 /// [`Status::Ok`].
 pub fn encode_created(session: u64, status: Status) -> [u8; CREATED_LEN] {
     let mut bytes = [0; CREATED_LEN];

@@ -22,7 +22,7 @@ pub struct Header {
     pub opcode: u32,
     /// The algorithm of the request, or of its session.
     pub algo: u32,
-    /// The session; unused if the request contains its own parameters.
+    /// The number of the session; unused if the request contains its own parameters.
     pub session_id: u64,
     /// [`FLAG_SESSION_MODE`] or 0; unused with [`Features::LEGACY`].
     pub flag: u32,
@@ -35,8 +35,8 @@ pub struct Request {
     pub session_parameters: Option<Session>,
     /// The lengths of the operands.
     pub lengths: OperandLengths,
-    /// True for the form of [`Features::has_stateless_mode`], even if the request names a session. In this form, a chain's associated data
-    /// precede its source. In the other form they follow the source.
+    /// True for the stateless form of [`Features::has_stateless_mode`], even if the request names a session. A chain's associated data
+    /// precede the source in the stateless form, and follow the source in the other form.
     pub is_stateless_form: bool,
 }
 
@@ -114,7 +114,8 @@ pub struct Chain {
     pub result_len: u32,
 }
 
-/// The places of the operands in the variable part, relative to its start. The guest chooses the lengths, whose sum may exceed 32 bits.
+/// The places of the operands in the variable part, in bytes from its start. They have 64 bits, because the sum of the guest's 32-bit
+/// lengths may exceed 32 bits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Readable {
     /// The key in a request without a session.
@@ -127,7 +128,7 @@ pub struct Readable {
     pub source: Range<u64>,
     /// The associated data; in a verification, the signed data.
     pub aad: Range<u64>,
-    /// The length of the variable part.
+    /// The length of the variable part in bytes.
     pub length: u64,
 }
 
@@ -256,11 +257,12 @@ impl Request {
     /// Encodes the header and the fixed part. Includes session parameters only if the header names no session.
     pub fn encode(&self, header: &Header, features: Features) -> Vec<u8> {
         let mut bytes = header.encode();
-        // Only tests encode an unknown opcode, whose length is not defined.
+        // An unknown opcode has no defined length.
         let end = HEADER_LEN + header.fixed_length(features).unwrap_or(LEGACY_FIXED_LEN);
         let stateless = features.has_stateless_mode(header.service());
         let session_parameters =
             self.session_parameters.as_ref().filter(|_| stateless && header.is_stateless(features));
+        // In a cipher request, the kind (`op_type`) follows a union of this length.
         let symmetric = if stateless { 72 } else { 40 };
         match session_parameters {
             Some(Session::Cipher(cipher)) => bytes.put_words(&[cipher.algo, cipher.key_len, cipher.op as u32]),
@@ -358,7 +360,7 @@ impl Request {
     }
 }
 
-/// Parses `length` bytes of parameters; skips them and returns `None` if `is_stateless` is false.
+/// Parses `length` bytes of session parameters. Skips them and returns `None` if `is_stateless` is false.
 fn read_parameters(
     reader: &mut Reader<'_>,
     is_stateless: bool,
@@ -373,7 +375,7 @@ fn read_cipher(reader: &mut Reader<'_>) -> Result<OperandLengths, Error> {
     Ok(OperandLengths::Cipher { iv_len: reader.u32()?, source_len: reader.u32()?, destination_len: reader.u32()? })
 }
 
-/// Reads the operands of a service that has two lengths.
+/// Reads the two lengths of a digest, a MAC or a public-key operation.
 fn read_pair(opcode: u32, reader: &mut Reader<'_>) -> Result<OperandLengths, Error> {
     let (source_len, second) = (reader.u32()?, reader.u32()?);
     Ok(match opcode {
@@ -387,7 +389,7 @@ fn read_pair(opcode: u32, reader: &mut Reader<'_>) -> Result<OperandLengths, Err
 }
 
 impl OperandLengths {
-    /// Returns the number of bytes of parameters before the lengths in the stateless form.
+    /// Returns the number of bytes of session parameters before the lengths, in the stateless form.
     fn parameters(&self) -> usize {
         match self {
             Self::Hash { .. } => 4,

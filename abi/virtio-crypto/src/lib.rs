@@ -49,9 +49,9 @@ impl Features {
         self.0 >> constants::feature::REVISION_1 & 1 == 1
     }
 
-    /// Returns true if requests of a service may name no session. Their fixed parts then have the stateless form, which includes the
-    /// parameters of a session; [`data::Header::is_stateless`] says whether a request uses them. The stateless features require
-    /// REVISION_1.
+    /// Returns true if requests of a service may omit the session. The fixed part of every request then has the stateless form, which has
+    /// room for the parameters of a session. [`data::Header::is_stateless`] returns true if the request uses these parameters. The
+    /// stateless features require REVISION_1.
     pub const fn has_stateless_mode(self, service: u32) -> bool {
         self.has_revision_1()
             && service <= constants::service::AKCIPHER
@@ -62,13 +62,14 @@ impl Features {
 /// The reason why bytes are not a valid structure.
 #[derive(thiserror::Error, Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Error {
-    /// The bytes end within a structure.
+    /// The bytes end within a structure, or no layout of [`vhost_user`] has their length.
     #[error("a structure is truncated")]
     Short,
     /// The number of the operation is unknown.
     #[error("unknown operation {0:#x}")]
     Operation(u32),
-    /// A field has an invalid value. The string is the name of the field in `linux/virtio_crypto.h`.
+    /// A field has an invalid value. The string is the name of the field in `linux/virtio_crypto.h`. For [`vhost_user`], it is the name in
+    /// QEMU's source.
     #[error("{0} has an invalid value")]
     Value(&'static str),
 }

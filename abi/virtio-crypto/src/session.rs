@@ -24,9 +24,9 @@ pub enum Session {
 /// VIRTIO_CRYPTO_OP_ENCRYPT and VIRTIO_CRYPTO_OP_DECRYPT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
-    /// 1.
+    /// 1: encryption.
     Encrypt = 1,
-    /// 2.
+    /// 2: decryption.
     Decrypt = 2,
 }
 
@@ -67,7 +67,7 @@ pub enum HashMode {
     Plain = 1,
     /// 2: a MAC; the algorithm is one of [`mac`](crate::constants::mac).
     Auth = 2,
-    /// 3.
+    /// 3: a nested hash.
     Nested = 3,
 }
 
@@ -82,8 +82,8 @@ pub struct Chain {
     pub cipher: Cipher,
     /// The number of the digest or MAC, depending on [`hash_mode`](Self::hash_mode).
     pub hash_algo: u32,
-    /// Bytes of the digest or MAC. In a request without a session it is 0, and [`data::Chain::result_len`](crate::data::Chain::result_len) has the
-    /// length.
+    /// Length of the digest or MAC in bytes. In a request without a session this field is 0, and
+    /// [`data::Chain::result_len`](crate::data::Chain::result_len) has the length.
     pub hash_result_len: u32,
     /// Bytes of the MAC's key; 0 for a digest.
     pub auth_key_len: u32,
@@ -144,8 +144,8 @@ pub enum Padding {
     Pkcs1 = 1,
 }
 
-/// `struct virtio_crypto_akcipher_session_para`. The key is DER: RSAPublicKey or RSAPrivateKey (RFC 8017, A.1), ECPrivateKey
-/// (RFC 5915), or the point of SEC 1.
+/// `struct virtio_crypto_akcipher_session_para`. The key is either DER or a point of SEC 1. The DER is an RSAPublicKey or RSAPrivateKey
+/// (RFC 8017, A.1), or an ECPrivateKey (RFC 5915).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Akcipher {
     /// Public or private.
@@ -156,7 +156,7 @@ pub struct Akcipher {
     pub algorithm: PublicKey,
 }
 
-/// The union in [`Akcipher`], with the algorithm's number, which selects its variant.
+/// The parameters of an algorithm, a union in C. The number of the algorithm selects the variant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PublicKey {
     /// RSA.
@@ -187,7 +187,7 @@ impl Session {
         }
     }
 
-    /// Returns the length of the MAC's key, in bytes. This key comes second.
+    /// Returns the length of the MAC's key, in bytes. In the variable part, this key follows the cipher's key, if there is one.
     pub fn auth_key_len(&self) -> u32 {
         match self {
             Self::Chain(Chain { hash_mode: HashMode::Plain, .. }) => 0,
@@ -226,6 +226,7 @@ pub(crate) fn read_symmetric(reader: &mut Reader<'_>) -> Result<Session, Error> 
     }
 }
 
+/// Writes the structure of [`read_symmetric`]. The caller passes a cipher or a chain.
 pub(crate) fn write_symmetric(session: &Session, bytes: &mut Vec<u8>) {
     let start = bytes.len();
     let kind = match session {
@@ -272,7 +273,7 @@ impl Akcipher {
 }
 
 impl PublicKey {
-    /// Converts the number of the algorithm and the two words of the union.
+    /// Converts the number of the algorithm and the two words of the union: padding and digest for RSA, otherwise the curve and 0.
     pub(crate) fn new(algo: u32, first: u32, second: u32) -> Result<Self, Error> {
         if algo != crate::constants::akcipher::RSA {
             return Ok(Self::Other { algo, curve: first });
@@ -285,6 +286,7 @@ impl PublicKey {
         Ok(Self::Rsa { padding, hash: second })
     }
 
+    /// Returns the arguments of [`Self::new`].
     pub(crate) fn words(self) -> (u32, u32, u32) {
         match self {
             Self::Rsa { padding, hash } => (crate::constants::akcipher::RSA, padding as u32, hash),

@@ -23,16 +23,16 @@ use crate::session::{Akcipher, Chain, Cipher, Direction, PublicKey, Session, has
 pub const CREATE_CRYPTO_SESSION: u32 = 26;
 /// VHOST_USER_CLOSE_CRYPTO_SESSION: the session's number, 8 bytes.
 pub const CLOSE_CRYPTO_SESSION: u32 = 27;
-/// VHOST_USER_PROTOCOL_F_CRYPTO_SESSION: the front end sends these messages.
+/// VHOST_USER_PROTOCOL_F_CRYPTO_SESSION, a bit number: the front end sends the two messages above.
 pub const PROTOCOL_F_CRYPTO_SESSION: u32 = 7;
 /// The number in an answer if no session was created.
 pub const NO_SESSION: i64 = -1;
 
-/// Bytes for a cipher's key.
+/// The size of the field for a cipher's key, in bytes.
 const CIPHER_KEY_SIZE: usize = 64;
-/// Bytes for a MAC's key.
+/// The size of the field for a MAC's key, in bytes.
 const AUTH_KEY_SIZE: usize = 512;
-/// Bytes for a public or private key.
+/// The size of the field for a public or private key, in bytes.
 const PUBLIC_KEY_SIZE: usize = 1024;
 
 /// The layout of the payload in memory.
@@ -73,10 +73,14 @@ impl Layout {
     /// A payload of 632 bytes is [`Shifted`](Self::Shifted) if two conditions hold. The word after the number of the session is
     /// CIPHER_CREATE_SESSION, and the kind and direction of the session are valid at their places in this layout only. Otherwise
     /// it is [`Symmetric`](Self::Symmetric).
+    ///
+    /// # Errors
+    /// [`Error::Short`] if no layout has the length of the payload.
     pub fn detect(payload: &[u8]) -> Result<Self, Error> {
         match payload.len() {
             1072 => Ok(Self::Tagged),
             632 => {
+                // Kind and direction are bytes 24 and 25 of the parameters, which begin at byte 8, or at byte 12 if shifted.
                 let has_kind_and_direction = |at: usize| payload[at..at + 2].iter().all(|byte| (1..=2).contains(byte));
                 let operation = Reader(&payload[8..]).u32()?;
                 let is_shifted =
@@ -148,7 +152,7 @@ impl Create {
             }),
             _ => return Err(Error::Value("op_type")),
         };
-        // The keys follow two pointers, which C compilers align.
+        // In every layout the keys begin at byte 56. Before them are two pointers, which C compilers align to 8 bytes.
         let mut keys = Reader(payload.get(56..).ok_or(Error::Short)?);
         let key = read_key(keys.take(CIPHER_KEY_SIZE)?, session.key_len())?;
         let auth_key = read_key(keys.take(AUTH_KEY_SIZE)?, session.auth_key_len())?;
@@ -181,6 +185,7 @@ impl Create {
             Layout::Tagged => bytes.put_words(&[operation, 0]),
         }
         bytes.put_words(&[cipher.algo, cipher.key_len]);
+        // The four bytes at the end of the parameters are kind, direction, hash mode and order.
         if let Some(chain) = chain {
             bytes.put_words(&[chain.hash_algo, chain.hash_result_len, chain.auth_key_len, chain.aad_len]);
             bytes.extend([2, cipher.op as u8, chain.hash_mode as u8, chain.order as u8]);
@@ -200,6 +205,7 @@ impl Create {
         let mut bytes = Zeroizing::new(Vec::with_capacity(Layout::Tagged.length()));
         let (algo, first, second) = akcipher.algorithm.words();
         bytes.put_words(&[op::AKCIPHER_CREATE_SESSION, 0, algo, akcipher.key_type as u32, akcipher.key_len]);
+        // The zeros are the padding before the pointer, and the pointer.
         bytes.put_words(&[0, 0, 0, first, second]);
         bytes.extend(&self.key[..self.key.len().min(PUBLIC_KEY_SIZE)]);
         bytes.pad_to(Layout::Tagged.length());

@@ -6,8 +6,9 @@ use gantry_abi_virtio_crypto::vhost_user::{Create, Layout};
 use gantry_abi_virtio_crypto::{Error, Features, Status, control, data};
 use zeroize::Zeroizing;
 
-/// REVISION_1 alone, and REVISION_1 with all stateless features.
+/// REVISION_1 alone.
 const REVISION_1: Features = Features::from_bits(1);
+/// REVISION_1 with all stateless features.
 const STATELESS: Features = Features::from_bits(0x3f);
 
 const CIPHER: Cipher = Cipher { algo: 3, key_len: 16, op: Direction::Encrypt };
@@ -158,7 +159,7 @@ fn truncated_or_unknown_input_is_an_error() {
             let header = data::Header { opcode, algo: 0, session_id: 0, flag };
             let bytes =
                 data::Request { session_parameters, lengths, is_stateless_form: true }.encode(&header, STATELESS);
-            // The last two words of a chain or an AEAD are reserved.
+            // The shortest fixed part has 16 bytes, so each is truncated to all lengths below 8 bytes.
             let needed = bytes.len() - data::HEADER_LEN - 8;
             for length in 0..needed.min(8) {
                 let cut = data::Request::parse(&header, &bytes[data::HEADER_LEN..data::HEADER_LEN + length], STATELESS);

@@ -73,7 +73,7 @@ pub struct AuthenticationRow {
     pub old_name: Option<&'static str>,
     /// Bits of the tag if the message does not give its length. HMAC-SHA-256 has 96, although RFC 4868 specifies 128.
     pub default_icv_bits: u32,
-    /// Bits of the whole tag.
+    /// Bits of the tag before it is truncated.
     pub full_icv_bits: u32,
 }
 

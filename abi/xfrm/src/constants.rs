@@ -1,4 +1,4 @@
-//! Numbers of `linux/netlink.h` and `linux/xfrm.h`, under their names there without `NLMSG_`, `XFRM_` and the like.
+//! Numbers of `linux/netlink.h` and `linux/xfrm.h`. The names are those of the headers, without prefixes such as `NLMSG_` and `XFRM_`.
 
 /// Numbers of messages, field `nlmsg_type`.
 pub mod message {
@@ -68,7 +68,7 @@ pub mod flag {
     pub const MULTI: u16 = 2;
     /// NLM_F_ACK: acknowledge success, too.
     pub const ACK: u16 = 4;
-    /// NLM_F_DUMP: all entries. Both bits must be set.
+    /// NLM_F_DUMP: return all entries. The request must set both bits.
     pub const DUMP: u16 = 0x300;
     /// NLM_F_REPLACE, of NEWAE.
     pub const REPLACE: u16 = 0x100;
@@ -78,10 +78,10 @@ pub mod flag {
     pub const ACK_TLVS: u16 = 0x200;
 }
 
-/// NLMSGERR_ATTR_MSG: the attribute of an acknowledgement with the error's description, a string with its NUL.
+/// NLMSGERR_ATTR_MSG: an attribute of an acknowledgement. It describes the error, as a string that ends in NUL.
 pub const ERROR_TEXT: u16 = 1;
 
-/// Numbers of attributes.
+/// Numbers of attributes. NEWSADINFO and NEWSPDINFO have attributes of their own, with numbers from 1.
 pub mod attribute {
     /// XFRMA_ALG_AUTH.
     pub const ALG_AUTH: u16 = 1;

@@ -19,9 +19,9 @@ pub struct Acquire {
     pub id: SaId,
     /// The source of the SA's packets, of the family of [`SaId::destination`].
     pub source: IpAddr,
-    /// The packet.
+    /// The addresses, ports and protocol of the packet.
     pub selector: Selector,
-    /// The policy. The message contains its kind, mark, interface and one template.
+    /// The policy that the packet matches. The attributes of the message are its kind, mark, interface and one template.
     pub policy: Policy,
     /// The allowed authentications: a bit for each number of PF_KEY.
     pub authentications: u32,
@@ -80,7 +80,7 @@ impl Acquire {
 pub struct Expire {
     /// The SA.
     pub sa: Sa,
-    /// The limit is hard: the SA has been deleted.
+    /// True if the limit is hard. The SA has then been deleted.
     pub is_hard: bool,
 }
 
@@ -89,7 +89,7 @@ pub struct Expire {
 pub struct PolicyExpire {
     /// The policy.
     pub policy: Policy,
-    /// The limit is hard: the policy has been deleted.
+    /// True if the limit is hard. The policy has then been deleted.
     pub is_hard: bool,
 }
 
@@ -161,7 +161,7 @@ pub struct AsyncEvent {
 }
 
 impl AsyncEvent {
-    /// Returns the kernel's answer for `sa`: its numbers and counters, and the thresholds that `flags` request.
+    /// Returns the kernel's answer for `sa`: the packet numbers and counters of the SA, and the thresholds that `flags` request.
     pub fn of(sa: &Sa, flags: u32) -> Self {
         Self {
             id: sa.id,
@@ -242,7 +242,7 @@ impl AsyncEvent {
     }
 }
 
-/// The attributes of a GETSA for all SAs: a filter.
+/// The filter of a GETSA for all SAs, which is in the attributes of the request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AddressFilter {
     /// The protocol of the SAs; 0 for all.
@@ -261,8 +261,8 @@ impl AddressFilter {
             })
     }
 
-    /// Reads the attributes, with which the body begins. As in Linux, there are none if the body begins with zeros: some programs send a
-    /// structure of zeros.
+    /// Reads the attributes. The body has no structure before them, but some programs send a structure of zeros. Zeros are a malformed
+    /// attribute, at which the filter ends, as in Linux.
     pub(crate) fn parse(bytes: &[u8]) -> Result<Self, Error> {
         let mut filter = Self::default();
         for (kind, content) in attributes(bytes).map_while(Result::ok) {
@@ -357,9 +357,9 @@ pub struct SpdInfo {
     pub counts: Option<[u32; 6]>,
     /// The number of buckets in the hash table, and the maximum number.
     pub buckets: Option<[u32; 2]>,
-    /// The lengths of local and remote prefixes of IPv4.
+    /// The shortest local and remote prefixes of IPv4 for which policies are hashed, in bits.
     pub ipv4_threshold: Option<[u8; 2]>,
-    /// The lengths of local and remote prefixes of IPv6.
+    /// The shortest local and remote prefixes of IPv6 for which policies are hashed, in bits.
     pub ipv6_threshold: Option<[u8; 2]>,
 }
 

@@ -5,8 +5,8 @@
 //! notification carry the same structures. Integers are in native byte order, except ports and SPIs, which are big-endian.
 //!
 //! Structures of `linux/xfrm.h` end in padding that depends on the alignment of `u64`: 4 on 32-bit x86, and 8 everywhere
-//! else. This crate uses the alignment of its own target, so both ends of a connection must have the same one. A 64-bit
-//! server cannot read messages of a 32-bit x86 program.
+//! else. This crate uses the alignment of its own target, so both ends of a connection must have the same
+//! alignment. A 64-bit server cannot read messages of a 32-bit x86 program.
 //!
 //! Keys and datagrams are zeroized on drop, and `Debug` shows their lengths only.
 //!
@@ -14,6 +14,7 @@
 //! |---|---|
 //! | `constants.rs` | numbers of messages, attributes, groups and flags |
 //! | `bytes.rs` | reading and writing integers and addresses |
+//! | `family.rs` | address families |
 //! | `netlink.rs` | frames of a datagram, attributes, acknowledgements |
 //! | `parts.rs` | the parts that SAs and policies share: selectors, limits, counters, marks |
 //! | `sa.rs` | security associations |
@@ -66,7 +67,8 @@ pub enum Error {
     /// An address family that is neither IPv4 nor IPv6.
     #[error("address family {0} is neither IPv4 nor IPv6")]
     Family(u16),
-    /// A field has an invalid value. The name is that of the field in `linux/xfrm.h`.
+    /// A field has an invalid value. The string is the name of the field in `linux/xfrm.h`; `prefixlen` stands for `prefixlen_d` and
+    /// `prefixlen_s`.
     #[error("{0} has an invalid value")]
     Value(&'static str),
     /// A message of XFRM that this crate does not parse, such as MIGRATE.
@@ -78,8 +80,8 @@ pub enum Error {
 }
 
 impl Error {
-    /// Returns the positive error number for an acknowledgement (`asm-generic/errno.h`): ENOPROTOOPT for a known but unsupported
-    /// message (as Linux without CONFIG_XFRM_MIGRATE), otherwise EINVAL.
+    /// Returns the positive error number for an acknowledgement (`asm-generic/errno.h`). It is ENOPROTOOPT for a known but unsupported
+    /// message, as in Linux without CONFIG_XFRM_MIGRATE, and otherwise EINVAL.
     pub const fn errno(self) -> i32 {
         match self {
             Self::Unsupported(_) => 92,

@@ -87,6 +87,7 @@ impl Message {
                 Some(info) => {
                     let mut sa = Sa::parse_info(&mut Reader(info)).map_err(|_| Error::Attribute(number::SA))?;
                     sa.parse_attributes(body.get(sa::ID_SIZE..).unwrap_or_default())?;
+                    // `parse_attributes` lists XFRMA_SA as unknown, although it is read above.
                     sa.unknown.retain(|&kind| kind != number::SA);
                     Self::SaDeleted(sa.into())
                 }
@@ -103,6 +104,7 @@ impl Message {
                     let policy = Policy::parse_info(&mut Reader(info));
                     let mut policy = policy.map_err(|_| Error::Attribute(number::POLICY))?;
                     policy.parse_attributes(body.get(PolicyRef::SIZE..).unwrap_or_default())?;
+                    // `parse_attributes` lists XFRMA_POLICY as unknown, although it is read above.
                     policy.unknown.retain(|&kind| kind != number::POLICY);
                     Self::PolicyDeleted(policy.into())
                 }
@@ -122,6 +124,7 @@ impl Message {
             message::EXPIRE => {
                 let sa = Sa::parse_info(&mut reader)?;
                 let is_hard = read_is_hard(&mut reader)?;
+                // Keeps only the attributes that an EXPIRE has, and ignores others.
                 let mut attributes = Sa::new(sa.id, sa.source);
                 attributes.parse_attributes(reader.0)?;
                 let Sa { mark, interface_id, direction, .. } = attributes;
@@ -168,7 +171,8 @@ impl Message {
         }
     }
 
-    /// Returns the group to which Linux sends the message as a notification; `None` for requests and answers.
+    /// Returns the group to which Linux sends the message as a notification. Returns `None` for a message that is only a request or an
+    /// answer.
     pub const fn group(&self) -> Option<u32> {
         match self {
             Self::NewSa(_) | Self::UpdSa(_) | Self::SaDeleted(_) | Self::FlushSa(_) => Some(group::SA),
@@ -200,7 +204,7 @@ impl Message {
 
 impl Datagram {
     /// Appends `message` with `flags`, `sequence` and `port` of a header. [`Message::DumpSa`] and [`Message::DumpPolicy`] need
-    /// NLM_F_DUMP among the flags, which alone distinguishes them from requests for one entry.
+    /// NLM_F_DUMP among the flags, because only this flag distinguishes them from requests for one entry.
     pub fn push(&mut self, message: &Message, flags: u16, sequence: u32, port: u32, keys: KeyVisibility) {
         self.begin(Header { kind: message.kind(), flags, sequence, port });
         self.write(message, keys);
@@ -262,7 +266,7 @@ impl Datagram {
     }
 }
 
-/// Bytes that `hard` takes at the end of `struct xfrm_user_expire` and `struct xfrm_user_polexpire`.
+/// Bytes of the field `hard` and the padding after it, at the end of `struct xfrm_user_expire` and `struct xfrm_user_polexpire`.
 const HARD_SIZE: usize = padded(1);
 
 fn read_is_hard(reader: &mut Reader<'_>) -> Result<bool, Error> {
@@ -281,7 +285,7 @@ fn find_last_attribute(body: &[u8], size: usize, kind: u16) -> Result<Option<&[u
     Ok(found)
 }
 
-/// Reads XFRMA_POLICY_TYPE of a FLUSHPOLICY, which has no structure.
+/// Reads XFRMA_POLICY_TYPE of a FLUSHPOLICY. The body has no structure before its attributes.
 fn policy_kind(body: &[u8]) -> Result<u8, Error> {
     let mut found = 0;
     for_each_attribute(body, |kind, reader| {

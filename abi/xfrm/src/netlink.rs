@@ -43,7 +43,7 @@ impl Header {
 pub struct Frame<'a> {
     /// The header.
     pub header: Header,
-    /// The received header and body, for an acknowledgement.
+    /// The received header, which an acknowledgement repeats, and the body.
     bytes: &'a [u8],
 }
 
@@ -93,6 +93,7 @@ impl<'a> Iterator for Attributes<'a> {
     type Item = Result<(u16, &'a [u8]), Error>;
 
     fn next(&mut self) -> Option<Self::Item> {
+        // An error or padding leaves the empty slice, and so ends the iteration.
         let bytes = std::mem::take(&mut self.0);
         let mut reader = Reader(bytes);
         // Fewer bytes than a header are padding.
@@ -108,7 +109,7 @@ impl<'a> Iterator for Attributes<'a> {
 #[derive(Default)]
 pub struct Datagram {
     bytes: Zeroizing<Vec<u8>>,
-    /// The start of the open message.
+    /// The offset of the message between `begin` and `end`.
     begin: usize,
 }
 
@@ -129,13 +130,13 @@ impl Datagram {
         &self.bytes
     }
 
-    /// Returns the length in bytes. Readers of netlink have buffers of 4096 bytes or more, so a dump sends a datagram before the next
-    /// message would exceed 4096.
+    /// Returns the length in bytes. Readers of netlink have buffers of at least 4096 bytes, so the sender of a dump starts another datagram
+    /// before the length exceeds 4096 bytes.
     pub fn len(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Returns whether there is no message.
+    /// Returns true if there is no message.
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
@@ -145,7 +146,7 @@ impl Datagram {
         *self = Self::default();
     }
 
-    /// Removes the messages after the first `length` bytes, an earlier result of [`Self::len`].
+    /// Removes and zeroizes the messages after the first `length` bytes. `length` is an earlier result of [`Self::len`].
     pub fn truncate(&mut self, length: usize) {
         let length = length.min(self.bytes.len());
         self.bytes[length..].fill(0);
@@ -158,6 +159,7 @@ impl Datagram {
         let tlvs = if text.is_some() { flag::ACK_TLVS } else { 0 };
         let Header { sequence, .. } = request.header;
         self.begin(Header { kind: message::ERROR, flags: flag::CAPPED | tlvs, sequence, port });
+        // In a message, the number of an error is negative.
         self.u32(errno.unsigned_abs().wrapping_neg());
         self.bytes(&request.bytes[..HEADER_SIZE]);
         if let Some(text) = text {
@@ -185,8 +187,8 @@ impl Datagram {
         self.u32(header.port);
     }
 
-    /// Writes the length of the open message, including its padding as the kernel does (`nlmsg_end`): iproute2 refuses a shorter
-    /// length.
+    /// Ends the message that `begin` started: writes its length. The length includes padding, as in `nlmsg_end` of Linux, because iproute2
+    /// refuses a shorter length.
     pub(crate) fn end(&mut self) {
         self.align();
         let length = (self.bytes.len() - self.begin) as u32;

@@ -20,6 +20,7 @@ pub struct Prefix {
 impl Prefix {
     /// Returns whether `address` is in the network. Returns false for an address of another family.
     pub fn contains(&self, address: IpAddr) -> bool {
+        // An IPv4 address takes the upper 32 bits, because `leading_zeros` counts from the top.
         let difference = match (self.address, address) {
             (IpAddr::V4(a), IpAddr::V4(b)) => (u128::from(a.to_bits() ^ b.to_bits())) << 96,
             (IpAddr::V6(a), IpAddr::V6(b)) => a.to_bits() ^ b.to_bits(),
@@ -85,7 +86,7 @@ impl Selector {
         Family::of(self.destination.address)
     }
 
-    /// Reads a selector. If the family is 0, the selector has the family `otherwise`.
+    /// Reads a selector. If the family is 0, the addresses have the family `otherwise`; without `otherwise`, family 0 is an error.
     pub(crate) fn parse(reader: &mut Reader<'_>, otherwise: Option<Family>) -> Result<Self, Error> {
         let destination = reader.address()?;
         let source = reader.address()?;
@@ -133,7 +134,7 @@ impl Selector {
     }
 }
 
-/// `struct xfrm_lifetime_cfg`: the limits of an SA or a policy. At a soft limit Linux sends a notification, at a hard limit it
+/// `struct xfrm_lifetime_cfg`: the limits of an SA or a policy. At a soft limit, Linux sends a notification. At a hard limit, Linux
 /// removes the entry. [`NO_LIMIT`] bytes or packets, and 0 seconds, mean no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
@@ -200,9 +201,9 @@ impl Limits {
 /// `struct xfrm_lifetime_cur`: the counters of an SA or a policy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Bytes.
+    /// The number of bytes.
     pub bytes: u64,
-    /// Packets.
+    /// The number of packets.
     pub packets: u64,
     /// The time when the entry was added, in seconds since 1970.
     pub add_time: u64,

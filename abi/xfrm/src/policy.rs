@@ -58,7 +58,7 @@ pub struct Template {
     pub mode: Mode,
     /// `XFRM_SHARE_*`, which Linux ignores.
     pub share: u8,
-    /// Packets may pass without the SA.
+    /// True if packets may pass without the SA.
     pub optional: bool,
     /// The allowed authentications: a bit for each number of PF_KEY.
     pub authentications: u32,
@@ -131,7 +131,7 @@ pub struct Policy {
     pub priority: u32,
     /// The index, with the direction in the lowest 3 bits; 0 to let Linux choose one.
     pub index: u32,
-    /// The direction.
+    /// The direction of the packets.
     pub direction: Direction,
     /// The action for the packets.
     pub action: Action,
@@ -292,7 +292,7 @@ impl PolicyRef {
 
     pub(crate) fn parse(body: &[u8]) -> Result<Self, Error> {
         let mut reader = Reader(body);
-        // With an index the selector is ignored, and may have no family.
+        // With an index, the selector is ignored and its family may be 0. IPv4 is then only a placeholder.
         let mut selector = Selector::parse(&mut reader, Some(Family::Ipv4))?;
         selector.any_family = false;
         let index = reader.u32()?;

@@ -1,8 +1,8 @@
 //! Messages between the preload library in a program and the server, on the same socket as XFRM messages. Their numbers are
-//! higher than all numbers of netlink.
+//! higher than the numbers of all XFRM messages.
 //!
-//! A connection stands for one netlink socket. The library first sends [`PreloadMessage::Socket`], and again when the program joins
-//! groups or sets options; the server does not answer.
+//! A connection stands for one netlink socket. The library first sends [`PreloadMessage::Socket`], and sends it again when the program
+//! joins groups or sets options. The server does not answer this message.
 //!
 //! Before the program binds a UDP socket, the library opens another connection and sends [`PreloadMessage::Binding`]. The server
 //! answers [`PreloadMessage::Share`]. With `true`, the library sets SO_REUSEPORT, binds, and sends [`PreloadMessage::Bound`]. The server
@@ -43,11 +43,12 @@ pub enum PreloadMessage {
         /// NETLINK_EXT_ACK: acknowledgements may have a text. On the wire it is bit 0 of the third number.
         texts: bool,
     },
-    /// The program is about to bind a UDP socket to this address. On the wire: family and port of 16 bits, scope, 16 bytes.
+    /// The program is about to bind a UDP socket to this address. On the wire: family and port (16 bits each),
+    /// scope (32 bits), address (16 bytes).
     Binding(SocketAddr),
-    /// True to share the port. On the wire: a byte, 1 or 0.
+    /// True if the library shares the port with the server. On the wire: a byte, 1 or 0.
     Share(bool),
-    /// The result of the bind: [`PreloadMessage::Binding`]'s address, and `errno`, or 0 if the socket is bound.
+    /// The result of the bind: the address of [`PreloadMessage::Binding`], and `errno` (32 bits), which is 0 if the socket is bound.
     Bound(SocketAddr, i32),
     /// A request was lost with its connection; the header contains the request's sequence number. The program still waits for an
     /// answer, so the server sends NLMSG_ERROR with ECONNREFUSED.
@@ -83,7 +84,7 @@ impl PreloadMessage {
 }
 
 impl Datagram {
-    /// Appends a message between library and server.
+    /// Appends a message between library and server. Flags, sequence number and port of the header are 0.
     pub fn push_preload_message(&mut self, message: &PreloadMessage) {
         self.begin(Header { kind: message.kind(), ..Header::default() });
         match *message {

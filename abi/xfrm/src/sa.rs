@@ -13,7 +13,7 @@ use crate::family::Family;
 use crate::netlink::{self, Datagram};
 use crate::parts::{Counters, Limits, Mark, SELECTOR_SIZE, Selector};
 
-/// The identity of an SA: `struct xfrm_id` with its family.
+/// The identity of an SA: `struct xfrm_id`, and the family of the destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SaId {
     /// The destination of the SA's packets.
@@ -73,7 +73,8 @@ pub struct Key {
 }
 
 impl Key {
-    /// Maximum bytes that fit into an attribute.
+    /// Maximum length of a key in bytes. One attribute has its header (4 bytes), the name of the algorithm (64), the lengths of key and tag
+    /// (4 each), and the key.
     pub const MAX_LEN: usize = 65535 - 4 - 64 - 4 - 4;
 
     /// Creates a key of whole bytes.
@@ -197,7 +198,7 @@ impl ReplayEsn {
 pub struct Offload {
     /// Index of the interface.
     pub interface: i32,
-    /// `XFRM_OFFLOAD_*`: 2 for incoming packets, 4 for whole packets.
+    /// Bits `XFRM_OFFLOAD_*`: 1 for IPv6, 2 for incoming packets, 4 for whole packets.
     pub flags: u8,
 }
 
@@ -270,17 +271,17 @@ pub struct Sa {
     pub care_of: Option<IpAddr>,
     /// Offload to a network device.
     pub offload: Option<Offload>,
-    /// Seconds after which the mapping of an inbound SA may change again.
+    /// The time after which the mapping of an inbound SA may change again, in seconds.
     pub mapping_threshold: Option<u32>,
     /// XFRMA_SA_DIR: 1 for an inbound SA, 2 for an outbound one.
     pub direction: Option<u8>,
     /// The time of the last use, in seconds since 1970.
     pub last_used: Option<u64>,
-    /// Numbers of attributes that this crate does not know, ascending.
+    /// Numbers of attributes that this crate does not know, ascending. They are written without content.
     pub unknown: Vec<u16>,
 }
 
-/// The presence of an SA's keys in a message.
+/// The form of an SA's keys in a written message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum KeyVisibility {
     /// Keys are written.
@@ -339,8 +340,9 @@ impl Sa {
         self.flags & flag != 0
     }
 
-    /// Reads `struct xfrm_usersa_info`, whose padding may be missing.
+    /// Reads `struct xfrm_usersa_info`, including the padding at its end.
     pub(crate) fn parse_info(reader: &mut Reader<'_>) -> Result<Self, Error> {
+        // The family follows the addresses, but is needed to convert them.
         let mut family_reader = *reader;
         family_reader.skip(INFO_FAMILY)?;
         let family = Family::parse(family_reader.u16()?)?;
@@ -409,7 +411,8 @@ impl Sa {
     }
 }
 
-/// The offset of `family` in `struct xfrm_usersa_info`.
+/// The offset of `family` in `struct xfrm_usersa_info`. Before it are selector, ID, source, limits, counters, statistics, sequence number
+/// and reqid.
 const INFO_FAMILY: usize = SELECTOR_SIZE + XFRM_ID + 16 + 64 + 32 + 12 + 4 + 4;
 
 /// `struct xfrm_usersa_id` and its attributes: an SA to return or to delete.
@@ -417,7 +420,7 @@ const INFO_FAMILY: usize = SELECTOR_SIZE + XFRM_ID + 16 + 64 + 32 + 12 + 4 + 4;
 pub struct SaRef {
     /// The SA's identity.
     pub id: SaId,
-    /// The source of the SA's packets, of the family of [`SaId::destination`]; for protocols without SPIs.
+    /// The source of the SA's packets, of the family of [`SaId::destination`]. It identifies SAs of protocols without SPIs.
     pub source: Option<IpAddr>,
     /// The mark of the packets.
     pub mark: Option<Mark>,

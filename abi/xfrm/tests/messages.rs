@@ -91,6 +91,7 @@ fn keys_are_never_printed_and_can_be_written_as_zeros() {
 
 #[test]
 fn an_expiry_has_no_key() {
+    // Every byte of the keys of `sa` is 7.
     let expire = Message::Expire(Expire { sa: sa(), is_hard: true }.into());
     assert!(!encode(&expire, KeyVisibility::Shown).windows(4).any(|window| window == [7; 4]));
 }

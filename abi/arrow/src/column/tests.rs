@@ -189,6 +189,7 @@ fn a_malformed_array_is_an_error_and_is_released() {
         let (array, before) = (producer.array(), RELEASED.load(Ordering::Relaxed));
         let error = column(array, layout).unwrap_err();
         assert!(matches!(error, Error::Malformed(_)), "{error}");
+        // Other tests release arrays at the same time, so the count may grow by more than 1.
         assert!(RELEASED.load(Ordering::Relaxed) > before);
     }
 }

@@ -95,7 +95,7 @@ fn fields_have_the_offsets_of_c() {
                 if width == Width::W64 && align_of::<u64>() < 8 { continue }
                 let bytes = $ours.to_bytes(width);
                 for (field, offset, mark) in places {
-                    // The low half of a pointer comes first on little-endian machines.
+                    // On a big-endian machine, the low half of a 64-bit pointer begins 4 bytes later.
                     let at = place(&bytes, mark);
                     let wide = cfg!(target_endian = "big") && width == Width::W64 && offset + 4 == at;
                     assert!(at == offset || wide, "{field} at {at}, not {offset}, {width:?}");

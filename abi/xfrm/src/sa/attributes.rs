@@ -45,6 +45,7 @@ fn parse_known(sa: &mut Sa, kind: u16, content: &[u8]) -> Result<(), Error> {
         number::ETIMER_THRESH => sa.timer_threshold = Some(reader.u32()?),
         number::LTIME_VAL => sa.counters = Counters::parse(reader)?,
         number::MARK => sa.mark = Some(Mark::parse(reader)?),
+        // SET_MARK and SET_MARK_MASK may come in either order. Without SET_MARK_MASK, the mask has all bits.
         number::SET_MARK => {
             let mask = sa.set_mark.map_or(u32::MAX, |mark| mark.mask);
             sa.set_mark = Some(Mark { value: reader.u32()?, mask });
@@ -141,6 +142,7 @@ pub(crate) fn write_names(sa: &Sa, to: &mut Datagram) {
     }
 }
 
+/// Writes the replay states that are present.
 pub(crate) fn write_replay(replay: Option<&Replay>, esn: Option<&ReplayEsn>, to: &mut Datagram) {
     if let Some(replay) = replay {
         to.attribute(number::REPLAY_VAL, |to| {

@@ -179,7 +179,7 @@ fn fields_have_the_offsets_of_the_headers() {
     compile(layout.checks, &[]);
 }
 
-/// Returns messages without attributes, except for the type of policies, with the names of their structures.
+/// Returns messages, each with the name of its structure. Their only attribute is the type of a policy.
 fn bare() -> Vec<(&'static str, Message)> {
     let sa = Sa::new(sa().id, ip("10.2.2.2"));
     let policy = Policy::new(selector(), Direction::Out);
@@ -223,7 +223,7 @@ fn bare() -> Vec<(&'static str, Message)> {
     ]
 }
 
-/// On 32-bit x86, structures with `u64` have no padding at their end.
+/// 32-bit x86 aligns a `u64` to 4 bytes, so structures with a `u64` have less padding at their end.
 #[cfg(target_arch = "x86_64")]
 #[test]
 fn structures_of_32_bit_x86_have_less_padding() {
@@ -428,7 +428,7 @@ fn body(message: &Message) -> Vec<u8> {
 fn attribute(message: &Message, kind: u16) -> Vec<u8> {
     let size = match message {
         Message::NewSa(sa) => body(&Message::NewSa(Sa::new(sa.id, sa.source).into())).len(),
-        // Without the attribute of the policy's type, 12 bytes, which every policy has.
+        // Every policy has the attribute of its type, 12 bytes, which is not part of the structure.
         Message::NewPolicy(policy) => {
             body(&Message::NewPolicy(Policy::new(policy.selector, policy.direction).into())).len() - 12
         }
@@ -467,8 +467,8 @@ fn compile(checks: Vec<String>, options: &[&str]) {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// Compiles like [`compile`], but checks only if the headers are of this Linux release or a later one. The first and the last text close
-/// the assertions around `#if` and `#endif`.
+/// Compiles like [`compile`], but checks only if the headers are of this Linux release or a later one. The first and the last check
+/// each end one assertion and begin another, with `#if` or `#endif` between the two.
 fn compile_since(major: u32, minor: u32, checks: Vec<String>) {
     let version = format!("KERNEL_VERSION({major}, {minor}, 0)");
     let mut all =

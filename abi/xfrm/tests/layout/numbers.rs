@@ -10,7 +10,7 @@ fn numbers_match_the_headers() {
     let numbers: Vec<(&str, u64)> = [MESSAGES, ATTRIBUTES, OTHERS].concat();
     let checks = numbers.iter().map(|(name, number)| format!("({name}) == {number}ull"));
     compile(checks.collect(), &[]);
-    // Numbers that only later headers have.
+    // Headers before Linux 6.10 lack these numbers.
     let checks = LATER.iter().map(|(name, number)| format!("({name}) == {number}ull"));
     compile_since(6, 10, checks.collect());
 }
