@@ -1,5 +1,6 @@
 //! The functions that programs call. Each one handles descriptors that lead to the server, and otherwise calls its namesake
-//! in the C library with the same arguments. `_FORTIFY_SOURCE` replaces some functions by their `__*_chk` variants.
+//! in the C library with the same arguments. `bind` and `setsockopt` also treat UDP sockets (`udp.rs`). `_FORTIFY_SOURCE`
+//! replaces some functions by their `__*_chk` variants.
 
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::Ordering;
@@ -46,7 +47,7 @@ unsafe extern "C-unwind" fn bind(fd: c_int, address: *const sockaddr, length: so
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn connect(fd: c_int, address: *const sockaddr, length: socklen_t) -> c_int {
     if sockets::find(fd).is_some() {
-        // The socket already leads to the kernel, port 0.
+        // The server stands for the kernel, which has port 0, and the socket is connected to it already.
         // SAFETY: the program passes an address of `length` bytes.
         let address = unsafe { netlink_address(address, length) };
         return if address.is_some_and(|address| address.nl_pid == 0) { 0 } else { fail(libc::ECONNREFUSED) as c_int };

@@ -42,7 +42,7 @@ pub(crate) unsafe fn send(socket: &Socket, message: &msghdr, flags: c_int) -> is
         // SAFETY: as above.
         unsafe { each_header(message, usize::MAX, |header| socket.forget(header.sequence)) };
         let (can_retry, failure) = match code {
-            // On a real netlink socket a request to the kernel never finds a full queue.
+            // Programs do not expect EAGAIN, because the kernel takes a netlink request at once. So the library waits for room.
             libc::EAGAIN => (server::wait(socket.descriptor(), libc::POLLOUT, ANSWER_TIMEOUT_MS) > 0, libc::ENOBUFS),
             libc::EPIPE | libc::ECONNRESET | libc::ENOTCONN => (server::reconnect(socket), libc::ECONNREFUSED),
             other => (false, other),
@@ -65,7 +65,7 @@ pub(crate) unsafe fn receive(socket: &Socket, message: &mut msghdr, flags: c_int
     let is_nonblocking =
         flags & libc::MSG_DONTWAIT != 0 || unsafe { libc::fcntl(descriptor, libc::F_GETFL) } & libc::O_NONBLOCK != 0;
     while !is_nonblocking && socket.is_silent.load(Ordering::Acquire) && !server::reconnect(socket) {
-        // This wait takes no message, but a signal may interrupt it.
+        // Looks for a server about once a second. The silent socket never becomes readable, but a signal may interrupt the wait.
         if server::wait(descriptor, libc::POLLIN, ANSWER_TIMEOUT_MS) < 0 {
             return -1;
         }
@@ -77,6 +77,7 @@ pub(crate) unsafe fn receive(socket: &Socket, message: &mut msghdr, flags: c_int
         // SAFETY: the buffers are the caller's.
         let received = unsafe { real::recvmsg(descriptor, &raw mut *message, flags) };
         (message.msg_name, message.msg_namelen) = (name, name_length);
+        // A result of 0 means that the connection has ended, except where buffers of 0 bytes truncate a message to 0 bytes.
         if received > 0 || (received == 0 && flags & libc::MSG_TRUNC == 0 && buffer_bytes(message) == 0) {
             if flags & libc::MSG_PEEK == 0 {
                 // SAFETY: `recvmsg` has written `received` bytes.
@@ -97,6 +98,7 @@ pub(crate) unsafe fn receive(socket: &Socket, message: &mut msghdr, flags: c_int
             // SAFETY: the buffers and the room for an address are the caller's.
             return unsafe { handle_server_end(socket, message, flags) };
         }
+        // Programs do not wait for answers, because the kernel queues an answer before `sendmsg` returns.
         let expects_answer =
             is_nonblocking && !has_waited && errno() == libc::EAGAIN && socket.unanswered().next().is_some();
         if !expects_answer {
@@ -127,11 +129,11 @@ pub(crate) unsafe fn kernel_address(port: u32, groups: u32, to: *mut c_void, roo
     length as socklen_t
 }
 
-/// Bytes of NLMSG_ERROR: two headers and a number.
+/// Bytes of NLMSG_ERROR: its header, an error number, and the header of the request.
 const REFUSAL_BYTES: usize = 16 + 4 + 16;
 
-/// Handles the end of the server. Refuses all unanswered requests in one datagram. Without such requests it reports
-/// that messages may be lost.
+/// Handles a connection that the server has ended. Answers all unanswered requests with refusals in one datagram. Without
+/// such requests, fails with ENOBUFS, by which netlink reports lost messages.
 ///
 /// # Safety
 ///
@@ -143,6 +145,7 @@ unsafe fn handle_server_end(socket: &Socket, message: &mut msghdr, flags: c_int)
         write_refusal(refusal, sequence, socket.port.load(Ordering::Relaxed));
         length += REFUSAL_BYTES;
     }
+    // A peek leaves the refusals to the next receive.
     let is_peek = flags & libc::MSG_PEEK != 0;
     if !is_peek || length == 0 {
         socket.forget_all();
@@ -167,7 +170,7 @@ unsafe fn handle_server_end(socket: &Socket, message: &mut msghdr, flags: c_int)
     written.cast_signed()
 }
 
-/// Writes NLMSG_ERROR with ECONNREFUSED.
+/// Writes NLMSG_ERROR with ECONNREFUSED. The request's header in it lacks kind and flags, which are not remembered.
 fn write_refusal(to: &mut [u8], sequence: u32, port: u32) {
     let flags = flag::CAPPED;
     let refused = (-libc::ECONNREFUSED).to_ne_bytes();
@@ -189,8 +192,8 @@ fn write_refusal(to: &mut [u8], sequence: u32, port: u32) {
     }
 }
 
-/// Returns whether a request is certain to be answered. MIGRATE counts, because the server refuses it, and a refusal is always
-/// answered: libreswan probes the kernel with MIGRATE, and expects the answer at once.
+/// Returns whether a request is certain to be answered. MIGRATE always is, because the server refuses it. libreswan probes the
+/// kernel with MIGRATE, and expects the answer at once.
 fn wants_answer(header: Header) -> bool {
     let requests_data = matches!(
         header.kind,

@@ -9,10 +9,10 @@ use gantry_abi_xfrm::preload;
 use crate::sockets::{self, Socket};
 use crate::{errno, fail, real};
 
-/// The time that a server has to accept a connection or to answer about a port, in milliseconds.
+/// The time that a server has to accept a connection, to take a request or to answer, in milliseconds.
 pub(crate) const ANSWER_TIMEOUT_MS: c_int = 1000;
 
-/// Returns whether the variable is set and not empty: XFRM then belongs to the server, even if no server is running.
+/// Returns whether GANTRY_XFRM names a server. All XFRM sockets then belong to that server, even if it is not running.
 pub(crate) fn is_enabled() -> bool {
     server_address().is_some()
 }
@@ -42,7 +42,7 @@ pub(crate) fn connect(flags: c_int) -> Option<c_int> {
     if descriptor < 0 {
         return None;
     }
-    // A hanging server accepts nothing; the send timeout also limits connecting.
+    // A hanging server accepts no connection. The send timeout also limits the wait in `connect`.
     let is_ready = set_send_timeout(descriptor, ANSWER_TIMEOUT_MS)
         // SAFETY: the address is a complete one of its family, with this length.
         && unsafe { real::connect(descriptor, (&raw const *address).cast(), size_of_val(address) as u32) } == 0
@@ -80,11 +80,12 @@ pub(crate) fn reconnect(socket: &Socket) -> bool {
 
 fn reconnect_one(socket: &Socket) -> bool {
     if socket.is_replacing.swap(true, Ordering::AcqRel) {
-        // Another thread reconnects. The wait is bounded, because in a child of `fork` that thread may not exist.
+        // Another thread is reconnecting the socket. The wait is bounded, because in a child of `fork` that thread may not exist.
         for _ in 0..ANSWER_TIMEOUT_MS {
             if !socket.is_replacing.load(Ordering::Acquire) {
                 break;
             }
+            // `poll` ignores a descriptor of -1, and so only waits for a millisecond.
             wait(-1, 0, 1);
         }
         return !socket.is_silent.load(Ordering::Acquire);
@@ -97,7 +98,7 @@ fn reconnect_one(socket: &Socket) -> bool {
     if let Some(connection) = connection {
         send_settings(connection, socket);
         for sequence in socket.unanswered() {
-            // The requests were lost with the old connection. The new server answers them with a refusal.
+            // The requests were lost with the old connection. LOST makes the new server refuse each of them.
             Message::<16>::new(preload::LOST, sequence).send(connection);
         }
         replace_descriptor(socket, connection);
@@ -128,8 +129,8 @@ fn replace_descriptor(socket: &Socket, other: c_int) {
     close(other);
 }
 
-/// Returns the address of the server; `None` without the variable. A path that is too long gives an address without a
-/// server.
+/// Returns the address of the server; `None` if GANTRY_XFRM is unset, empty or ignored. For a path that is too long, returns an
+/// address at which no server listens.
 fn server_address() -> Option<&'static libc::sockaddr_un> {
     static ADDRESS: OnceLock<Option<libc::sockaddr_un>> = OnceLock::new();
     let address = ADDRESS.get_or_init(|| {
@@ -192,8 +193,8 @@ fn set_nonblocking(descriptor: c_int) -> bool {
     }
 }
 
-/// Waits for `events` on the descriptor. Returns a positive number, 0 after the timeout, or a negative one with `errno`,
-/// such as EINTR.
+/// Waits for `events` on the descriptor. Returns a positive number once there is one, 0 after the timeout, and a negative number on
+/// failure, with an `errno` such as EINTR.
 pub(crate) fn wait(descriptor: c_int, events: i16, milliseconds: c_int) -> c_int {
     let mut poll = libc::pollfd { fd: descriptor, events, revents: 0 };
     // SAFETY: the pointer refers to one structure.

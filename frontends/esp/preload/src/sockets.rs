@@ -7,9 +7,9 @@
 //! thus need no interception, and `fork` copies the table with the descriptors.
 //!
 //! A descriptor made by `dup` is in no row. It can send and receive, but the program sees the addresses and options of a Unix
-//! socket, not of a netlink socket.
-//! iproute2, strongSwan and libreswan do not duplicate XFRM sockets. The table has no locks: in a child of `fork` a field can
-//! have a value that another thread of the parent was about to change.
+//! socket, not of a netlink socket. iproute2, strongSwan and libreswan do not duplicate XFRM sockets.
+//!
+//! The table has no locks: in a child of `fork` a field can have a value that another thread of the parent was about to change.
 
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
@@ -33,7 +33,7 @@ pub(crate) struct Socket {
     pub(crate) groups: AtomicU32,
     /// True if the program has set NETLINK_EXT_ACK. Error answers to its requests then contain a text.
     pub(crate) wants_texts: AtomicBool,
-    /// True if there is no server: the descriptor is a silent socket.
+    /// True if there is no server. The descriptor then refers to a socket that never becomes readable.
     pub(crate) is_silent: AtomicBool,
     /// True while a thread is replacing the socket.
     pub(crate) is_replacing: AtomicBool,
@@ -42,7 +42,7 @@ pub(crate) struct Socket {
 }
 
 static SOCKETS: [Socket; MAX_SOCKETS] = [const { Socket::new() }; MAX_SOCKETS];
-/// Rows from here on have never been used.
+/// Rows from this index on have never been used.
 static USED_ROWS: AtomicUsize = AtomicUsize::new(0);
 
 /// Returns the row of a descriptor that leads to the server.

@@ -3,7 +3,7 @@
 //! The data path uses the daemon's port for ESP in UDP (RFC 3948). So data path and daemon both bind the port with SO_REUSEPORT,
 //! and a filter of the server assigns each datagram to a socket. SO_REUSEPORT works only if set before `bind`, and the filter
 //! numbers sockets in the order of binding. So the library notifies the server before and after each `bind`. The server must run
-//! with the program's user ID.
+//! with the program's user ID, because Linux shares a port only among the sockets of one user.
 //!
 //! The options by which a daemon sets up the kernel's ESP on such a socket are intercepted. UDP_ENCAP would let the kernel
 //! consume ESP packets. UDP_GRO, which strongSwan sets together with UDP_ENCAP, would merge IKE datagrams. Instead of a socket
@@ -23,8 +23,9 @@ const UDP_ENCAP: c_int = 100;
 const IP_XFRM_POLICY: c_int = 17;
 /// IPV6_XFRM_POLICY of `linux/in6.h`.
 const IPV6_XFRM_POLICY: c_int = 35;
-/// Bytes of `struct xfrm_userpolicy_info`, the value of such an option, and the offset of `action` in it.
+/// Bytes of `struct xfrm_userpolicy_info`, the value of these options. Templates, if there are any, follow the structure.
 const POLICY_BYTES: usize = 168;
+/// Offset of `action` in `struct xfrm_userpolicy_info`.
 const POLICY_ACTION_OFFSET: usize = 161;
 
 /// Binds a socket of the program. A UDP socket shares its port if the server requests that.
@@ -70,7 +71,7 @@ pub(crate) unsafe fn bind(descriptor: c_int, address: *const sockaddr, length: s
     result
 }
 
-/// Handles the options that concern the kernel's IPsec. `None`: the C library is to handle the option.
+/// Handles the options that concern the kernel's IPsec. Returns `None` for other options, which the C library is to handle.
 ///
 /// # Safety
 ///
@@ -151,7 +152,8 @@ unsafe fn encode_address(address: *const sockaddr, length: socklen_t) -> Option<
     (port != 0).then_some(encoded_address)
 }
 
-/// Receives the server's answer, [`preload::SHARE`]; `false` if none arrives in time.
+/// Receives the server's answer, [`preload::SHARE`]. Returns `true` if the port is to be shared, and `false` if no answer arrives in
+/// time.
 fn await_share(connection: c_int) -> bool {
     let mut answer = [0_u8; 32];
     if server::wait(connection, libc::POLLIN, ANSWER_TIMEOUT_MS) <= 0 {

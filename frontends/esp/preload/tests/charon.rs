@@ -1,5 +1,4 @@
-//! strongSwan's daemon under the library: it takes the server for the kernel, and stays idle when the server
-//! disappears.
+//! strongSwan's daemon under the library takes the server for the kernel, and stays idle when the server disappears.
 
 mod lab;
 
@@ -14,7 +13,7 @@ use gantry_abi_xfrm::*;
 use gantry_lab::wait_until;
 use lab::{Lab, Running, Server, is_possible};
 
-/// A daemon with a minimum of plugins, and a connection with trap policies.
+/// The configuration of a daemon with a minimum of plugins.
 const CONFIGURATION: &str = "charon {
     load = random nonce openssl kernel-netlink socket-default vici updown
     install_routes = no
@@ -27,6 +26,7 @@ const CONFIGURATION: &str = "charon {
 }
 swanctl { load = }
 ";
+/// A connection whose policies make the daemon begin IKE at the first packet.
 const CONNECTION: &str = "connections { trapped {
     version = 2
     local_addrs = 192.0.2.1

@@ -1,7 +1,7 @@
 //! The checksum of the Internet protocols (RFC 1071).
 //!
-//! A sum is kept in the byte order of the machine, and written in the order in which the words were read. The ones' complement
-//! sum of 16-bit words does not depend on byte order (RFC 1071, 2 B).
+//! Words are read and sums are written in the byte order of the machine, because the ones' complement sum of 16-bit words does
+//! not depend on byte order (RFC 1071, 2 B).
 
 /// Adds bytes to a sum. Only the last piece of a message may have an odd length.
 pub(crate) fn add(sum: u64, bytes: &[u8]) -> u64 {
@@ -19,7 +19,7 @@ fn add_with_carry(sum: u64, word: u64) -> u64 {
 
 /// Folds a sum to 16 bits, as two bytes in the order of the packet.
 pub(crate) fn fold(sum: u64) -> [u8; 2] {
-    // The upper half of a sum has the same weight as the lower half, for sums of any width.
+    // 2^32 and 2^16 equal 1 modulo 2^16 - 1, so the upper half of a sum counts as much as the lower half.
     let sum = (sum >> 32) + (sum & 0xFFFF_FFFF);
     let fold = |sum: u64| (sum >> 16) + (sum & 0xFFFF);
     // The sum has 33 bits, then 18, then 17, then 16.
@@ -41,7 +41,7 @@ pub(crate) fn pseudo_header_sum(addresses: &[u8], protocol: u8, bytes: usize) ->
 mod tests {
     use super::*;
 
-    /// Computes the checksum word by word.
+    /// Computes the sum word by word, in the byte order of the network.
     fn plain(bytes: &[u8]) -> [u8; 2] {
         let mut sum = 0_u32;
         for pair in bytes.chunks(2) {

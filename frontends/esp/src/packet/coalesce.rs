@@ -7,26 +7,28 @@ use super::segment::has_valid_checksum;
 
 const ACK: u8 = 0x10;
 const PUSH: u8 = 0x08;
-/// Offsets of the flags and other fields in the TCP header.
+/// Places of fields in the TCP header.
 const FLAGS_OFFSET: usize = 13;
 const SEQUENCE_NUMBER: std::ops::Range<usize> = 4..8;
 const WINDOW: std::ops::Range<usize> = 14..16;
 
-/// Limits of a merged packet: the number of packets that one write takes as pieces, and the length of an IP packet in bytes.
+/// Maximum number of packets in a group. With the offload header, a write then has at most 64 pieces.
 const MAX_MEMBERS: usize = 63;
+/// Maximum length of an IP packet in bytes.
 const MAX_PACKET_BYTES: usize = 65_535;
-/// Maximum number of flows that are open at once. Each packet is compared with all of them.
+/// Maximum number of groups that may still grow. Each packet is compared with all of them.
 const MAX_OPEN_GROUPS: usize = 16;
 
 /// Packets that go to the stack as one packet, by their index in a burst.
 #[derive(Debug)]
 pub(crate) struct Group {
-    /// The first packet, and then the packets whose payload follows its payload.
+    /// Indexes of the packets, in the order of their payloads.
     pub(crate) members: Vec<usize>,
     /// Bytes of the merged packet.
     bytes: usize,
-    /// Bytes of the headers, and of a segment's payload.
+    /// Bytes of the headers of each packet.
     header_bytes: usize,
+    /// Bytes of payload of each packet but the last, which may be shorter.
     segment_bytes: usize,
     /// The sequence number of the next segment.
     next_number: u32,
@@ -78,9 +80,11 @@ impl Group {
             && sequence_number(packet, header) == self.next_number
             // The IP headers are equal except for length, identification and checksum.
             && constant_ip_fields(first, layer) == constant_ip_fields(packet, layer)
+            // The acknowledgement number and the header length.
             && is_equal(8..FLAGS_OFFSET)
             && packet[layer + FLAGS_OFFSET] & !PUSH == ACK
             && is_equal(WINDOW)
+            // The TCP options.
             && is_equal(20..self.header_bytes - layer)
             && has_valid_checksum(packet, header)
     }
@@ -98,7 +102,8 @@ impl Group {
         self.header_bytes
     }
 
-    /// Turns the headers of the first packet into those of the merged packet. Returns the offload header for the stack.
+    /// Turns the headers of the first packet into those of the merged packet. `pushes` tells whether the last packet has the PSH flag.
+    /// Returns the offload header for the stack.
     pub(crate) fn finish(&self, first: &mut [u8], pushes: bool) -> Offload {
         if self.members.len() == 1 {
             return Offload::default();
@@ -108,6 +113,7 @@ impl Group {
         if pushes {
             first[layer + FLAGS_OFFSET] |= PUSH;
         }
+        // The stack completes the checksum, which begins with the sum of the pseudo-header.
         let pseudo = checksum::fold(checksum::pseudo_header_sum(ip::addresses(first), TCP, self.bytes - layer));
         first[layer + 16..layer + 18].copy_from_slice(&pseudo);
         Offload {

@@ -16,10 +16,11 @@ const OFFSET_MASK: u16 = 0x1FFF;
 #[derive(Debug)]
 pub(crate) struct Fragments<'p> {
     packet: &'p [u8],
-    /// Bytes of the packet's header, and the header of fragments after the first.
+    /// Bytes of the packet's header.
     header_bytes: usize,
+    /// The header of the fragments after the first.
     later_header: Vec<u8>,
-    /// Payload of each fragment.
+    /// The payload of each fragment, as a range of the packet.
     pieces: Vec<Range<usize>>,
 }
 
@@ -43,11 +44,12 @@ impl<'p> Fragments<'p> {
         self.pieces.len()
     }
 
+    /// Returns the length of a fragment with its header, in bytes.
     pub(crate) fn bytes(&self, at: usize) -> usize {
         (if at == 0 { self.header_bytes } else { self.later_header.len() }) + self.pieces[at].len()
     }
 
-    /// Writes a fragment. `out` has exactly its length.
+    /// Writes a fragment to `out`, which has exactly the fragment's length.
     pub(crate) fn write(&self, at: usize, out: &mut [u8]) {
         let header = if at == 0 { &self.packet[..self.header_bytes] } else { &self.later_header };
         let piece = &self.pieces[at];

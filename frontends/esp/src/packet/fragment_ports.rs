@@ -10,15 +10,15 @@ const MAX_DATAGRAMS: usize = 1024;
 /// Seconds after which another datagram may have the same number (`ipfrag_time` of Linux).
 const LIFETIME_SECONDS: u64 = 30;
 
-/// A datagram: source, destination, protocol and number, and the SPI of the SA of its fragments, which is 0 for outgoing
-/// fragments.
+/// A datagram: source, destination, protocol, identification, and the SPI of the SA by which the fragments arrive. The SPI of
+/// outgoing fragments is 0.
 type DatagramKey = (IpAddr, IpAddr, u8, u32, u32);
 
 /// The ports of fragmented datagrams whose first fragment has passed.
 #[derive(Debug, Default)]
 pub(crate) struct FragmentPorts {
     table: HashMap<DatagramKey, Ports>,
-    /// Datagrams in the order of arrival, each with its time.
+    /// Datagrams in the order of arrival, each with the time of its first fragment in seconds.
     arrivals: VecDeque<(DatagramKey, u64)>,
 }
 

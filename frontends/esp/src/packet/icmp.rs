@@ -12,15 +12,16 @@ pub(crate) enum NoticeReason {
     Prohibited,
 }
 
-/// Maximum bytes of a notice with the quoted packet: the minimum link MTU of IPv6 (RFC 4443, 2.4), and 576 bytes in IPv4 (RFC
-/// 1812, 4.3.2.3).
+/// The minimum link MTU of IPv6 in bytes, which is also the maximum length of a notice with the quoted packet (RFC 4443, 2.4).
 pub(crate) const V6_MIN_MTU: usize = 1280;
+/// Maximum length of a notice in IPv4 with the quoted packet, in bytes (RFC 1812, 4.3.2.3).
 const V4_MAX_NOTICE: usize = 576;
 
 /// Builds the notice to the sender of a packet. Returns `None` for packets that must not cause a notice: ICMP errors, later fragments,
-/// and packets to or from groups (RFC 1122, 3.2.2; RFC 4443, 2.4).
+/// packets from the unspecified address, and packets to or from multicast groups (RFC 1122, 3.2.2; RFC 4443, 2.4).
 pub(crate) fn build_notice(packet: &[u8], header: &Header, reason: NoticeReason) -> Option<Vec<u8>> {
     let flow = &header.flow;
+    // The source port is the type of an ICMP message. Echo, timestamp, information and address mask are no errors.
     let is_error = match flow.protocol {
         ICMP => !matches!(flow.source_port, 0 | 8 | 13..=18),
         ICMPV6 => flow.source_port < 128,
@@ -35,6 +36,7 @@ pub(crate) fn build_notice(packet: &[u8], header: &Header, reason: NoticeReason)
     {
         return None;
     }
+    // Type, code and MTU. IPv6 senders assume no MTU below the minimum link MTU (RFC 8201, 4).
     let (kind, code, value) = match (reason, header.is_v6()) {
         (NoticeReason::TooLong(most), false) => (3, 4, most.min(usize::from(u16::MAX)) as u32),
         (NoticeReason::TooLong(most), true) => (2, 0, most.max(V6_MIN_MTU) as u32),

@@ -25,9 +25,9 @@ pub(crate) struct Flow {
     pub(crate) destination: IpAddr,
     /// The protocol after the IP headers (IANA's numbers).
     pub(crate) protocol: u8,
-    /// The sender's port, or the type of an ICMP message; 0 if the packet does not contain it.
+    /// The sender's port, the type of an ICMP message, or the upper half of a GRE key; 0 if the packet contains none of them.
     pub(crate) source_port: u16,
-    /// The receiver's port, or the code of an ICMP message.
+    /// The receiver's port, the code of an ICMP message, or the lower half of a GRE key.
     pub(crate) destination_port: u16,
 }
 
@@ -35,7 +35,7 @@ pub(crate) struct Flow {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
     pub(crate) flow: Flow,
-    /// Bytes before the payload of `flow.protocol`.
+    /// Bytes of the IP headers, before the header of `flow.protocol`.
     pub(crate) length: usize,
     /// Bytes of the whole packet.
     pub(crate) total: usize,
@@ -64,7 +64,8 @@ impl Fragment {
 }
 
 impl Header {
-    /// Parses the headers of a packet. Bytes after the packet are allowed. Returns `None` if it is truncated, or not an IP packet.
+    /// Parses the headers of a packet. Bytes after the packet are allowed. Returns `None` if the packet is truncated, or not an IP
+    /// packet.
     pub(crate) fn read(packet: &[u8]) -> Option<Self> {
         match packet.first()? >> 4 {
             4 => Self::read_v4(packet),
@@ -84,6 +85,7 @@ impl Header {
         if length < V4_HEADER_BYTES || total < length || packet.len() < total {
             return None;
         }
+        // The flags DF (0x4000) and MF (0x2000), and the offset in units of eight bytes.
         let fragment = u16::from_be_bytes([header[6], header[7]]);
         let address = |at: usize| IpAddr::from([header[at], header[at + 1], header[at + 2], header[at + 3]]);
         let offset = fragment & 0x1FFF;
@@ -120,6 +122,7 @@ impl Header {
         let packet = packet.get(..total)?;
         let address = |at: usize| packet[at..at + 16].first_chunk::<16>().map(|bytes| IpAddr::from(*bytes));
         let (mut protocol, mut length, mut fragment, mut offset) = (header[6], V6_HEADER_BYTES, None, 0);
+        // A later fragment contains no further headers.
         while offset == 0 && matches!(protocol, HOP_BY_HOP | ROUTING | FRAGMENT | AUTHENTICATION | OPTIONS) {
             let &[next, words, high, low] = packet[length..].first_chunk()?;
             length += match protocol {
@@ -150,8 +153,8 @@ impl Header {
     }
 }
 
-/// Returns the ports, or the values that selectors compare instead (Linux' `xfrm_flowi_sport`): type and code of an ICMP message, key
-/// of GRE.
+/// Returns the ports, or the values that selectors compare instead (Linux' `xfrm_flowi_sport`): type and code of an ICMP message, or the
+/// key of GRE.
 fn ports(protocol: u8, payload: &[u8]) -> (u16, u16) {
     const CHECKSUM: u8 = 0x80;
     const KEY: u8 = 0x20;
@@ -192,6 +195,7 @@ pub(crate) fn write_checksum(packet: &mut [u8], length: usize) {
     packet[10..12].copy_from_slice(&sum);
 }
 
+/// Writes the traffic class, and in IPv4 the checksum of the header.
 pub(crate) fn write_class(packet: &mut [u8], class: u8) {
     if packet[0] >> 4 == 4 {
         packet[1] = class;
@@ -220,7 +224,7 @@ pub(crate) mod tests {
         packet
     }
 
-    /// Builds a UDP packet over IPv6, with extension headers.
+    /// Builds a UDP packet over IPv6, with extension headers. `first` is the number of the first header after the fixed one.
     pub(crate) fn v6(extensions: &[u8], first: u8, payload: &[u8]) -> Vec<u8> {
         let mut packet = vec![0x60, 0, 0, 0, 0, 0, first, 64];
         packet.extend([0x20; 16]);

@@ -4,7 +4,9 @@
 /// Bytes of the header.
 pub(crate) const HEADER_BYTES: usize = 10;
 
+/// Flag of a packet whose checksum is missing (VIRTIO_NET_HDR_F_NEEDS_CSUM).
 const NEEDS_CHECKSUM: u8 = 1;
+/// Kinds of segmentation (VIRTIO_NET_HDR_GSO_*).
 const NONE: u8 = 0;
 const TCP_V4: u8 = 1;
 const TCP_V6: u8 = 4;

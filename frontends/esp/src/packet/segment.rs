@@ -4,8 +4,9 @@ use super::checksum;
 use super::ip::{self, Header, TCP, UDP};
 use super::offload::Offload;
 
-/// TCP flags (RFC 9293, 3.1) of the last segment only, and of the first segment only.
+/// TCP flags that only the last segment keeps: FIN and PSH (RFC 9293, 3.1).
 const LAST_SEGMENT_FLAGS: u8 = 0x01 | 0x08;
+/// The TCP flag that only the first segment keeps: CWR.
 const FIRST_SEGMENT_FLAGS: u8 = 0x80;
 /// Offset of the flags in the TCP header.
 const FLAGS_OFFSET: usize = 13;
@@ -15,19 +16,21 @@ const FLAGS_OFFSET: usize = 13;
 pub(crate) struct Segments<'f> {
     packet: &'f [u8],
     header: Header,
-    /// Bytes of the headers that each segment has. 0: the packet is a single segment, and stays unchanged.
+    /// Bytes of the headers that each segment has; 0 if the packet is a single segment, which stays unchanged.
     header_bytes: usize,
     /// Bytes of payload of each segment but the last.
     payload_bytes: usize,
 }
 
 impl<'f> Segments<'f> {
-    /// Completes a packet that the stack left incomplete. Returns `None` if the packet does not match `offload`.
+    /// Prepares the segments of a packet. Writes the checksum of a single segment if the stack left it out. Returns `None` if the packet
+    /// does not match `offload`.
     pub(crate) fn new(packet: &'f mut [u8], offload: &Offload) -> Option<Self> {
         let header = Header::read(packet)?;
         let packet = &mut packet[..header.total];
         let Some(payload_bytes) = offload.segment_bytes else {
             if let Some((start, offset)) = offload.checksum {
+                // The stack has left the sum of the pseudo-header in the checksum field.
                 let covered = packet.get(start..)?;
                 let sum = replace_zero_checksum(checksum::complement(checksum::add(0, covered)));
                 packet.get_mut(start + offset..start + offset + 2)?.copy_from_slice(&sum);
@@ -76,7 +79,7 @@ impl<'f> Segments<'f> {
         }
     }
 
-    /// Writes a segment. `out` has exactly its length.
+    /// Writes a segment to `out`, which has exactly the segment's length.
     pub(crate) fn write(&self, segment: usize, out: &mut [u8]) {
         if self.header_bytes == 0 {
             return out.copy_from_slice(self.packet);

@@ -10,7 +10,7 @@ use super::checksum;
 use super::ip::{self, Header, ICMPV6, TCP, UDP};
 use super::segment::replace_zero_checksum;
 
-/// The hop limit of received packets, which is not known: the default of Linux.
+/// The hop limit of rebuilt packets: the default of Linux, because the received hop limit is not known.
 const HOP_LIMIT: u8 = 64;
 
 /// The headers of a packet that stay outside ESP.
@@ -47,8 +47,8 @@ impl OutsideHeaders {
     }
 }
 
-/// Appends a received packet to the buffer: the payload of an ESP packet, which lies at `payload`, behind an IP header. Returns the range
-/// of the packet.
+/// Rebuilds a received packet at the end of the buffer, behind an IP header with the traffic class `class`. Copies the payload of an ESP
+/// packet, which lies in the buffer at `payload`. Returns the range of the packet with its header.
 pub(crate) fn rebuild_packet(
     buffer: &mut Vec<u8>,
     payload: Range<usize>,
@@ -77,9 +77,9 @@ pub(crate) fn rebuild_packet(
     start..buffer.len()
 }
 
-/// Recomputes a checksum that covers the addresses, because a NAT may have changed them (RFC 3948, 3.1.2). A correction would need the
-/// original addresses, which are not known. Linux skips the check (`esp_input_done2`), for which a TUN device has no flag. The integrity
-/// check value has protected the packet.
+/// Recomputes the checksum of a packet, because a NAT may have changed the addresses that it covers (RFC 3948, 3.1.2). A correction of the
+/// checksum would need the original addresses, which are not known. Linux makes its stack skip the check (`esp_input_done2`), but a TUN
+/// device has no flag for this. A new checksum hides no error, because the integrity check value has protected the packet.
 pub(crate) fn correct_checksum(packet: &mut [u8]) {
     // The checksum of a fragmented datagram covers all fragments, so it cannot be computed from one.
     let Some(Header { flow, length, total, fragment: None, .. }) = Header::read(packet) else { return };

@@ -27,8 +27,9 @@ const DEFAULT_REPLAY_WINDOW: u32 = 64;
 pub(crate) struct Usage {
     pub(crate) bytes: AtomicU64,
     pub(crate) packets: AtomicU64,
-    /// The time of the first packet and, in `last_used`, of the last packet, in seconds since 1970; 0 before the first packet.
+    /// Time of the first packet, in seconds since 1970; 0 before it.
     pub(crate) first_used: AtomicU64,
+    /// Time of the last packet, in seconds since 1970; 0 before the first.
     pub(crate) last_used: AtomicU64,
 }
 
@@ -61,7 +62,7 @@ pub(crate) fn unix_seconds() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
-/// Volume limits of an SA: the soft ones ask for a rekey, the hard ones end the SA. The thread of the daemon changes the limits;
+/// Volume limits of an SA: the soft ones ask for a rekey, the hard ones end the SA. The thread that answers the daemon changes the limits;
 /// the other threads read them.
 #[derive(Debug, Default)]
 pub(crate) struct VolumeLimits {
@@ -69,7 +70,7 @@ pub(crate) struct VolumeLimits {
     hard_bytes: AtomicU64,
     soft_packets: AtomicU64,
     hard_packets: AtomicU64,
-    /// True if the daemon has been notified: of the soft limit, and of the hard limit.
+    /// For the soft limit and for the hard limit: true if the daemon has been notified of it.
     notified: [AtomicBool; 2],
 }
 
@@ -137,8 +138,8 @@ impl VolumeLimits {
         !self.notified[reached as usize].swap(true, Ordering::Relaxed)
     }
 
-    /// Returns the limit that an SA has reached. If it has reached none, a report by a thread was about earlier limits. Threads then report
-    /// the present limits when they are reached.
+    /// Returns the limit that an SA has reached. After `None`, threads report the present limits once they are reached, even if they have
+    /// reported earlier limits.
     fn recheck(&self, usage: &Usage) -> Option<LimitKind> {
         let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let current = self.limit_reached_by((load(&usage.packets), load(&usage.bytes)));
@@ -219,7 +220,7 @@ impl OutgoingSa {
         outside + self.esp.payload_within(self.max_esp_packet_bytes())
     }
 
-    /// Returns the length to which a payload of ESP is padded.
+    /// Returns the length to which a payload of ESP is padded, in bytes.
     pub(crate) fn padded_length(&self, bytes: usize) -> usize {
         if bytes < self.tfc_padding { bytes.max(self.tfc_padding.min(self.max_inner_packet_bytes())) } else { bytes }
     }
@@ -345,7 +346,7 @@ impl<'s> SupportedSa<'s> {
         let unfit = |error| Refusal::new(libc::EINVAL, format!("{error}"));
         let (usage, volume_limits) = (Usage::new(&sa.counters), VolumeLimits::new(&sa.limits));
         let (from_port, to_port) = sa.encapsulation.map_or((0, 0), |udp| (udp.source_port, udp.destination_port));
-        // In transport mode there is only one IP header.
+        // In transport mode there is only one IP header, whose traffic class always passes.
         let copies_ecn = is_transport || !sa.has_flag(state::NOECN);
         if self.is_incoming {
             let window = replay_window(sa);
@@ -378,7 +379,7 @@ impl<'s> SupportedSa<'s> {
             peer_port: to_port.into(),
             copies_dscp: is_transport || sa.extra_flags & extra::DONT_ENCAP_DSCP == 0,
             copies_ecn,
-            // In transport mode the path MTU that the kernel knows is also that of the packets, which the MTU of the TUN device lowers.
+            // In transport mode a notice to the sender would also lower the path MTU of the ESP packets, which have the same destination.
             may_fragment: is_transport || sa.has_flag(state::NOPMTUDISC),
             path_mtu: AtomicUsize::new(0),
             tfc_padding: sa.tfc_padding as usize,
@@ -418,7 +419,7 @@ impl ActiveSa {
         }
     }
 
-    /// Sets the peer's UDP port. The other port has not changed.
+    /// Sets the peer's UDP port. The caller has checked that the other port is the same as before.
     pub(super) fn set_peer_port(&self, encapsulation: &Encapsulation) {
         match self {
             ActiveSa::Out(sa) => sa.peer_port.store(encapsulation.destination_port, Ordering::Relaxed),

@@ -81,7 +81,7 @@ const LARVAL_TIMEOUT: Duration = Duration::from_secs(165);
 /// Maximum number of SAs. Each takes some kilobytes.
 const MAX_SAS: usize = 65_536;
 
-/// An SA.
+/// An SA, or an SPI that is reserved for one.
 #[derive(Debug)]
 pub(crate) struct Entry {
     /// The SA as the daemon gave it, with its keys.
@@ -95,8 +95,9 @@ pub(crate) struct Entry {
     fingerprint: Option<Fingerprint>,
     /// The last sequence number; `None` until the SA is removed.
     last_number: Option<u64>,
+    /// The time from which the SA's age counts.
     pub(crate) added: Instant,
-    /// True if the daemon has been notified of the soft limit; other SAs are preferred.
+    /// True if the daemon has been notified of the soft limit. Other SAs are then preferred.
     is_dying: bool,
 }
 
@@ -147,7 +148,7 @@ pub(crate) struct Associations {
     gantry: Gantry,
     pub(crate) sockets: AvailableSockets,
     entries: HashMap<SaId, Entry>,
-    /// SAs that are not for outgoing packets, by SPI. Incoming packets are matched by SPI alone.
+    /// SAs for incoming packets, and reserved SPIs. Incoming packets are matched by SPI alone.
     by_spi: HashMap<u32, SaId>,
     /// The number of SAs that send under each key.
     sender_counts: HashMap<Fingerprint, usize>,
@@ -189,7 +190,7 @@ impl Associations {
         self.check_room()?;
         let mut random = [0; 8];
         getrandom::fill(&mut random).map_err(|_| Refusal::new(libc::EAGAIN, "the system has no random bytes"))?;
-        // Takes the first free SPI from a random start.
+        // Takes the first free SPI from a random start. One of 65,536 SPIs is free, because there are fewer SAs.
         let start = u64::from_ne_bytes(random) % range;
         let mut spis = (0..range.min(1 << 16)).map(|at| lowest + ((start + at) % range) as u32);
         let is_free = |spi: &u32| {
@@ -241,7 +242,7 @@ impl Associations {
         Ok(())
     }
 
-    /// Changes the limits and the peer's port of an SA that has keys. Its age still counts from its addition, as on Linux.
+    /// Changes the limits and the peer's port of an SA that has keys. The age of the SA still counts from its addition, as on Linux.
     fn update(&mut self, sa: &Sa) -> Result<(), Refusal> {
         let Some(entry) = self.entries.get_mut(&sa.id) else { return Ok(()) };
         let Some(active) = &entry.active else { return Ok(()) };
@@ -304,7 +305,7 @@ impl Associations {
         self.entries.get(id)
     }
 
-    /// Removes an SA. No thread gets a sequence number any more; the keys are zeroized when the last thread has released the SA.
+    /// Removes an SA. Afterwards no thread gets a sequence number of the SA. Its keys are zeroized once the last thread has released it.
     pub(crate) fn remove(&mut self, id: &SaId) -> Option<Entry> {
         let mut entry = self.entries.remove(id)?;
         self.free_spi(id);
@@ -339,14 +340,15 @@ impl Associations {
         all
     }
 
-    /// Applies time limits: marks SAs that are to be rekeyed, and removes expired SAs. Returns the SAs of
-    /// both kinds.
+    /// Applies the limits of all SAs: marks SAs that are to be rekeyed, and removes expired SAs and SPIs that got no keys in time.
+    /// Returns all of them, each with the limit that it has reached.
     pub(crate) fn enforce_all_limits(&mut self, now: Instant) -> Vec<(Sa, LimitKind)> {
         let (mut expirations, mut ended) = (Vec::new(), Vec::new());
         for entry in self.entries.values_mut() {
             let limits = &entry.sa.limits;
             let age = now.saturating_duration_since(entry.added).as_secs();
             let first = entry.active.as_ref().map_or(0, |active| active.usage().first_used.load(Ordering::Relaxed));
+            // Seconds since the first packet, from which limits of use count.
             let idle = if first == 0 { 0 } else { unix_seconds().saturating_sub(first) };
             let past =
                 |add: u64, since_use: u64| (add > 0 && age >= add) || (since_use > 0 && first > 0 && idle >= since_use);
@@ -366,12 +368,12 @@ impl Associations {
     }
 
     /// Handles a thread's report that an SA has reached a limit. Ignores reports about an earlier SA with the same ID, which has
-    /// another serial number.
+    /// another serial number. Returns the notifications for the daemon.
     pub(crate) fn handle_limit_report(&mut self, id: &SaId, serial: u64, reported: LimitKind) -> Vec<(Sa, LimitKind)> {
         let mut expirations = Vec::new();
         let Some(entry) = self.entries.get_mut(id).filter(|entry| entry.serial == serial) else { return expirations };
         let reached = entry.active.as_ref().and_then(ActiveSa::recheck_limits);
-        // The hard limit may have been reached since the report. The daemon is notified of both limits.
+        // If the hard limit was reached after a report of the soft limit, the daemon is notified of both.
         if reported == LimitKind::Soft && reached == Some(LimitKind::Hard) && !entry.is_dying {
             entry.set_dying(true, &self.view);
             expirations.push((entry.snapshot(), LimitKind::Soft));

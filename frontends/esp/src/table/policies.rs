@@ -24,6 +24,7 @@ pub(crate) struct Policies {
     indexes: HashMap<(Selector, Direction), u32>,
     /// The indexes of the policies that let outgoing packets pass unprotected.
     passing_indexes: BTreeSet<u32>,
+    /// The number in the last assigned index, above the bits of the direction.
     last_number: u32,
 }
 
@@ -85,8 +86,8 @@ impl Policies {
         Some(removed)
     }
 
-    /// Returns a policy by its name. Mark, XFRM interface and kind belong to the name (`xfrm_policy_bysel_ctx` of Linux), and no policy
-    /// here has them.
+    /// Returns the policy that a request names: by index, or by selector and direction. Returns `None` if the request also names a mark, an
+    /// XFRM interface or a kind (`xfrm_policy_bysel_ctx` of Linux), because no policy here has them.
     pub(crate) fn get(&self, named: &PolicyRef) -> Option<&Arc<InstalledPolicy>> {
         if is_mark(named.mark) || named.interface_id != 0 || named.kind != 0 {
             return None;

@@ -91,7 +91,7 @@ fn mask_and_key(selector: &Selector) -> Option<(SelectorMask, Flow)> {
 }
 
 impl SelectorMask {
-    /// Clears the parts of a flow that the mask does not compare. Returns `None` if its addresses are shorter than the prefixes.
+    /// Clears the parts of a flow that the mask does not compare. Returns `None` if the flow's addresses are shorter than the prefixes.
     fn apply(self, flow: &Flow) -> Option<Flow> {
         let network = |address: IpAddr, length: u8| {
             let most = if address.is_ipv4() { 32 } else { 128 };
@@ -127,7 +127,7 @@ mod tests {
     use super::*;
     use gantry_abi_xfrm::{Family, Port};
 
-    /// Returns whether a packet matches a selector, by its parts.
+    /// Returns whether a packet matches a selector, compared part by part. Checks that an index gives the same result.
     fn matches(selector: &Selector, flow: &Flow) -> bool {
         let port = |wanted: Port, port: u16| (wanted.value ^ port) & wanted.mask == 0;
         let is_match = selector.interface == 0

@@ -1,9 +1,9 @@
 //! Sequence numbers used under keys whose SAs were removed.
 //!
-//! An IKE daemon that moves an SA reads its sequence numbers, deletes it and adds it again; packets pass between the first step and the
-//! second. An SA with the same key continues after the last number that was really used, not after the daemon's number. AES-GCM,
-//! ChaCha20-Poly1305 and AES-CTR lose their security if a number repeats (RFC 4106, 3). Addresses do not matter, since the peer may have
-//! moved.
+//! An IKE daemon that moves an SA reads the SA's sequence numbers, deletes the SA, and adds it again. Packets may pass after the daemon has
+//! read the numbers. So an SA with the same key continues after the last number that was really used, not after the daemon's number.
+//! AES-GCM, ChaCha20-Poly1305 and AES-CTR lose their security if a number repeats (RFC 4106, 3). Addresses do not matter, since the peer
+//! may have moved.
 //!
 //! The table holds an HMAC of each key under a random key, and no keys.
 
@@ -20,7 +20,7 @@ const MAX_KEYS: usize = 65_536;
 /// Maximum of the sequence numbers that an SA with a fresh key may skip: a peer with extended numbers expects a first number below 2^32.
 const MAX_SKIPPED_NUMBERS: u64 = 1 << 31;
 
-/// The fingerprint of a key, which does not reveal it. Without the random HMAC key not even a guess can be verified.
+/// The fingerprint of a key, which does not reveal the key. Without the random HMAC key not even a guess can be verified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Fingerprint([u8; 16]);
 
@@ -44,8 +44,8 @@ impl SequenceHistory {
         Ok(Self { hmac, sent: LastNumbers::default(), received: LastNumbers::default() })
     }
 
-    /// Computes the fingerprint of an SA's key. For incoming packets it includes the SPI, as the integrity check value does; nonces do not
-    /// include it.
+    /// Computes the fingerprint of an SA's key. For incoming packets the fingerprint covers the SPI, as the integrity check value does. For
+    /// outgoing packets the SPI is left out, because nonces do not depend on the SPI.
     pub(super) fn fingerprint(&self, sa: &SupportedSa<'_>) -> Fingerprint {
         let spi = sa.sa.id.spi.to_be_bytes();
         self.hash(if sa.is_incoming { &spi } else { &[] }, sa.keyed.secret())
@@ -64,7 +64,7 @@ impl SequenceHistory {
 /// The highest sequence number of each key.
 ///
 /// The table is bounded. When it is full, it forgets the half with the lowest numbers, and keeps only the highest of these numbers. An SA
-/// with an unknown key may have one of the forgotten keys, and so begins after all of them.
+/// with an unknown key may have one of the forgotten keys, and so begins after the highest forgotten number.
 #[derive(Debug, Default)]
 pub(super) struct LastNumbers {
     by_key: HashMap<Fingerprint, u64>,

@@ -1,4 +1,4 @@
-//! The view, shared by the thread of the daemon, which changes it, and the threads of the data path.
+//! The view: the thread that answers the daemon changes it, and the threads of the data path read it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};

@@ -60,6 +60,7 @@ pub(crate) struct View {
     pub(crate) incoming: HashMap<u32, Arc<IncomingSa>>,
     /// SAs for outgoing packets.
     pub(crate) outgoing: HashMap<SaId, Arc<OutgoingSa>>,
+    /// SAs for outgoing packets by the template that they fit, the preferred SA first.
     by_template: HashMap<TemplateKey, BTreeMap<Preference, Arc<OutgoingSa>>>,
     /// Policies for incoming, outgoing and forwarded packets.
     policies: [SelectorIndex<Arc<InstalledPolicy>>; 3],
@@ -87,7 +88,7 @@ impl View {
         }
     }
 
-    /// Sets the place of an SA among those that match alike.
+    /// Sets the place of an SA among the SAs that match the same template.
     pub(super) fn set_preference(&mut self, sa: &Arc<OutgoingSa>, is_dying: bool) {
         self.remove_preference(sa);
         for key in template_keys(sa) {
@@ -107,8 +108,8 @@ impl View {
         }
     }
 
-    /// Returns whether another peer behind the same NAT has the addresses and the reqid of this SA of transport mode. Packets for one peer
-    /// would go to the other (RFC 3948, 5.2).
+    /// Returns whether this is an SA of transport mode, and another peer behind the same NAT has an SA with the same addresses and reqid.
+    /// Packets for one peer would go to the other (RFC 3948, 5.2).
     pub(crate) fn has_other_peer(&self, sa: &OutgoingSa) -> bool {
         let [key, _] = template_keys(sa);
         let of_other = |other: &Arc<OutgoingSa>| other.endpoints().to != sa.endpoints().to;
@@ -182,7 +183,7 @@ fn template_keys(sa: &OutgoingSa) -> [TemplateKey; 2] {
     [sa.info.reqid, 0].map(|reqid| (sa.id.destination, sa.info.source, reqid, sa.info.mode))
 }
 
-/// Returns the first template that is not optional.
+/// Returns the first template of tunnel or transport mode that is not optional.
 pub(crate) fn required_template(policy: &Policy) -> Option<&Template> {
     let is_served = |template: &&Template| matches!(template.mode, Mode::Tunnel | Mode::Transport);
     policy.templates.iter().filter(is_served).find(|template| !template.optional)

@@ -15,8 +15,9 @@ use serde_json::Value;
 use crate::gateway::is_root;
 use crate::namespace::Namespace;
 
-/// The folder of the data path in the child process, and the destinations that it protects.
+/// The environment variable with the folder of the data path in a child process.
 const FOLDER_VARIABLE: &str = "GANTRY_TEST_FOLDER";
+/// The environment variable with the networks that the data path protects, separated by commas.
 const PROTECT_VARIABLE: &str = "GANTRY_TEST_PROTECT";
 
 /// Starts a data path, and waits until it answers. Its output goes to the file `log` in the folder.

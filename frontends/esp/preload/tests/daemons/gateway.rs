@@ -79,15 +79,16 @@ pub(crate) fn fresh_debian(debian: u8, with: &str) -> Option<PathBuf> {
 /// The setup of a test's daemons. Strings are lines of their configuration files.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
-    /// True if the outer addresses are IPv6; true if the inner addresses are IPv6.
+    /// For the outer addresses and for the inner addresses: true if they are IPv6.
     pub(crate) v6: [bool; 2],
     /// Names and proposals of the first gateway's children, all for the same addresses. The second gateway has the first child with
     /// all proposals, because a responder selects by address.
     pub(crate) children: Vec<(String, String)>,
     /// Lines in `charon { }`.
     pub(crate) charon: &'static str,
-    /// Lines in the connection and in each child, of the first gateway and of the second.
+    /// Lines of the first gateway: in the connection, and in each child.
     pub(crate) first: [&'static str; 2],
+    /// Lines of the second gateway: in the connection, and in each child.
     pub(crate) second: [&'static str; 2],
     /// Lines at the end of the file.
     pub(crate) sections: &'static str,
@@ -137,6 +138,7 @@ impl Gateway {
         Self { kind, number, namespace, folder, protect: Vec::new(), data_path: None, daemon: None }
     }
 
+    /// Adds the gateway's outer addresses to the device of the link, `wire`.
     pub(crate) fn connect(&self) {
         self.namespace.ip(&format!("address add {}/24 dev wire", outer(self.number, false)));
         self.namespace.ip(&format!("address add {}/64 dev wire nodad", outer(self.number, true)));
@@ -331,9 +333,10 @@ fn inner(number: usize, is_v6: bool) -> IpAddr {
     text.parse().unwrap()
 }
 
-/// A peer of any address and name.
+/// Stands for a peer of any address and name.
 pub(crate) const ANY: &str = "%any";
 
+/// Writes the daemon's configuration files.
 pub(crate) fn configure(gateway: &Gateway, plan: &Plan, peer: &str) {
     let Gateway { kind, number, folder, .. } = gateway;
     let folder = folder.display();

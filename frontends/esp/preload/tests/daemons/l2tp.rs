@@ -72,7 +72,7 @@ fn plan() -> Plan {
     Plan { traffic_selectors: Some(inside), first: options, second: options, ..Plan::default() }
 }
 
-/// Puts a NAT between the client and the server. It answers for the server's address on the client's side (proxy ARP).
+/// Puts a NAT between the client and the server. The NAT answers for the server's address on the client's side (proxy ARP).
 fn translate(pair: &Pair) -> Namespace {
     let nat = Namespace::new();
     pair.b.namespace.ip("link delete wire");
@@ -95,11 +95,11 @@ fn translate(pair: &Pair) -> Namespace {
     nat
 }
 
-/// Asserts that the client's first packet of L2TP, which meets the trap, brings PPP up, and that packets of PPP pass under the first keys and
-/// under new ones. L2TP is in the kernel at the ends that `in_kernel` names.
+/// Asserts that the client's first packet of L2TP, which meets the trap, brings PPP up, and that packets of PPP pass under the first keys
+/// and under new ones. `in_kernel` is true for each end whose kernel has L2TP.
 fn ppp_passes(pair: &Pair, in_kernel: [bool; 2]) {
     let gateways = [&pair.a, &pair.b];
-    // On a device with Linux' ESP, a decrypted packet would appear a second time.
+    // On a device with Linux' ESP, a decrypted packet would appear a second time, so captures at an end with Gantry.
     let with_gantry = || gateways.into_iter().filter(|gateway| gateway.kind.esp == Esp::Gantry);
     let wire = Wire::capture(&with_gantry().next_back().unwrap().namespace, "wire");
     let _server = Xl2tpd::start(&pair.b, 1, in_kernel[1]);
@@ -168,7 +168,7 @@ impl Xl2tpd {
             _ => format!("[lns default]\nlocal ip = {}\nip range = {1}-{1}", inner(1), inner(0)),
         };
         let user_space = if is_in_kernel { "no" } else { "yes" };
-        // This is the MTU of xl2tpd's example.
+        // The MTU of 1,410 bytes is that of xl2tpd's example.
         let files = [
             (
                 "xl2tpd.conf",

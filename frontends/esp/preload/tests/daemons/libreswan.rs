@@ -101,7 +101,7 @@ fn libreswan_makes_a_tunnel_and_rekeys_it_under_traffic() {
     {
         await_packets(&streams, 50);
         let before = libreswan.pair.a.spis("out");
-        // Unlike charon, the responder sends on a new SA before the initiator has installed it.
+        // Packets are lost, because unlike charon, the responder sends on a new SA before the initiator has installed it.
         losses.push(while_losing(&streams, || {
             let text = libreswan.whack(gateway, &format!("--name net --rekey-{protocol}"));
             if protocol == "ipsec" {

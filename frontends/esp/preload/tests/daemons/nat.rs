@@ -74,8 +74,8 @@ fn peers(gateway: &Gateway) -> BTreeSet<SocketAddr> {
     sas.map(|sa| sa["peer"].as_str().unwrap().parse().unwrap()).collect()
 }
 
-/// A router between clients and their peer. It answers for the peer's address on the clients' side (proxy ARP), and has an address only on
-/// the peer's side. Client ports are random: by default the NAT would keep the first client's port.
+/// A router between clients and their peer. The router answers for the peer's address on the clients' side (proxy ARP), and has an address
+/// only on the peer's side. Client ports are random: by default the NAT would keep the first client's port.
 struct Nat(Namespace);
 
 impl Nat {

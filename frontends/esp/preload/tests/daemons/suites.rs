@@ -3,7 +3,7 @@
 use crate::gateway::{Esp, Kind, Pair, Plan};
 use crate::traffic::{assert_all_arrived, await_packets, transfer};
 
-/// Suites: their names in charon's proposals, and their names in its XFRM messages.
+/// Suites: the name in charon's proposals, and the algorithms in the status of a data path, with key sizes in bits.
 pub(crate) const SUITES: [(&str, &str); 12] = [
     ("aes128gcm16", "rfc4106(gcm(aes)) 160"),
     ("aes256gcm16", "rfc4106(gcm(aes)) 288"),

@@ -16,15 +16,18 @@ use crate::namespace::Namespace;
 
 /// Interval between two packets.
 const INTERVAL: Duration = Duration::from_millis(2);
-/// The time for a packet to arrive behind a later one, and the interval of checks for the end.
+/// The time for a packet to arrive behind a later one.
 const LATE_PACKET_TIMEOUT: Duration = Duration::from_secs(2);
+/// Interval between two checks for the end of a stream.
 const CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Datagrams from one host to another, until the stream is ended.
 #[derive(Debug)]
 pub(crate) struct Stream {
     progress: Arc<Progress>,
+    /// Returns the numbers of refused packets.
     sender: JoinHandle<BTreeSet<u64>>,
+    /// Returns the numbers of received packets, and the count of duplicates.
     receiver: JoinHandle<(BTreeSet<u64>, u64)>,
 }
 
@@ -108,8 +111,8 @@ impl Stream {
         await_more("packets are refused", &self.progress.refused, count);
     }
 
-    /// Waits until a packet arrives that is sent from now on: packets keep their order, so all earlier ones have arrived or are lost.
-    /// Returns the number of earlier packets.
+    /// Waits until a packet arrives that is sent from now on. Packets keep their order, so all earlier packets have then arrived or are
+    /// lost. Returns the number of earlier packets.
     pub(crate) fn await_later_packet(&self) -> u64 {
         let next = self.next_number();
         wait_until("later packets come", || self.progress.received_below.load(Ordering::Relaxed) > next);
@@ -206,7 +209,7 @@ fn await_more(name: &str, count: &AtomicU64, more: u64) {
 fn send(socket: &UdpSocket, to: SocketAddr, progress: &Progress) -> BTreeSet<u64> {
     let (mut number, mut refused) = (0_u64, BTreeSet::new());
     while !progress.stop.load(Ordering::Relaxed) {
-        // Packets have 60 to 1,259 bytes.
+        // Payloads have 60 to 1,259 bytes.
         let mut payload = vec![0xA5; 60 + (number as usize * 37) % 1200];
         payload[..8].copy_from_slice(&number.to_be_bytes());
         if socket.send_to(&payload, to).is_err() {
@@ -246,7 +249,7 @@ fn receive(socket: &UdpSocket, progress: &Progress) -> (BTreeSet<u64>, u64) {
                     return (received, duplicates);
                 }
             }
-            // A process that was stopped continues.
+            // The receive is interrupted when a stopped process continues.
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => panic!("{error}"),
         }

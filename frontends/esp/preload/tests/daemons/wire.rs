@@ -25,7 +25,7 @@ pub(crate) struct Wire {
     marker: UdpSocket,
 }
 
-/// The destination of the marker. Broadcasts pass in clear under every policy.
+/// The destination of the marker, as tcpdump prints address and port. Broadcasts pass in clear under every policy.
 const MARKER: &str = "255.255.255.255.9";
 
 impl Wire {

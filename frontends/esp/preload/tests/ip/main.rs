@@ -1,4 +1,4 @@
-//! `ip xfrm` of iproute2 under the library: its requests are parsed, and it prints the answers.
+//! `ip xfrm` of iproute2 under the library: the server parses the requests, and `ip` prints the answers.
 
 #[path = "../lab/mod.rs"]
 mod lab;
@@ -240,7 +240,7 @@ fn all_requests_of_a_datagram_are_processed() {
     assert_eq!(deleted.collect::<Vec<_>>()[..3], [1, 2, 3]);
 }
 
-/// `GANTRY_DECLARE=1` rewrites the seeds. Other versions of iproute2 send other bytes, so they are not compared.
+/// `GANTRY_DECLARE=1` rewrites the seeds. Other versions of iproute2 send other bytes, so seeds are not compared.
 #[test]
 fn the_fuzz_seeds_are_requests_of_ip() {
     if std::env::var_os("GANTRY_DECLARE").is_none() || !is_possible(&["ip"]) {

@@ -1,4 +1,4 @@
-//! A folder with the library and a socket, a server that records its messages, and programs under the library.
+//! A folder with a socket, a server at the socket that records all messages, and programs under the library.
 
 #![allow(dead_code, reason = "each test program uses its part")]
 
@@ -39,19 +39,19 @@ impl Lab {
         self.path("xfrm")
     }
 
-    /// Runs a shell command under the library, with the variable.
+    /// Runs a shell command under the library, with GANTRY_XFRM.
     pub(crate) fn sh(&self, line: &str) -> Output {
         self.command(line).env("GANTRY_XFRM", self.socket()).output().unwrap()
     }
 
-    /// Starts a shell command under the library, with the variable. It begins with `exec`, so that killing the child ends the
-    /// program.
+    /// Starts a shell command under the library, with GANTRY_XFRM. The command begins with `exec`, so that killing the child
+    /// ends the program.
     pub(crate) fn start(&self, line: &str) -> Running {
         assert!(line.starts_with("exec "));
         Running(self.command(line).env("GANTRY_XFRM", self.socket()).spawn().unwrap())
     }
 
-    /// Builds a shell command under the library, without the variable.
+    /// Builds a shell command under the library, without GANTRY_XFRM.
     pub(crate) fn command(&self, line: &str) -> Command {
         let mut command = Command::new("sh");
         command.args(["-c", line]).current_dir(&self.folder).env("LD_PRELOAD", library()).env_remove("GANTRY_XFRM");
@@ -117,19 +117,19 @@ pub(crate) struct State {
     pub(crate) policies: Vec<Policy>,
     /// XFRM messages in the order of arrival; malformed ones as errors.
     pub(crate) received: Vec<Result<Message, Error>>,
-    /// Messages of the library.
+    /// Messages of the library itself, in the order of arrival.
     pub(crate) private_messages: Vec<PreloadMessage>,
-    /// Datagrams as they arrived.
+    /// Datagrams of XFRM messages, as they arrived.
     pub(crate) raw_datagrams: Vec<Vec<u8>>,
     /// Open connections, each with its port, its groups, and whether its program wants texts.
     pub(crate) connections: Vec<(Arc<OwnedFd>, u32, u32, bool)>,
-    /// The error with which all requests are answered.
+    /// The error with which all requests are answered: its number and its text.
     pub(crate) refusal: Option<(i32, &'static str)>,
-    /// The server answers no request.
+    /// True if the server answers no request.
     pub(crate) is_silent: bool,
     /// The delay of answers.
     pub(crate) answer_delay: Duration,
-    /// Shared ports.
+    /// UDP ports that programs are to share.
     pub(crate) shared_ports: Vec<u16>,
 }
 
@@ -213,6 +213,7 @@ fn serve(connection: &Arc<OwnedFd>, state: &Mutex<State>) {
         thread::sleep(answer_delay);
         let mut state = state.lock().unwrap();
         let datagram = &buffer[..length];
+        // The library's own messages have numbers from 0xff00.
         if frames(datagram).all(|frame| frame.header.kind < 0xff00) {
             state.raw_datagrams.push(datagram.to_vec());
         }

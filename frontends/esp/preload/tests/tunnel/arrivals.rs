@@ -51,7 +51,7 @@ impl<'h> Programs<'h> {
         Self { host, sender: from.udp(near, 0), receivers }
     }
 
-    /// Sends a datagram of `bytes` bytes to a port, which is heard.
+    /// Sends a datagram of `bytes` bytes to the receiver at `PORTS[at]`, and asserts that the datagram arrives.
     #[track_caller]
     fn assert_arrives(&self, at: usize, bytes: usize) {
         let (sent, mut buffer) = (payload(bytes), vec![0; 1 << 16]);
@@ -60,7 +60,7 @@ impl<'h> Programs<'h> {
         assert!(buffer[..length] == sent && from == self.sender.local_addr().unwrap());
     }
 
-    /// Sends a datagram to a port, which is dropped.
+    /// Sends a datagram to the receiver at `PORTS[at]`, and asserts that the host drops the datagram.
     #[track_caller]
     fn assert_dropped(&self, at: usize) {
         let before = dropped(self.host);
@@ -72,7 +72,7 @@ impl<'h> Programs<'h> {
         receiver.set_nonblocking(false).unwrap();
     }
 
-    /// Checks which packets pass under policies of a direction that match all of them.
+    /// Asserts that packets arrive or are dropped as the policies of a direction say: one for all packets, and one for port 7.
     fn check_policies(&self, direction: &str) {
         let ends = [&self.sender, &self.receivers[0]].map(|socket| one(socket.local_addr().unwrap().ip()));
         let selector = format!("src {} dst {} dir {direction}", ends[0], ends[1]);
@@ -84,7 +84,7 @@ impl<'h> Programs<'h> {
         for at in [0, 1] {
             self.assert_dropped(at);
         }
-        // A policy that lets packets pass, before the other one and after it.
+        // A policy that lets packets pass has an effect before the other policy, and none after it.
         xfrm(format!("policy add {port} priority 5"));
         self.assert_arrives(0, 3000);
         self.assert_dropped(1);
@@ -140,7 +140,7 @@ fn forwarded_packets_that_arrive_in_clear_are_dropped() {
     Programs::new(&pair.a, pair.a.inner[V6], &pair.b, &lan, far).check_policies("fwd");
 }
 
-/// The packets of ESP have the addresses of the policies. Other tests exchange them.
+/// ESP packets have the addresses of the policies, too. Other tests exchange ESP packets.
 #[test]
 #[ignore = "as root, in network namespaces"]
 fn clear_packets_of_transport_mode_are_dropped_except_ike_and_neighbour_discovery() {
@@ -188,7 +188,7 @@ fn packets_in_clear_are_dropped_after_the_data_path_has_ended() {
     check(&pair, false);
     pair.b.serve(&Plan::default());
     check(&pair, false);
-    // A new policy replaces the earlier one, so packets pass once it is removed.
+    // A new policy replaces the policy of the killed data path, so packets pass once the new policy is removed.
     pair.b.xfrm(&format!("policy add {selector} {TEMPLATE}"));
     pair.b.xfrm(&format!("policy delete {selector}"));
     check(&pair, true);

@@ -14,7 +14,7 @@ use crate::limits::Monitor;
 use crate::peer::{OUTBOUND_SPI, Peer, udp};
 use crate::traffic::{MARKER, Udp};
 
-/// A tunnel with a program at its other end.
+/// A tunnel from the test to a data path, and a program behind the data path.
 struct Victim {
     peer: Peer,
     program: Udp,
@@ -45,7 +45,7 @@ impl Victim {
         buffer[0]
     }
 
-    /// Sends a good packet after all others. Returns the counters before it.
+    /// Sends a good packet after all others, and waits until it arrives. Returns the counters of the others.
     fn counters_after_good_packet(&self) -> Vec<(String, u64)> {
         self.peer.send(&self.packet(255));
         assert_eq!(self.receive_number(), 255, "no other packet arrived");
@@ -109,7 +109,7 @@ fn a_packet_with_any_changed_bit_is_refused() {
             changed[at] ^= 1 << (at % 8);
             victim.peer.send(&changed);
         }
-        // A changed packet does not move the window, regardless of its number.
+        // The first four bytes are the SPI. A changed packet does not move the window, regardless of its number.
         let others = packet.len() as u64 - 4;
         victim.peer.send(&packet);
         assert_eq!(victim.receive_number(), 1);
@@ -206,7 +206,7 @@ fn an_authentic_packet_is_admitted_only_by_a_policy() {
     let near_v6 = "fd11::2".parse().unwrap();
     victim.peer.send(&victim.peer.seal(&udp((near_v6, victim.peer.inner(V6).1), port, 0, MARKER)));
     victim.assert_counters(&[("unadmitted", 8)]);
-    // An SA with another reqid than the policy's admits no packet.
+    // A policy with another reqid than the SA's admits no packet.
     let selector = format!("src {near}/32 dst {far}/32 dir in");
     victim.peer.pair.b.xfrm(&format!("policy update {selector} tmpl proto esp reqid 9 mode tunnel"));
     victim.peer.send(&victim.packet(1));
@@ -245,7 +245,7 @@ fn a_blocking_policy_applies_despite_one_of_the_other_direction() {
     let packet = |to| victim.peer.seal(&udp((near, to), 9, 0, MARKER));
     victim.peer.send(&packet(host_behind));
     host.await_counter("unadmitted", 3);
-    // A new address belongs to the host at once, until it is deleted.
+    // While the host has the address, the packets are for this host, and the policy for forwarded packets does not block them.
     let blocks = |count: u64| {
         let mut before = host.counter("unadmitted");
         wait_until("packets are refused", || {
@@ -262,7 +262,7 @@ fn a_blocking_policy_applies_despite_one_of_the_other_direction() {
     blocks(1);
 }
 
-/// Packets that require the keys.
+/// Only a peer with the keys can send these packets.
 #[test]
 #[ignore = "as root, in network namespaces"]
 fn malformed_packets_within_esp_are_dropped() {

@@ -14,7 +14,7 @@ use crate::plaintext::{PROTECTED, Wire, try_everything};
 use crate::traffic::{MARKER, datagrams, payload};
 use crate::viewers::as_nobody;
 
-/// Returns a socket that is bound to the device to the other host.
+/// Returns a socket that is bound to the device of the link to the other host.
 fn bound_socket(host: &Host, family: usize) -> UdpSocket {
     let socket = host.udp_unbound(family).0;
     setsockopt(&socket, sockopt::BindToDevice, &host.device.into()).unwrap();
@@ -64,7 +64,7 @@ fn reloading_the_firewall_in_a_loop_leaks_no_packet_under_load_by_other_users() 
     datagrams(&pair.a, &pair.b, V6, [100].into_iter());
 }
 
-/// Each of these policies has a selector of another shape, and replaces the firewall's table.
+/// Each new policy has a selector of another shape, so the data path replaces the firewall's table.
 #[test]
 #[ignore = "as root, in network namespaces"]
 fn new_policies_let_no_packet_to_a_protected_network_escape() {
@@ -237,7 +237,7 @@ fn reloading_the_firewall_keeps_the_guard() {
     assert!(before >= 4, "a policy and a network of each family");
     for change in ["flush ruleset", "delete chain inet gantry_esp leaving", "flush chain inet gantry_esp leaving"] {
         assert!(nft("add table ip others").status.success());
-        // Linux 6.9 and later refuse this; on earlier kernels it succeeds, and the table is restored.
+        // Linux 6.9 and later refuse the change. On earlier kernels the change succeeds, and the table is restored.
         let _ = nft(change);
         wait_until("the rules are back", || drops() == before);
         let wire = Wire::new(&pair);
@@ -265,7 +265,7 @@ fn shown(host: &Host) -> Vec<String> {
     let commands = tables.into_iter().flatten().chain(others);
     let texts: Vec<String> = commands.map(|command| host.namespace.ip(&command)).collect();
     let lines = texts.iter().flat_map(|text| text.lines());
-    // Policies are listed in the order of their restoration.
+    // Sorts the lines, because restored policies are listed in the order of their restoration.
     let mut lines: Vec<String> = lines.map(|line| line.trim().to_owned()).collect();
     lines.sort_unstable();
     lines
@@ -305,7 +305,7 @@ fn removals_by_other_programs_are_restored() {
             pair.a.namespace.ip("link set gantry0 up");
         }
         if change.ends_with("rule flush") {
-            // The kernel's own rules, which the data path does not restore.
+            // Adds the kernel's own rules, which the data path does not restore.
             for family in ["", "-6 "] {
                 for (priority, table) in [(32766, "main"), (32767, "default")] {
                     let rule = format!("{family}rule add priority {priority} lookup {table}");

@@ -19,7 +19,7 @@ use crate::namespace::Namespace;
 
 /// A time limit for events that take milliseconds.
 pub(crate) const EVENT_TIMEOUT: Duration = Duration::from_secs(20);
-/// The [`Plan`] of a data path in a child process.
+/// The environment variable with the [`Plan`] of a data path in a child process, as JSON.
 const PLAN_VARIABLE: &str = "GANTRY_TEST_DATA_PATH";
 
 /// The setup of a data path, as far as tests differ.
@@ -45,8 +45,9 @@ impl Default for Plan {
 #[derive(Debug)]
 pub(crate) struct Host {
     pub(crate) namespace: Namespace,
-    /// The outer and inner addresses: IPv4, then IPv6.
+    /// The addresses outside the tunnel: IPv4, then IPv6.
     pub(crate) outer: [IpAddr; 2],
+    /// The addresses inside the tunnel: IPv4, then IPv6.
     pub(crate) inner: [IpAddr; 2],
     /// The device to the other host.
     pub(crate) device: &'static str,

@@ -12,7 +12,7 @@ use crate::keys::{Keys, V4};
 use crate::peer::{Peer, udp};
 use crate::traffic::{MARKER, Udp};
 
-/// The kind of a datagram in a train: datagrams of one length that are sent in one call.
+/// The kind of a datagram in a train. A train consists of datagrams of one length that are sent in one call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Esp,
@@ -77,7 +77,7 @@ fn each_datagram_of_a_train_reaches_its_reader() {
 }
 
 impl Peer {
-    /// Sends datagrams of one length in one call, which arrive as one: the devices take them whole.
+    /// Sends datagrams of one length in one call. They arrive as one, because the devices do not split them.
     fn send_train(&self, datagrams: &[Vec<u8>]) {
         let stride = datagrams[0].len() as u16;
         let bytes = datagrams.concat();

@@ -16,6 +16,7 @@ pub(crate) struct Keys {
     pub(crate) integrity_key: Vec<u8>,
 }
 
+/// Integrity algorithms: the name in XFRM, the length of the key in bytes, and the length of the tag in bits.
 const HMACS: [(Integrity, &str, usize, u32); 5] = [
     (Integrity::HmacSha1, "hmac(sha1)", 20, 96),
     (Integrity::HmacSha256, "hmac(sha256)", 32, 128),

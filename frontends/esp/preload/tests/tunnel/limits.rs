@@ -1,4 +1,4 @@
-//! Limits of SAs: sequence numbers, bytes, packets and time, and the notifications of the daemon.
+//! Limits of SAs: sequence numbers, bytes, packets and time, and the notifications to the daemon.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Stdio};
@@ -77,7 +77,7 @@ fn one_way(pair: &Pair, [at_a, at_b]: [&str; 2]) -> [Udp; 2] {
 /// The arguments of an SA without limits.
 const NO_LIMITS: &str = "replay-window 32";
 
-/// Sends packets one after the other until one does not pass. Returns the number of passed packets.
+/// Sends up to `most` packets one after the other, until one does not pass. Returns the number of passed packets.
 fn count_passed(pair: &Pair, sockets: &[Udp; 2], most: usize) -> usize {
     let counters = ["sent_packets", "without_sa", "expired"];
     for at in 0..most {
@@ -179,7 +179,7 @@ fn updated_limits_end_an_sa() {
     update("limit packet-soft 5 limit packet-hard 7");
     assert_eq!(count_passed(&pair, &sockets, 3), 3);
     monitor.await_lines(&["Expired", "spi 0x00001001", "hard 0"]);
-    // More packets than this limit have passed, so it takes effect at once.
+    // Six packets have passed already, so the limit takes effect at once.
     update("limit packet-hard 6");
     monitor.await_lines(&["Expired", "spi 0x00001001", "hard 1"]);
     assert_eq!(count_passed(&pair, &sockets, 1), 0);

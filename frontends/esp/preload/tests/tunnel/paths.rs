@@ -35,7 +35,7 @@ pub(crate) fn reported_mtu(host: &Host, to: std::net::IpAddr) -> usize {
     let mut found = None;
     wait_until("a notice tells the MTU", || {
         let (_, text) = host.ping("-W 0.2 -M do -s 1352", to);
-        // "Frag needed and DF set (mtu = 1242)", "Packet too big: mtu=1280", "message too long, mtu: 1242".
+        // `ping` prints "Frag needed and DF set (mtu = 1242)", "Packet too big: mtu=1280", "message too long, mtu: 1242".
         let number = text.split(['=', ':']).filter(|part| part.trim_start().starts_with('1')).find_map(|part| {
             let digits: String = part.trim_start().chars().take_while(char::is_ascii_digit).collect();
             digits.parse().ok().filter(|mtu| (1000..1400).contains(mtu))
@@ -55,7 +55,7 @@ fn a_sender_that_forbids_fragments_learns_the_mtu() {
             let (headers, to) = ([28, 48][inner], pair.b.inner[inner]);
             let most = reported_mtu(&pair.a, to);
             pair.a.pings(2, &format!("-M do -s {}", most - headers), to);
-            // ESP pads to four bytes.
+            // The headers and the trailer of ESP take 34 bytes, and ESP pads to four bytes.
             assert!(most + 4 > 1400 - [20, 40][outer] - 8 - 34, "more than {most} bytes would fit");
             assert_eq!(pair.a.ping(&format!("-W 0.2 -M do -s {}", most - headers + 1), to).0, 0);
         }
@@ -82,13 +82,14 @@ fn an_ipv4_packet_is_fragmented_if_allowed() {
         let before = pair.a.counter("fragmented");
         pair.a.pings(10, "-M dont -s 1372", pair.b.inner[V4]);
         pair.a.await_counter("fragmented", before + 10);
-        // Packets that the stack has fragmented already, to the MTU of the device.
+        // The stack has fragmented these packets already, to the MTU of the device.
         pair.a.pings(5, "-M dont -s 8000", pair.b.inner[V4]);
         // In IPv6 only the sender fragments, once it knows the path MTU.
         wait_until("the sender knows the path", || pair.a.ping("-W 0.2 -s 8000", pair.b.inner[V6]).0 == 1);
         pair.a.pings(5, "-s 8000", pair.b.inner[V6]);
         let frames = wire.finish();
         wire::count_sealed(&frames);
+        // A frame has 14 bytes of Ethernet, and up to 1,380 bytes behind them.
         assert!(wire::esp(&frames).iter().all(|esp| esp.from != pair.a.outer[outer] || esp.bytes <= 1394));
     }
 }

@@ -21,8 +21,9 @@ pub(crate) struct Peer {
     arriving: Inbound,
 }
 
-/// The SPIs of packets that the test sends, and of packets that it receives.
+/// The SPI of packets that the test sends.
 pub(crate) const OUTBOUND_SPI: u32 = 0x2001;
+/// The SPI of packets that the test receives.
 pub(crate) const INBOUND_SPI: u32 = 0x2002;
 
 impl Peer {
@@ -98,7 +99,7 @@ impl Peer {
     }
 }
 
-/// Builds a UDP datagram in an IPv4 or IPv6 packet, with a traffic class.
+/// Builds a UDP datagram from port 4000 to `port` in an IPv4 or IPv6 packet, with a traffic class.
 pub(crate) fn udp((from, to): (IpAddr, IpAddr), port: u16, class: u8, payload: &[u8]) -> Vec<u8> {
     let ports = [4000_u16.to_be_bytes(), port.to_be_bytes()].concat();
     let length = (8 + payload.len()) as u16;

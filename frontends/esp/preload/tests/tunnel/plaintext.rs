@@ -1,4 +1,4 @@
-//! Packets protected by a policy never leave in clear: not before SAs, policies and a data path exist, nor while or after they exist.
+//! Packets that a policy protects never leave in clear: neither before, nor while, nor after SAs, policies and a data path exist.
 
 use std::io::IoSlice;
 use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
@@ -48,7 +48,7 @@ impl Wire {
         self.0.iter().any(|listener| listener.peek().iter().any(is_one))
     }
 
-    /// Returns whether a frame was in clear, at either end.
+    /// Returns whether a frame was in clear since the last call, at either end.
     pub(crate) fn has_plaintext(&self) -> bool {
         let clear = |frame: &Vec<u8>| frame.windows(MARKER.len()).any(|part| part == MARKER);
         self.0.iter().any(|listener| listener.take().iter().any(clear))
@@ -343,7 +343,7 @@ fn a_policy_without_template_lets_only_its_own_packets_pass() {
     };
     send(&closed, false);
     send(&open, true);
-    // A pass policy with a worse priority than the tunnel's policy has no effect.
+    // A policy that lets packets pass has no effect with a worse priority than the tunnel's policy.
     pair.a.xfrm(&format!("policy delete {selector} dir out"));
     pair.b.xfrm(&format!("policy delete {selector} dir in"));
     send(&open, false);
@@ -352,7 +352,7 @@ fn a_policy_without_template_lets_only_its_own_packets_pass() {
     try_everything(&pair.a, &pair.b);
     program.send_to(MARKER, open.local_addr().unwrap()).unwrap();
     assert!(wire.count_sealed() > 0);
-    // A pass policy ends when the next data path starts.
+    // A policy that lets packets pass ends when the next data path starts.
     pair.a.xfrm(&format!("policy update {selector} dir out priority 0"));
     pair.a.kill();
     pair.a.serve(&Plan::default());

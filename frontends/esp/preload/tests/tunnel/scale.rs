@@ -48,6 +48,7 @@ fn send_to_each(pair: &Pair, count: u32) {
     }
 }
 
+/// Returns the numbers of packets and of batches that a data path has counted; `side` is "sent" or "received".
 fn batches(host: &Host, side: &str) -> (u64, u64) {
     (host.counter(&format!("{side}_packets")), host.counter(&format!("{side}_batches")))
 }

@@ -188,7 +188,7 @@ fn send_raw(socket: &std::os::fd::OwnedFd, payload: &[u8], to: IpAddr) {
     sendto(socket.as_raw_fd(), payload, &to, MsgFlags::empty()).unwrap();
 }
 
-/// Tests a policy for the local network together with a policy for all packets, as strongSwan's plugin bypass-lan adds it.
+/// Tests a policy for all packets together with a policy for the local network, as strongSwan's plugin bypass-lan adds it.
 #[test]
 #[ignore = "as root, in network namespaces"]
 fn pass_and_block_policies_apply_by_their_priority() {
@@ -370,7 +370,7 @@ fn strict_reverse_path_filters_change_nothing() {
     pair.remove_tunnel();
     protect(&pair, &format!("{near}/32"), &format!("{far}/32"), ["", ""]);
     assert!(!sends_in_clear(&pair, own_to_far));
-    // Daemons at the ports of IKE.
+    // Daemons still exchange messages in clear at the ports of IKE.
     for port in [500, 4500] {
         let daemon = |host: &Host| host.namespace.enter(|| ike_socket((host.outer[V4], port)));
         let (near, far) = (daemon(&pair.a), daemon(&pair.b));
@@ -380,7 +380,7 @@ fn strict_reverse_path_filters_change_nothing() {
             assert_eq!(far.recv(&mut [0; 64]).expect("IKE arrives"), message.len());
         }));
     }
-    // A tunnel for everything, and policies that exempt packets to the network behind the gateway, and those that arrive from it.
+    // A tunnel for everything, with policies that exempt packets to the network behind the gateway and packets from that network.
     pair.remove_tunnel();
     protect(&pair, "0.0.0.0/0", "0.0.0.0/0", ["", ""]);
     pair.a.xfrm("policy add src 0.0.0.0/0 dst 10.13.0.0/24 dir out priority 5");

@@ -107,7 +107,7 @@ pub(crate) fn stream(from: &Host, to: &Host, inner: usize, bytes: usize) {
     stream_while(from, to, inner, bytes, |_| {});
 }
 
-/// Like [`stream`], and calls `each` after each part of 64 KiB.
+/// Like [`stream`], and calls `each` after each part of 64 KiB, with the number of the part.
 pub(crate) fn stream_while(from: &Host, to: &Host, inner: usize, bytes: usize, mut each: impl FnMut(usize)) {
     let listener = to.namespace.enter(|| TcpListener::bind((to.inner[inner], 0))).unwrap();
     let address = listener.local_addr().unwrap();
@@ -137,7 +137,9 @@ pub(crate) fn stream_while(from: &Host, to: &Host, inner: usize, bytes: usize, m
 /// A continuous flow of numbered datagrams from one host to another, and the datagrams that have arrived.
 pub(crate) struct Flow {
     stop: Arc<AtomicBool>,
+    /// Returns the number of sent datagrams.
     sender: JoinHandle<u32>,
+    /// Returns the numbers of the datagrams that have arrived.
     receiver: JoinHandle<Vec<u32>>,
 }
 
@@ -165,7 +167,7 @@ impl Flow {
             far.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
             let (mut got, mut buffer) = (Vec::new(), [0; 64]);
             loop {
-                // Loaded before the receive, so that no datagram is missed.
+                // This number is loaded before the receive, so that no datagram is missed.
                 let expected = expected.get();
                 if expected.is_some_and(|expected| got.len() >= *expected as usize) {
                     return got;

@@ -145,7 +145,7 @@ fn no_packet_leaves_in_clear_without_an_sa() {
         ike.send_to(b"IKE", peer.local_addr().unwrap()).unwrap();
         assert_eq!(peer.recv(&mut [0; 9]).expect("IKE arrives"), 3);
         assert!(!wire.has_plaintext());
-        // The SAs are removed while packets come.
+        // Packets do not leave in clear either once the SAs are removed.
         install(&pair, family, true);
         policies(&pair.b, &pair.a, family, "");
         datagrams(&pair.a, &pair.b, family, [1000].into_iter());
@@ -193,6 +193,7 @@ struct Peer {
     out: Outbound,
 }
 
+/// The peer's address in the SA.
 const PUBLIC: &str = "203.0.113.9";
 
 impl Peer {

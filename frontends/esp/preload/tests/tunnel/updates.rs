@@ -139,7 +139,8 @@ fn changes_of_other_policies_lose_no_packet() {
                     _ => (ANY[family].to_owned(), client(&pair, family)),
                 };
                 let policy_update = format!("policy update src {from} dst {to} dir out priority");
-                // A further element, a further layer before the policy, another order of the policies, and another place in its layer.
+                // The firewall gets a further element, a further layer before the policy, another order of the policies, and another
+                // place in a layer.
                 host.xfrm(&format!("policy add {selector} priority 12 {template}"));
                 host.xfrm(&format!("policy update {selector} priority 5"));
                 host.xfrm(&format!("{policy_update} 4 {template}"));

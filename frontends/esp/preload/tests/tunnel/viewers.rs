@@ -29,7 +29,7 @@ pub(crate) fn as_nobody<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     thread::scope(|scope| scope.spawn(become_nobody).join()).unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-/// Creates a host with a data path that has more SAs than the report in a socket's buffer can hold.
+/// Creates a host with a data path whose report of its SAs does not fit the buffer of a socket.
 fn with_many_sas() -> Pair {
     let mut pair = Pair::linked();
     pair.a.serve(&Plan::default());

@@ -24,7 +24,7 @@ pub(crate) struct Listener {
 /// The kind of an Ethernet frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// A request for the address of a neighbour: ARP, or neighbour discovery in IPv6.
+    /// A request for the address of a neighbour: ARP, with the IPv4 address of the neighbour, or neighbour discovery in IPv6.
     Neighbour(Option<IpAddr>),
     /// An ICMP error about a packet of the tunnel.
     Notice,
@@ -47,6 +47,7 @@ pub(crate) struct Esp {
     pub(crate) spi: u32,
     /// The sequence number; in a frame with several packets, the number of the first packet.
     pub(crate) number: u32,
+    /// Bytes of the whole frame.
     pub(crate) bytes: usize,
 }
 
@@ -93,6 +94,7 @@ pub(crate) fn count_sealed(frames: &[Vec<u8>]) -> usize {
         match kind(frame) {
             Kind::Clear => panic!("in clear: {frame:02x?}"),
             Kind::Neighbour(Some(IpAddr::V4(wanted))) => {
+                // Outer addresses begin with 10.1 and 10.2, inner addresses with 10.11 and 10.12.
                 assert!(wanted.octets()[1] < 10, "{wanted} is looked up outside the tunnel");
             }
             Kind::Esp(_) => count += 1,
@@ -161,6 +163,7 @@ fn kind(frame: &[u8]) -> Kind {
         (kind, [a, b, ..]) if kind == IPV6 && packet.len() >= 48 => {
             let from = IpAddr::from(*packet[8..].first_chunk::<16>().unwrap());
             match (packet[6], packet[40]) {
+                // Neighbour discovery, and ICMP behind a hop-by-hop header.
                 (58, 133..=137) | (0, 58) => Kind::Neighbour(None),
                 (58, 2) if packet[48..].get(6).copied().is_some_and(is_carrier) => Kind::Notice,
                 (44, 17 | 50) if packet[42] != 0 || packet[43] & 0xF8 != 0 => Kind::Fragment,
@@ -193,7 +196,7 @@ fn listen((socket, device): &(OwnedFd, usize), frames: &Mutex<Vec<Vec<u8>>>, sto
     let mut buffer = vec![0; 1 << 17];
     loop {
         let poll = || poll(&mut [PollFd::new(socket.as_fd(), PollFlags::POLLIN)], 50_u16).unwrap();
-        // Loaded before the poll, so that earlier frames are not missed.
+        // The flag is loaded before the poll, so that earlier frames are not missed.
         let is_stopped = stop.load(Ordering::Relaxed);
         if poll() == 0 {
             if is_stopped {

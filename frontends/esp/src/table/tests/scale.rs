@@ -55,6 +55,7 @@ fn the_work_of_tunnels_is_linear() {
     let gantry = gantry();
     // The first requests open devices.
     work(&gantry, 8);
+    // Eight times as many tunnels take about eight times as many bytes.
     let (few, many) = (work(&gantry, 256), work(&gantry, 2048));
     assert!(few > 0 && many < 10 * few, "{few} bytes for 256 tunnels, {many} for 2048");
 }

@@ -176,7 +176,7 @@ fn a_second_peer_behind_a_nat_is_refused_with_the_same_reqid() {
     let refused = associations.add(from_port(0x1002, 40002, 1), false, is_near).unwrap_err();
     assert_eq!(refused.errno, libc::EEXIST);
     assert!(refused.text.contains("another peer"), "{refused:?}");
-    // A new SA of the same peer, and an SA of other policies.
+    // A new SA of the same peer is accepted, and so is an SA with another reqid.
     associations.add(from_port(0x1003, 40001, 1), false, is_near).unwrap();
     associations.add(from_port(0x1004, 40002, 2), false, is_near).unwrap();
     associations.remove(&id(FAR, 0x1001)).unwrap();
