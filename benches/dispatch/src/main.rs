@@ -40,7 +40,7 @@ const BYTES: usize = 64;
 const BATCH: usize = 32;
 /// Bytes of a request to a real device.
 const REAL_DEVICE_BYTES: usize = 1024;
-/// Points at which the cost of statistics is measured: a real device, a fast algorithm, and the batch size, a power of two.
+/// Points at which the cost of statistics is measured: a real device, a fast algorithm, and the batch size, which must divide 256.
 const REAL_DEVICE_POINTS: [(&str, Algorithm, usize); 5] = [
     ("software", Algorithm::Aes128Gcm, 1),
     ("software", Algorithm::Sha256, 1),
@@ -56,7 +56,7 @@ struct DispatchMode {
     name: &'static str,
     /// The promised maximum of nanoseconds per request, if any.
     goal_ns: Option<u32>,
-    /// Runs requests on a session. Their number must be a multiple of [`BATCH`].
+    /// Runs requests on a session. The number of requests must be a multiple of [`BATCH`].
     run: fn(&Session, usize),
 }
 
@@ -128,7 +128,7 @@ fn open_session(is_counting: bool) -> Result<Session> {
     Ok(gantry.session(SessionParams::new(Algorithm::Null, &[]))?)
 }
 
-/// Number of runs. A run is short, so that few runs are interrupted, and these do not affect the median.
+/// Number of runs. A run is so short that other programs interrupt few runs, which do not affect the median.
 const RUN_COUNT: usize = 1001;
 const REQUESTS_PER_RUN: u32 = 32 * BATCH as u32;
 

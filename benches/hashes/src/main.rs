@@ -31,7 +31,8 @@ fn cpu_time() -> i64 {
 struct RowFilter(Vec<String>);
 
 impl RowFilter {
-    /// Measures `ours` and each peer in turn, on batches of `batch` digests of `digest_size` bytes.
+    /// Measures `ours` and each peer in turn, on batches of `batch` digests of `digest_size` bytes. `input` has
+    /// the data of [`MESSAGES`] digests.
     fn measure_row<T>(
         &self,
         (name, batch): (&str, usize),
@@ -203,7 +204,7 @@ fn rfc6962_trees(filter: &RowFilter) {
             &mut [("sha2", &mut per_pair(hash_pair))],
         );
     }
-    // The number of leaves is that of the nodes above.
+    // A tree has about as many nodes above its leaves as leaves, so the peer hashes a pair for each leaf.
     for batch in [1, 256, MESSAGES] {
         let mut tree = MerkleTree::new(NodeHash::Rfc6962);
         filter.measure_row(

@@ -15,6 +15,7 @@ use gantry_runtime::Config;
 
 const PACKETS_PER_BURST: u32 = 32;
 const ROUNDS: usize = 200;
+/// Bytes of room before and after a packet, for the data that ESP adds.
 const ROOM_BYTES: usize = 64;
 
 fn main() -> Result<(), Box<dyn Error>> {

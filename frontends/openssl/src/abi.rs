@@ -1,7 +1,7 @@
 //! OpenSSL's provider interface as data: the parts of `core.h` and `core_dispatch.h` that are used here.
 //!
-//! From 3.0 to 4.0 numbers were only added, and none changed its meaning. The test checks each against the headers of OpenSSL
-//! 3.0 (where it is installed), 3.6 and 4.0.
+//! From 3.0 to 4.0, OpenSSL only added numbers, and none changed its meaning. The tests compare the numbers with the headers of OpenSSL
+//! 3.6 and 4.0, and of the installed release.
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::ptr;
@@ -40,6 +40,7 @@ pub(crate) struct Param {
     pub(crate) data_type: c_uint,
     pub(crate) data: *mut c_void,
     pub(crate) data_size: usize,
+    /// Bytes of the answer to a query; `usize::MAX` (`OSSL_PARAM_UNMODIFIED`) means that there is none.
     pub(crate) return_size: usize,
 }
 

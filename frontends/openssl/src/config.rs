@@ -24,7 +24,7 @@ pub(crate) struct Settings {
     pub(crate) groups: bool,
     /// True if every operation of this provider fails.
     pub(crate) force_fail: bool,
-    /// True if a `gantry` command watches: algorithms that are not served are counted here, and continue to the default provider.
+    /// True if a `gantry` command reads the counters: algorithms that are not served are counted here, and run by the default provider.
     pub(crate) counts_all: bool,
     /// The output file of measurements for `gantry advise` and `gantry openssl config`, and the algorithms to measure, if not all.
     pub(crate) measure: Option<(PathBuf, Option<String>)>,
@@ -42,6 +42,7 @@ pub(crate) enum Selection {
     MaybeFaster,
     All,
     None,
+    /// Gantry's algorithms, and OpenSSL's names, which select the rows that have no algorithm of Gantry.
     Named(Vec<Algorithm>, Vec<String>),
 }
 
@@ -66,7 +67,7 @@ impl Selection {
 pub(crate) enum SoftDrivers {
     /// 0: hardware only.
     Never,
-    /// 1: the fastest device.
+    /// 1: any device.
     Allowed,
     /// 2: hardware, and the kernel's drivers, some of which may be software.
     Kernel,
@@ -85,8 +86,8 @@ impl SoftDrivers {
 
 /// The keys of the provider's section in `openssl.cnf`, each with a description of its values.
 ///
-/// OpenSSL answers a provider's queries for keys that it names and does not list the others. To find misspelt keys, read the
-/// file.
+/// A provider can ask OpenSSL for the value of a key, but not for a list of the keys in its section. To find misspelt keys, a program must
+/// read the file.
 pub const CONFIG_KEYS: [(&str, &str); 10] = [
     ("CIPHERS", "ALL, NONE or names separated by commas"),
     ("SIGNATURES", "ALL, NONE or names separated by commas"),
@@ -125,7 +126,7 @@ impl Settings {
         }
     }
 
-    /// Returns the sizes of requests that another device than the default provider may serve.
+    /// Returns the sizes of requests that another device than the default provider may serve, until measurements are known.
     pub(crate) fn initial_sizes(&self) -> SizeSet {
         if self.has_named_policy { SizeSet::ALL } else { SizeSet::LARGE }
     }
@@ -177,7 +178,8 @@ impl Settings {
         Ok(settings)
     }
 
-    /// Returns true if the configuration serves a row, regardless of counting. Key management is always served.
+    /// Returns true if the configuration itself selects a row, not only a `gantry` command that counts or measures. Key types are always
+    /// selected.
     pub(crate) fn configuration_serves(&self, row: &Row, version: (u32, u32)) -> bool {
         // In the order of `CONFIG_KEYS`.
         let key = match row.mode {
@@ -236,7 +238,7 @@ pub const REPORT_FILE_VARIABLE: &str = "GANTRY_OPENSSL_MEASURED";
 /// The variable that lists the algorithms to measure, separated by commas; without it, all are measured.
 pub const MEASURED_ALGORITHMS_VARIABLE: &str = "GANTRY_OPENSSL_MEASURE";
 
-/// Parses a list of names, OpenSSL's or ours in any spelling, all of the kinds in `rows`.
+/// Parses a list of algorithms by OpenSSL's names or ours, in any spelling. Each algorithm must be of a kind that `rows` has.
 fn parse_selection(list: &str, rows: &[Row]) -> Result<Selection, String> {
     match list {
         "ALL" => return Ok(Selection::All),
@@ -250,7 +252,7 @@ fn parse_selection(list: &str, rows: &[Row]) -> Result<Selection, String> {
             names.push(row.name.to_owned());
             continue;
         }
-        // Names of rows of earlier releases.
+        // Earlier releases had rows with these names.
         if RETIRED_ALGORITHM_NAMES.iter().any(|retired| same_name(retired, name)) {
             names.push(name.to_owned());
             continue;

@@ -14,7 +14,7 @@ pub(crate) fn counted_row(row: &Row) -> Option<usize> {
     rows().position(|other| std::ptr::eq(other, row))
 }
 
-/// Counters in this process's page.
+/// Counters in memory that other processes can read.
 pub(crate) struct Tallies {
     /// Requests that the default provider serves: one counter for each operation of each row.
     pub(crate) default_provider: Tally,

@@ -1,4 +1,5 @@
-//! The default provider's own implementation as a device. A route may choose it, and it repeats requests that another device failed.
+//! The default provider's own implementation as a device. A route may choose this device, which also repeats the requests that failed on
+//! another one.
 
 use std::sync::{Arc, Mutex};
 
@@ -15,7 +16,7 @@ use crate::table::{Chain, Mode};
 /// The name of the device and of its driver.
 pub(crate) const DEVICE_NAME: &str = "host";
 
-/// Finds the only device of this driver: the wrapped algorithms.
+/// The driver of one device, which has the wrapped algorithms.
 pub(crate) struct DefaultProviderDriver(Arc<DefaultProviderDevice>);
 
 impl DefaultProviderDriver {
@@ -170,7 +171,7 @@ fn begin_message(context: &mut PrivateCipherCtx, encrypt: bool, iv: &[u8], aad: 
 }
 
 impl DeviceSession for CipherSession {
-    /// Runs quietly: a known-answer test opens forged messages, and libssl attributes any error it finds in the queue to its last call.
+    /// Leaves no error on the error stack: known-answer tests open forged messages, and libssl takes any error there for its last call's.
     fn run(&self, operands: Operands<'_>) -> Result<Outcome, Fault> {
         self.cipher.discarding_errors(|| match operands {
             Operands::Cipher { operation, iv, data } => {

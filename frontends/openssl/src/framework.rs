@@ -82,7 +82,7 @@ impl Framework {
             });
         let derivations = has_lanes.then(|| Derivations::new(settings.runtime.cpu().parse().ok()));
         let soft = settings.soft_drivers;
-        // If the policy pins all requests to the default provider, it also serves algorithms that its driver lacks.
+        // If the policy pins all requests to the default provider, no device serves the algorithms that `default_provider` lacks either.
         let is_pinned_to_default = pinned_device.as_deref() == Some(driver::DEVICE_NAME);
         let may_serve = move |device: &RegisteredDevice| !is_pinned_to_default && soft.allows(device.class());
         let caller_device = CallerDevice::new(gantry, driver::DEVICE_NAME, settings.has_named_policy, may_serve);
@@ -119,6 +119,7 @@ pub(crate) struct DeviceSide {
     process: Option<Process>,
     /// Nanoseconds lost so far by staying with the default provider.
     lost_ns: u32,
+    /// True once the session is in use: the time to open it no longer has to pay off.
     is_open: bool,
     /// True if no session can be opened under this key.
     is_unavailable: bool,
@@ -228,8 +229,8 @@ impl DeviceSide {
         self.is_unavailable = true;
     }
 
-    /// Gives up on devices after one failed request. Tells if the default provider can still serve the request. A device leaves a request
-    /// that it does not serve unchanged, but a driver that panics promises nothing.
+    /// Gives up on devices after one failed request. Returns `Declined` if the default provider can still serve the request. A device that
+    /// fails leaves the data unchanged, but a driver that panics promises nothing.
     pub(crate) fn give_up_after(&mut self, error: &gantry_core::Error, is_in_place: bool) -> DeviceResult {
         self.give_up();
         let has_panicked = matches!(error, gantry_core::Error::Device { last: Fault::Panicked, .. });

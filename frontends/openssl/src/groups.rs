@@ -47,7 +47,7 @@ impl Curve {
         }
     }
 
-    /// Returns the bytes of a public key.
+    /// Returns the length of a public key, in bytes.
     pub(crate) fn public_len(self) -> usize {
         match self {
             Self::X25519 => 32,
@@ -56,7 +56,7 @@ impl Curve {
         }
     }
 
-    /// Returns the bytes of a shared secret.
+    /// Returns the length of a shared secret, in bytes.
     pub(crate) fn secret_len(self) -> usize {
         if self == Self::P384 { 48 } else { 32 }
     }
@@ -92,12 +92,12 @@ impl Group {
         Some(if is_ml_kem_first { (first, second) } else { (second, first) })
     }
 
-    /// Returns the bytes of ML-KEM's encapsulation key.
+    /// Returns the length of ML-KEM's encapsulation key, in bytes.
     pub(crate) fn ml_kem_public_len(&self) -> usize {
         self.ml_kem.info().public_key.max
     }
 
-    /// Returns the bytes of ML-KEM's ciphertext.
+    /// Returns the length of ML-KEM's ciphertext, in bytes.
     pub(crate) fn ml_kem_ciphertext_len(&self) -> usize {
         self.ml_kem.info().encapsulation.0
     }
@@ -111,17 +111,17 @@ impl Group {
         }
     }
 
-    /// Returns the bytes of a client's share.
+    /// Returns the length of a client's share, in bytes.
     pub(crate) fn client_share_len(&self) -> usize {
         self.ml_kem_public_len() + self.curve.map_or(0, Curve::public_len)
     }
 
-    /// Returns the bytes of a server's share.
+    /// Returns the length of a server's share, in bytes.
     pub(crate) fn server_share_len(&self) -> usize {
         self.ml_kem_ciphertext_len() + self.curve.map_or(0, Curve::public_len)
     }
 
-    /// Returns the bytes of the shared secret.
+    /// Returns the length of the shared secret, in bytes.
     pub(crate) fn secret_len(&self) -> usize {
         ML_KEM_SECRET_LEN + self.curve.map_or(0, Curve::secret_len)
     }

@@ -16,8 +16,8 @@
 //! | `libcrypto/` | OpenSSL's objects. `core.rs` and `default.rs` find the default provider, and `functions.rs` has its functions. `cipher.rs`, `keys.rs` and `kdf.rs` also have contexts for known answers and measurements, and `curve.rs` key exchange for hybrid groups. `params.rs` and `io.rs` read and write a call's data. `stack.rs` checks that the stack has room for devices |
 //! | `derivations.rs` | PBKDF2 in SIMD lanes, shared by threads: no device has it, so there is no route to choose |
 //! | `startup.rs` | the system calls of the module, made when it is loaded |
-//! | `driver.rs`, `framework.rs`, `size_filter.rs` | the default provider as a device, and whether a request should leave it: the core knows how much a device saves (`gantry_core::CallerDevice`) |
-//! | `counters.rs`, `provider/` | the statistics, the provider, and `wrapped_algorithm.rs`: the default provider's algorithms behind our entries; and `group_backends.rs`: the implementations of TLS groups, which the default provider does not have |
+//! | `driver.rs`, `framework.rs`, `size_filter.rs` | the default provider as a device, and whether a request should leave it: `gantry_core::CallerDevice` knows how much time a device saves |
+//! | `counters.rs`, `provider/` | the statistics, and the provider. `wrapped_algorithm.rs` has the default provider's algorithms behind our entries, and `group_backends.rs` the implementations of TLS groups that OpenSSL lacks before 3.5 |
 //! | `modes/` | for each mode, when a request can leave the default provider; `group.rs` has the keys of TLS groups |
 //! | `measure.rs`, `report.rs` | measures for `gantry advise` how much faster a device is |
 //! | `boundary/` | the functions that OpenSSL calls. `entry.rs` is the module's entry point, `context.rs` is shared by all contexts, and `tables.rs` has the dispatch tables |

@@ -103,8 +103,9 @@ pub(crate) fn measure_derivation_cell(
 }
 
 pub(crate) struct Measurement {
-    /// Median time of a request on either side, in nanoseconds.
+    /// Median time of a request on the default provider, in nanoseconds.
     pub(crate) default_ns: f64,
+    /// Median time of a request on the device, in nanoseconds.
     pub(crate) device_ns: f64,
     /// The default provider's time divided by the device's: the median of the rounds.
     pub(crate) gain: f64,
@@ -164,7 +165,7 @@ struct TrialRequest {
     default_session: Session,
     device_session: Session,
     operation: Operation,
-    /// The interface that programs use most for messages in chunks.
+    /// For AEADs, a stream on the device: contexts of programs use streams too.
     stream: Option<AeadStream>,
     data: Zeroizing<Vec<u8>>,
     /// The ciphertext to open, restored before each run.
@@ -247,7 +248,7 @@ impl TrialRequest {
     }
 }
 
-/// Returns the shortest times of a request on either side, in nanoseconds.
+/// Returns the shortest time of a request on the default provider and on the device, in nanoseconds.
 fn shortest_times(mut run_turn: impl FnMut(Option<Side>) -> Option<()>) -> Option<(u32, u32)> {
     const ROUNDS: u64 = 16;
     const MAX_TOTAL_NS: u64 = 5_000_000;
@@ -271,8 +272,8 @@ fn shortest_times(mut run_turn: impl FnMut(Option<Side>) -> Option<()>) -> Optio
     Some((default_ns, device_ns))
 }
 
-/// Runs rounds. In each, either side runs a block of requests; the sides take turns at going first. `run_turn(Some(side))` prepares and
-/// runs a request; `run_turn(None)` only prepares it.
+/// Runs rounds. In each round, both sides run a block of requests, and the sides take turns at going first. `run_turn(Some(side))` prepares
+/// and runs a request; `run_turn(None)` only prepares it.
 #[allow(clippy::cast_precision_loss, reason = "times of milliseconds")]
 fn measure_rounds(
     mut run_turn: impl FnMut(Option<Side>) -> Option<()>,
@@ -280,7 +281,7 @@ fn measure_rounds(
     class: Class,
 ) -> Option<Measurement> {
     const ROUNDS: usize = 9;
-    /// Nanoseconds of a block: reading the clock then takes a thousandth of the block.
+    /// Nanoseconds of a block: so long that reading the clock takes only a thousandth of it.
     const BLOCK_NS: u32 = 400_000;
     const MAX_BLOCK_REQUESTS: u32 = 10_000;
     // Work on another processor takes no time of this CPU.

@@ -76,7 +76,7 @@ fn open() -> Option<CallerDevice> {
     }
 }
 
-/// Reads the kept costs of AES-GCM, or measures and keeps them. Records then open no file, which a later filter may forbid.
+/// Reads the stored costs of AES-GCM, or measures and stores them. Records then open no file, which a later filter may forbid.
 fn learn_costs(caller_device: &CallerDevice) {
     let algorithms = [Algorithm::Aes128Gcm, Algorithm::Aes256Gcm];
     for algorithm in algorithms.into_iter().filter(|algorithm| caller_device.other_devices(*algorithm).next().is_some())

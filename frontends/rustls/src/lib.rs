@@ -11,17 +11,17 @@
 //! show that lanes are faster than AWS-LC. Everything else is [`rustls::crypto::aws_lc_rs`]'s: ChaCha20-Poly1305, key exchange
 //! (X25519MLKEM768 first), signatures, verification, HKDF, random numbers, and the keys of QUIC. [`CryptoProvider::fips`] is `false`.
 //!
-//! **Start.** [`default_provider`] opens the framework with the operator's configuration, and reads the kept costs of AES-GCM, or measures
-//! and keeps them. Records then open no file and start no thread. So a program may filter its system calls (seccomp) from then on, if it
-//! permits the calls for memory and threads, and `clock_gettime`. If opening fails, or `/proc/self/status` shows an earlier filter,
-//! aws-lc-rs serves all records.
+//! **Start.** [`default_provider`] opens the framework with the operator's configuration, and reads the stored costs of AES-GCM, or
+//! measures and stores them. Records then open no file and start no thread. So a program may filter its system calls (seccomp) from then
+//! on, if it permits the calls for memory and threads, and `clock_gettime`. If opening fails, or `/proc/self/status` shows an earlier
+//! filter, aws-lc-rs serves all records.
 //!
 //! **A key** starts with aws-lc-rs. It moves to a session of Gantry once the time lost by staying equals the time to open a session, so
 //! short connections and handshakes open none. A key never moves back. aws-lc-rs and the session make the same records, with the nonces of
 //! RFC 8446 (5.3) and RFC 5288 (3).
 //!
 //! **Route.** `policy = "pin:lanes"` in Gantry's configuration, or `GANTRY_POLICY=pin:lanes`, sends every key to the lanes from its first
-//! record of 256 bytes, and `pin:software` none. `gantry top` shows the records of lanes.
+//! record of at least 256 bytes. With `pin:software`, every key stays with aws-lc-rs. `gantry top` shows the records of lanes.
 //!
 //! | file | content |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! The provider in tests, which moves every key to the lanes at its first record of 256 bytes, unless the CPU has no lanes.
+//! The provider in tests, which moves every key to the lanes at its first record of at least 256 bytes, unless the CPU has no lanes.
 
 mod openssl;
 mod quic;

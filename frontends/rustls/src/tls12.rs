@@ -10,8 +10,9 @@ use rustls::{CipherSuiteCommon, ConnectionTrafficSecrets, Error, Tls12CipherSuit
 
 use crate::record_key::{self, RecordKey, TAG_LEN};
 
-/// Bytes of the nonce's part that both ends derive. The next constant has the bytes of the part that each record carries before its data.
+/// Bytes of the nonce's part that both ends derive.
 const IMPLICIT_NONCE_LEN: usize = 4;
+/// Bytes of the nonce's part that each record carries before its data.
 const EXPLICIT_NONCE_LEN: usize = 8;
 /// The most bytes of content in a record.
 const MAX_CONTENT_LEN: usize = 1 << 14;
@@ -35,7 +36,7 @@ struct AesGcm {
 impl Tls12AeadAlgorithm for AesGcm {
     fn encrypter(&self, key: AeadKey, implicit: &[u8], explicit: &[u8]) -> Box<dyn MessageEncrypter> {
         let record_key = RecordKey::new(self.algorithm, Operation::Seal, &key);
-        // As aws-lc-rs: the first explicit part comes from the key block, and later ones are its XOR with the record's number.
+        // As in aws-lc-rs, the first explicit part comes from the key block, and later ones are its XOR with the record's number.
         let mut iv = [0; NONCE_LEN];
         iv[..IMPLICIT_NONCE_LEN].copy_from_slice(implicit);
         iv[IMPLICIT_NONCE_LEN..].copy_from_slice(explicit);

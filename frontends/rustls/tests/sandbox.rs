@@ -45,7 +45,7 @@ fn allow_few_calls() {
     assert!(is_filtered);
 }
 
-/// Returns the number of the child, or 0 in the child.
+/// Returns the process ID of the child, or 0 in the child.
 fn fork() -> libc::pid_t {
     // SAFETY: the child uses the data of this thread only.
     let child = unsafe { libc::fork() };

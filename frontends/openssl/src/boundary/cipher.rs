@@ -26,12 +26,13 @@ pub(crate) struct CipherState {
     device_sizes: SizeFilter,
     /// True if the default provider has all of the message so far: then the end of the message also goes straight to it.
     default_ctx_is_current: bool,
-    /// Bytes of the message so far; only the position within a block matters.
+    /// Bytes of the message so far, which tell a block's position and ChaCha20's counter.
     pub(super) offset: usize,
-    /// Bytes of keys; the next field has the bytes of nonces, unless the mode supports several lengths.
+    /// Bytes of the longest key.
     key_len: usize,
+    /// Bytes of the longest nonce. A mode with several lengths reports the current one instead ([`CipherModeState::iv_len`]).
     iv_len: usize,
-    /// True if every call is examined, because the configuration makes it fail.
+    /// True if every call is examined, because the configuration makes calls fail.
     examines_all_calls: bool,
     pub(super) message: CipherModeState,
     pub(super) pipes: Pipes,
@@ -173,7 +174,7 @@ pub(super) unsafe fn init(
     })
 }
 
-/// `TRACKS_OFFSET`: track the byte offset (every mode but XTS, where each call is a data unit of its own).
+/// `TRACKS_OFFSET` is false for XTS only: each of its calls is a data unit, so the message has no offset.
 pub(super) unsafe extern "C" fn update<const TRACKS_OFFSET: bool>(
     context: *mut c_void,
     output: *mut u8,
@@ -229,7 +230,7 @@ unsafe extern "C" fn large_update(
     }
 }
 
-/// Handles an update that a device may serve. A separate function, so that the shortcuts save no registers.
+/// Handles an update that a device may serve. It is a function of its own, so that the shortcuts need not save registers.
 ///
 /// # Safety
 ///
@@ -274,7 +275,7 @@ pub(super) unsafe extern "C" fn cipher(
     let this = context.cast::<CipherCtx>();
     // SAFETY: the call; the default provider, with the call's arguments. Nothing here can panic.
     unsafe {
-        // The default provider's CMAC calls this for each block. A call without input ends a message.
+        // The default provider's CMAC calls this function for each block, so it has a shortcut. A call without input ends a message.
         if !(*this).state.device_sizes.has(length)
             && !input.is_null()
             && let Some(cipher) = (*(*this).default_ctx.functions).cipher
@@ -358,7 +359,7 @@ pub(super) unsafe extern "C" fn get_ctx_params(context: *mut c_void, params: *mu
         {
             return 1;
         }
-        // Queried at the end of every sealed message.
+        // Programs query the tag at the end of every sealed message.
         if let CipherModeState::Aead(aead) = message {
             match aead.computed_tag() {
                 Some(tag) if query.answer_octets(c"tag", tag) => return 1,

@@ -1,5 +1,5 @@
-//! Our contexts of ciphers, key derivations, key exchange and signatures, each with one of the default provider's. Functions that know only
-//! their row find the default provider's functions here.
+//! Our contexts of ciphers, key derivations, key exchange and signatures, each with a context of the default provider. An entry that
+//! knows only the index of its row finds the default provider's functions with [`functions`].
 
 use std::ffi::{c_int, c_void};
 use std::{mem, ptr, slice};

@@ -17,8 +17,9 @@ use crate::libcrypto::core::{Core, DispatchTable};
 use crate::provider::Provider;
 use crate::startup::Startup;
 
-/// Returns the properties by which programs and configurations select algorithms. Key types and their operations have no second property,
-/// so that a program that prefers another provider, with keys in hardware, finds all key types and operations in that provider.
+/// Returns the properties by which programs and configurations select algorithms. A program that prefers a provider with keys in hardware
+/// overrides `provider` in the configuration's query, but not `gantry.serves`. So key types and their operations lack `gantry.serves`, and
+/// the program finds all of them in the provider that it prefers.
 fn properties_of(operation: c_int) -> &'static CStr {
     match operation {
         abi::OSSL_OP_KEYMGMT | abi::OSSL_OP_KEYEXCH | abi::OSSL_OP_SIGNATURE => c"provider=gantry",

@@ -1,4 +1,4 @@
-//! Our functions for keys of TLS groups, which OpenSSL calls. The default provider has no such keys.
+//! Our functions for keys of TLS groups, which OpenSSL calls. They are offered before OpenSSL 3.5, whose default provider has such keys.
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
@@ -18,7 +18,7 @@ pub(super) struct GroupKeyData {
     pub(super) key: GroupKey,
 }
 
-// SAFETY: the default provider: a key is not bound to a thread; ours: the provider may be used on any.
+// SAFETY: the default provider: a key is not bound to a thread; ours: the provider may be used on any thread.
 unsafe impl Send for GroupKeyData {}
 // SAFETY: a key does not change once it is set, and threads set it under a lock.
 unsafe impl Sync for GroupKeyData {}
@@ -225,7 +225,7 @@ unsafe extern "C" fn matches(one: *const c_void, other: *const c_void, selection
     })
 }
 
-/// Names of parameters, in a table with its end.
+/// A terminated table of parameters without data: it lists only their names and types.
 struct Names<const N: usize>([Param; N]);
 
 // SAFETY: constant names without data.
@@ -290,7 +290,8 @@ fn table<const GROUP: usize>() -> Box<[Dispatch]> {
     entries.into_iter().chain([Dispatch { id: 0, function: None }]).collect()
 }
 
-/// Returns the rows of the groups' keys, or the rows of another operation under the same names. Each row has one table of `tables`.
+/// Returns the rows of the groups' keys, or the rows of another operation under the same names. Each row has the next table of `tables`,
+/// which repeat if all groups share one table.
 pub(super) fn rows(tables: &'static [Box<[Dispatch]>]) -> impl Iterator<Item = AlgorithmRow> {
     GROUPS.iter().zip(tables.iter().cycle()).map(|(group, table)| AlgorithmRow {
         names: group.key_type_names.as_ptr(),

@@ -1,7 +1,7 @@
 //! Our functions for keys, which OpenSSL calls.
 //!
-//! A key wraps a key of the default provider, and holds our own state of it. There is no `load`: objects from decoders belong to the
-//! default provider, which turns them into its own keys.
+//! A key wraps a key of the default provider, and has our own state in addition. There is no `load` function: objects from decoders belong
+//! to the default provider, which turns them into its own keys.
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
@@ -103,7 +103,7 @@ impl KeyData {
         // SAFETY: the default provider, with its own key and a terminated table, whose data has room.
         let answered =
             self.functions().get_params.is_some_and(|get| unsafe { get(self.default_key, table.as_mut_ptr()) } == 1);
-        // An absent key has no length.
+        // The default provider leaves the length of an absent key unset.
         let is_present = |index: usize| answered && table[index].return_size == key_pair::KEY_LEN;
         RawKeys::new(is_present(1).then_some(&private[..]), is_present(0).then_some(&public[..]))
     }
@@ -120,7 +120,7 @@ impl KeyData {
         // SAFETY: the default provider, with its own key and a terminated table, whose data has room.
         let answered =
             self.functions().get_params.is_some_and(|get| unsafe { get(self.default_key, table.as_mut_ptr()) } == 1);
-        // An absent key has no length.
+        // The default provider leaves the length of an absent key unset.
         let is_present = |index: usize, length: usize| answered && table[index].return_size == length;
         RawKeys::new(
             is_present(1, 2 * size).then(|| &private[..2 * size]),

@@ -12,8 +12,8 @@ use crate::provider::Provider;
 use crate::report;
 use crate::table::KEY_TYPES;
 
-/// Reports TLS groups. libssl uses a group only if the provider that reports it also provides the group's keys. We report the
-/// default provider's groups whose keys we serve.
+/// Reports TLS groups. libssl uses a group only if the provider that reports it also provides the group's keys. So we report our own
+/// groups, and the groups of the default provider whose keys we serve.
 pub(super) unsafe extern "C" fn capabilities(
     provider: *mut c_void,
     capability: *const c_char,
@@ -116,6 +116,7 @@ pub(super) unsafe extern "C" fn get(provider: *mut c_void, table: *mut Param) ->
     catch_panic(0, || {
         // SAFETY: the call: the context from `OSSL_provider_init`.
         let provider = unsafe { &*provider.cast::<Provider>() };
+        // `gantry` commands start measurements with `openssl list -providers`, which queries these parameters.
         if let Some((file, only)) = provider.settings.measure.as_ref().filter(|(file, _)| !file.exists()) {
             report::write_new_file(file, &report::measurement_report(provider, only.as_deref()));
         }

@@ -20,10 +20,10 @@ use crate::provider::WrappedAlgorithm;
 /// The core's `sigctx`.
 pub(super) type SignatureCtx = Context<SignatureFns>;
 
-/// The key for whole messages. `None` if a parameter was set that only the default provider understands, such as a variant of RFC 8032, and
-/// for digests.
 #[derive(Clone, Default)]
 pub(crate) struct SignatureState {
+    /// The key for whole messages. `None` if the operation is on a digest, or if a parameter was set that only the default provider
+    /// understands, such as a variant of RFC 8032.
     pub(super) key: Option<Arc<KeyData>>,
     pub(super) slh_dsa: SlhDsaParams,
 }
@@ -139,7 +139,7 @@ pub(super) unsafe extern "C" fn message_init<const SIGN: bool>(
     }
 }
 
-/// `DIGEST`: the call is `EVP_DigestSign`. Otherwise it is `EVP_PKEY_sign`, since OpenSSL 3.4 also with a whole message.
+/// If `DIGEST`, the call is `EVP_DigestSign`. Otherwise it is `EVP_PKEY_sign`, which also takes a whole message from OpenSSL 3.4 on.
 pub(super) unsafe extern "C" fn sign_message<const DIGEST: bool>(
     context: *mut c_void,
     signature: *mut u8,

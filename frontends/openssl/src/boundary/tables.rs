@@ -1,4 +1,4 @@
-//! The dispatch tables of all algorithms: our functions, each for a function that the default provider also has.
+//! The dispatch tables of all algorithms. Except for pipelines, each of our functions stands for one that the default provider also has.
 
 use std::ffi::c_int;
 
@@ -26,7 +26,7 @@ macro_rules! dispatch {
 }
 pub(super) use dispatch;
 
-/// Expands to the functions of each row, which know only its index.
+/// Expands to the functions of all rows. Each function is compiled for the index of its row, which OpenSSL's calls do not tell.
 macro_rules! for_rows {
     ($functions:ident: $($row:literal)*) => { [$($functions::<$row>()),*] };
 }
@@ -44,8 +44,8 @@ pub(super) fn dispatch_table(wrapped: &WrappedAlgorithm, row: usize) -> Vec<Disp
     }
 }
 
-/// Returns our table for an algorithm: the functions in `entries` that the default provider also has, and its own functions in `passed_ids`,
-/// which take neither context nor provider. Its other functions are omitted, because they would receive our contexts.
+/// Returns our table for an algorithm: the functions in `entries` that the default provider also has, and the default provider's own
+/// functions in `passed_ids`, which take neither context nor provider. Its other functions would receive our contexts, so they are omitted.
 fn complete_table(default_table: DispatchTable, entries: &[Dispatch], passed_ids: &[c_int]) -> Vec<Dispatch> {
     let mut table: Vec<Dispatch> =
         entries.iter().copied().filter(|entry| default_table.entry(entry.id).is_some()).collect();

@@ -41,7 +41,7 @@ impl DefaultProviderCipherCtx {
         unsafe { (self.functions().update)(self.as_ptr(), ptr::null_mut(), &raw mut written, length, at, length) }
     }
 
-    /// GCM: makes the default provider drop the header of a record that a device has processed, by an empty record, which is invalid.
+    /// GCM: passes an empty record, which is invalid, so that the default provider drops the header of a record that a device processed.
     pub(crate) fn end_record(&self) {
         let (mut nothing, mut written) = ([0_u8; 1], 0);
         let at = nothing.as_mut_ptr();

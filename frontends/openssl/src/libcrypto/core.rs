@@ -103,8 +103,8 @@ impl Core {
         (parts.next().unwrap_or(0), parts.next().unwrap_or(0))
     }
 
-    /// Puts an error on the stack: a reason that all libraries share, and a sentence. Reasons of our own would crash a program with a
-    /// second libcrypto inside one of its modules: the second libcrypto forgets registered reasons only after its own teardown.
+    /// Puts an error on the stack: a reason that all libraries share, and a sentence. Reasons of our own would crash a program at exit if
+    /// one of its modules contains a second libcrypto, which frees registered reasons only after its own teardown.
     pub(crate) fn raise(&self, reason: c_int, sentence: &str) {
         if let Ok(format) = CString::new(sentence.replace('%', "%%").replace('\0', "")) {
             self.set_error(reason, Some(&format));
@@ -117,7 +117,7 @@ impl Core {
         self.set_error(abi::ERR_LIB_PROV << 23 | reason, None);
     }
 
-    /// `format` has no conversions.
+    /// Puts an error on the stack. `format` must have no conversions, because the call passes no arguments for them.
     fn set_error(&self, reason: c_int, format: Option<&CStr>) {
         let (Some(new), Some(vset)) = (self.new_error, self.vset_error) else { return };
         // Never read, because the format has no conversions.
@@ -163,7 +163,7 @@ impl Core {
         unsafe { (self.register_child_cb)(self.handle, create, remove, props, data) > 0 }
     }
 
-    /// Unregisters the callbacks. None is running or follows: the core calls them under the lock that it takes here.
+    /// Unregisters the callbacks. None of them runs afterwards: the core calls them under the lock that it takes here.
     pub(crate) fn deregister_child_callbacks(&self) {
         // SAFETY: our handle.
         unsafe { (self.deregister_child_cb)(self.handle) };

@@ -6,7 +6,7 @@ use super::core::{DispatchTable, entry};
 use crate::abi;
 use crate::abi::fns::*;
 
-/// The operations whose algorithms we serve; key management has no requests.
+/// The operations whose algorithms we wrap. Key management has no requests of its own: it provides the keys of the others.
 pub(crate) const SERVED_OPERATIONS: [c_int; 5] =
     [abi::OSSL_OP_CIPHER, abi::OSSL_OP_KEYMGMT, abi::OSSL_OP_KEYEXCH, abi::OSSL_OP_SIGNATURE, abi::OSSL_OP_KDF];
 
@@ -198,10 +198,10 @@ SignatureFns {
     /// Starts signing a digest.
     sign_init: OSSL_FUNC_SIGNATURE_SIGN_INIT, KeyedInit;
     verify_init: OSSL_FUNC_SIGNATURE_VERIFY_INIT, KeyedInit;
-    /// Starts signing a whole message (newer releases).
+    /// Starts signing a whole message with `EVP_PKEY_sign` (OpenSSL 3.4 and later).
     sign_message_init: OSSL_FUNC_SIGNATURE_SIGN_MESSAGE_INIT, KeyedInit;
     verify_message_init: OSSL_FUNC_SIGNATURE_VERIFY_MESSAGE_INIT, KeyedInit;
-    /// Starts signing a message.
+    /// Starts signing a whole message with `EVP_DigestSign`.
     digest_sign_init: OSSL_FUNC_SIGNATURE_DIGEST_SIGN_INIT, SignatureDigestInit;
     digest_verify_init: OSSL_FUNC_SIGNATURE_DIGEST_VERIFY_INIT, SignatureDigestInit;
     digest_sign: OSSL_FUNC_SIGNATURE_DIGEST_SIGN, SignatureSign;
@@ -213,7 +213,7 @@ SignatureFns {
 }}
 
 impl SignatureFns {
-    /// Returns the default provider's function that starts signing or verifying.
+    /// Returns the default provider's function that starts signing or verifying a digest.
     pub(crate) fn init<const SIGN: bool>(&self) -> Option<KeyedInit> {
         if SIGN { self.sign_init } else { self.verify_init }
     }

@@ -22,7 +22,7 @@ impl<'w> DefaultProviderKdf<'w> {
         Some(Self { default_provider, functions: KdfFns::select(functions)? })
     }
 
-    /// Derives a key with HMAC over `hash`. Returns false if the default provider does not have it.
+    /// Derives a key with HMAC over `hash`. Returns false if it fails, for example because the default provider does not have the hash.
     pub(crate) fn pbkdf2(
         &self,
         hash: Algorithm,

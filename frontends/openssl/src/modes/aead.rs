@@ -38,7 +38,7 @@ enum Phase {
     Begun,
     /// A device serves the message.
     Device,
-    /// A device served the message; its tag has been made or checked. A nonce of GCM is used up.
+    /// A device served the message; its tag has been made or checked. With GCM, the nonce is used up.
     Ended,
     /// A device served the message and failed.
     Broken,
@@ -124,7 +124,7 @@ impl AeadState {
         }
         if let Some(key) = key {
             if self.aead == Aead::ChaCha {
-                // The default provider forgets the header.
+                // The default provider forgets the record header when it gets a key.
                 self.record_header = None;
             }
             self.key.set(key);
@@ -148,7 +148,8 @@ impl AeadState {
                 self.iv_len = iv.map_or(0, <[u8]>::len);
                 self.phase = Phase::DefaultProvider;
             }
-            // A key alone. GCM: a message that has begun continues under the new key; a used nonce stays used.
+            // A key alone starts another message of ChaCha20-Poly1305 under the same nonce. With GCM, a message that has begun continues
+            // under the new key, and a used nonce stays used.
             None if self.aead == Aead::ChaCha && key.is_some() => match self.phase {
                 // The nonce of a message refused midway is known to the default provider only.
                 Phase::DefaultProvider | Phase::Broken => self.phase = Phase::DefaultProvider,
@@ -246,13 +247,13 @@ impl AeadState {
         self.has_computed_tag &= !has_ended;
     }
 
-    /// Returns the tag of the last sealed message, if a device made the tag. The default provider keeps its own tags equally long.
+    /// Returns the tag of the last sealed message, if a device made the tag. It stays until another message ends.
     #[inline(always)]
     pub(crate) fn computed_tag(&self) -> Option<&[u8; TAG_LEN]> {
         (self.seal && self.has_computed_tag && self.phase != Phase::Broken).then_some(&self.tag)
     }
 
-    /// Sets the tag to open with, unless a later call replaces it.
+    /// Sets the tag that opening expects. A later call may replace the tag.
     #[inline(always)]
     pub(crate) fn set_tag(&mut self, tag: &[u8]) {
         if let Some(stored) = self.tag.get_mut(..tag.len()) {
@@ -278,7 +279,8 @@ impl AeadState {
         }
     }
 
-    /// Handles the frequent cases without asking a device: buffers associated data, sends a small chunk's message to the default provider.
+    /// Handles the frequent cases without asking a device: buffers associated data, or sends a message whose first chunk is small to the
+    /// default provider.
     #[inline(always)]
     pub(crate) fn try_fast_path(&mut self, default_ctx: &DefaultProviderCipherCtx, io: &mut Io<'_>) -> Option<i32> {
         if self.phase != Phase::Begun
@@ -317,7 +319,7 @@ impl AeadState {
     }
 
     /// Handles a chunk of data, associated data if there is no output, or the end of the message if there is no input.
-    /// The first `offset` bytes went straight to the default provider.
+    /// `offset` includes the bytes of the message that went straight to the default provider.
     pub(crate) fn process(
         &mut self,
         wrapped: &WrappedAlgorithm,
@@ -447,14 +449,14 @@ impl AeadState {
     /// Gives the default provider the buffered associated data.
     fn flush_aad(&mut self, default_ctx: &DefaultProviderCipherCtx) -> bool {
         self.phase = Phase::DefaultProvider;
-        // ChaCha20-Poly1305 may reuse the nonce for a message of which the default provider must have seen nothing.
+        // ChaCha20-Poly1305 may reuse the nonce for another message; the default provider must then have seen nothing of that message.
         self.default_provider_served_last = self.aead == Aead::Gcm;
         let aad = &self.aad_buffer[..self.aad_len];
         self.default_ctx_has_aad || aad.is_empty() || default_ctx.update_aad(aad) == 1
     }
 
-    /// Returns true for ChaCha20-Poly1305 if the default provider takes associated data after data, and `EVP_Cipher` does not end its
-    /// messages.
+    /// Returns true for ChaCha20-Poly1305 if the default provider takes associated data after data. Then `EVP_Cipher` does not end its
+    /// messages either.
     fn allows_aad_after_data(&self, wrapped: &WrappedAlgorithm) -> bool {
         self.aead == Aead::ChaCha && wrapped.takes_aad_after_data()
     }

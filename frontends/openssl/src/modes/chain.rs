@@ -21,6 +21,7 @@ pub(crate) struct WholeBlocks {
     iv_len: usize,
     /// Bytes of data in whole blocks.
     pub(crate) len: usize,
+    /// Bytes of a block; 64 for ChaCha20, whose nonce has 16.
     unit_len: usize,
     last_input_block: [u8; 16],
 }
@@ -40,7 +41,7 @@ pub(crate) struct ChainState {
     iv: [u8; 16],
     /// The chaining value of the next block, while the default provider is behind.
     chaining_value: [u8; 16],
-    /// Bytes of a nonce and of a block; 0 until a nonce is set.
+    /// Bytes of a nonce, and of a block except for ChaCha20. In modes with a nonce, it is 0 until the nonce is set.
     block_len: usize,
     default_ctx_is_behind: bool,
     /// True if the nonce of the default provider's context differs from the nonce that the message started with.
@@ -84,7 +85,8 @@ impl ChainState {
         !self.default_ctx_is_behind
     }
 
-    /// Prepares the default provider for an initialisation without a nonce: it returns to the message's first nonce, or continues.
+    /// Prepares the default provider for an initialisation without a nonce. CTR and ChaCha20 continue; CBC returns to the nonce that the
+    /// message started with.
     pub(crate) fn before_init(&mut self, default_ctx: &DefaultProviderCipherCtx) -> i32 {
         if !self.nonce_moved && !self.default_ctx_is_behind {
             return 1;
@@ -96,7 +98,7 @@ impl ChainState {
         default_ctx.set_nonce(self.keyed.encrypt, &self.iv[..self.block_len])
     }
 
-    /// Records that the default provider refused an initialisation. It continues from an unknown state, perhaps under the new nonce.
+    /// Records that the default provider refused an initialisation. Its state is then unknown, perhaps with the new nonce.
     pub(crate) fn init_refused(&mut self) {
         self.keyed.forget();
         (self.default_ctx_is_behind, self.nonce_moved) = (false, false);
@@ -150,7 +152,7 @@ impl ChainState {
         }
     }
 
-    /// Returns the whole blocks, if a device can take them now. The first `offset` bytes went to the default provider.
+    /// Returns the whole blocks, if a device can take them now. The message has had `offset` bytes so far.
     pub(crate) fn whole_blocks(
         &mut self,
         default_ctx: &DefaultProviderCipherCtx,
@@ -162,12 +164,12 @@ impl ChainState {
             return None;
         }
         let block_len = self.block_len;
-        // Padding: when decrypting, the default provider holds the last block back, because it may be the last of the message.
+        // With padding, the default provider holds back a call's last block when it decrypts, because this block may end the message.
         let is_block_mode = matches!(self.mode, Chain::Ecb | Chain::Cbc);
         let holds_back = call == CipherCall::Update && self.padding && !self.keyed.encrypt && is_block_mode;
         let unit_len = if self.mode == Chain::ChaCha { CHACHA_BLOCK_LEN } else { block_len };
         let whole_len = if block_len == 0 { 0 } else { io.len() - io.len() % unit_len };
-        // A block that the default provider holds back precedes this data.
+        // The default provider may hold back a block that precedes this data.
         let may_have_held_back =
             self.may_hold_back && !self.keyed.encrypt && is_block_mode && offset != 0 && !self.default_ctx_is_behind;
         let needs_default_provider =
@@ -183,7 +185,7 @@ impl ChainState {
         if self.mode == Chain::ChaCha {
             // Some releases do not report the counter, but the message started with the nonce.
             self.chaining_value = advance_counter(self.iv, offset / unit_len);
-            // Within a request, the low half of the counter must not overflow.
+            // Devices count in 32 bits (RFC 8439), so the low half of the counter must not overflow within a request.
             let low = u32::from_le_bytes([
                 self.chaining_value[0],
                 self.chaining_value[1],
@@ -222,7 +224,7 @@ impl ChainState {
             last_block(io.first(whole_len).output(), self.block_len),
             whole_len / blocks.unit_len,
         );
-        // Stream cipher: the bytes after the last whole block. Otherwise: an incomplete block that waits for more data.
+        // The rest ends the call in a stream cipher. In other modes it is an incomplete block that waits for more data.
         let mut rest = io.after(whole_len);
         if !rest.is_empty() && (self.catch_up(default_ctx) != 1 || default_ctx.forward(call, &mut rest) != 1) {
             return 0;

@@ -111,8 +111,8 @@ impl CipherModeState {
         }
     }
 
-    /// Records that the default provider refused an initialisation, with or without a key. It may have kept the key or the nonce: until
-    /// both are set again, it serves everything.
+    /// Records that the default provider refused an initialisation, with or without a key. The provider may have kept the key or the
+    /// nonce, so it serves everything until both are set again.
     pub(crate) fn init_refused(&mut self, has_key: bool) {
         match self {
             CipherModeState::Aead(aead) => aead.init_refused(has_key),
@@ -137,7 +137,7 @@ impl CipherModeState {
         }
     }
 
-    /// Handles data. The first `offset` bytes went straight to the default provider.
+    /// Handles data after the first `offset` bytes of the message, some of which may have gone straight to the default provider.
     pub(crate) fn process(
         &mut self,
         wrapped: &WrappedAlgorithm,

@@ -159,7 +159,7 @@ fn agree(
 ) -> Result<(), RefusalReason> {
     let agreement = provider.curve(curve).and_then(|algorithm| algorithm.agreement(ours, peer));
     let is_derived = agreement.is_some_and(|agreement| agreement.derive(secret));
-    // Reads every byte: the time to find the first one that is not zero depends on the secret.
+    // Reads every byte: the time to find the first one that is not zero would depend on the secret.
     let or_of_bytes = secret.iter().fold(0_u8, |bits, byte| bits | *byte);
     if is_derived && or_of_bytes != 0 {
         return Ok(());

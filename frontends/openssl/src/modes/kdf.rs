@@ -92,7 +92,7 @@ impl KdfState {
                 (is_understood && replaces_salt, is_complete)
             }
         };
-        // Repeated keys have their own meaning: all values of `info` are concatenated.
+        // Repeated parameters have their own meaning: all values of `info` are concatenated.
         self.needs_default_provider |= !is_understood || !is_complete || values.has_repeated();
     }
 

@@ -4,7 +4,8 @@ use std::hint;
 
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
-/// The number of words of the longest cipher key, which has both halves of AES-256-XTS. The words are overwritten one by one.
+/// The number of words of the longest cipher key, which has both halves of AES-256-XTS. A key is stored in words, because zeroizing it then
+/// takes one write per word, not per byte.
 const MAX_WORDS: usize = 8;
 
 const WORD_BYTES: usize = size_of::<u64>();

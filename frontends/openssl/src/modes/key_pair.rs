@@ -11,10 +11,10 @@ use zeroize::Zeroizing;
 use crate::framework::{DeviceSide, Side};
 use crate::provider::WrappedAlgorithm;
 
-/// Bytes of a private key, of a shared secret, and of each half of a signature.
+/// Bytes of a private key, of a shared secret, and of each half of a signature, with Curve25519.
 pub(crate) const KEY_LEN: usize = 32;
 
-/// Raw keys, as exported by the default provider. A key that is not exported, or in another form, is absent.
+/// Raw keys, as the default provider reports them. A key is absent if it is not reported, or has another form.
 #[derive(Default)]
 pub(crate) struct RawKeys {
     private: Option<Zeroizing<Box<[u8]>>>,

@@ -87,8 +87,8 @@ impl KeyedCipher {
         DeviceResult::Declined
     }
 
-    /// Runs a batch on a device, if the device is faster for its size. Returns true if the device ran it. The caller then
-    /// runs each request that the device has not done.
+    /// Runs a batch on a device, if the device is faster for a batch of this size. Returns true if the device ran the batch. The caller
+    /// then runs each request that the device has not done.
     pub(crate) fn run_batch(&mut self, wrapped: &WrappedAlgorithm, requests: &mut [Request<'_>]) -> bool {
         let Some((framework, algorithm)) = wrapped.framework().zip(wrapped.algorithm()) else { return false };
         let operation = self.operation();

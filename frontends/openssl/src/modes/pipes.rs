@@ -14,6 +14,7 @@ pub(crate) struct Pipes(Vec<Pipe>);
 struct Pipe {
     default_ctx: DefaultProviderCipherCtx,
     message: ChainState,
+    /// Bytes of the message so far.
     offset: usize,
 }
 
@@ -81,8 +82,8 @@ impl Pipes {
         good
     }
 
-    /// Calls `repeat` for each message with its bytes so far, to repeat parameters that the default provider accepted for the messages'
-    /// context.
+    /// Calls `repeat` for each message with the number of its bytes so far, to repeat parameters that the default provider accepted for the
+    /// messages' context.
     pub(crate) fn repeat_params(
         &mut self,
         repeat: impl Fn(&DefaultProviderCipherCtx, &mut ChainState, usize) -> bool,

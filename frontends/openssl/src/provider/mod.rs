@@ -188,7 +188,7 @@ impl Provider {
         let selection = match (operation, row.mode) {
             (abi::OSSL_OP_CIPHER, _) => &settings.ciphers,
             (abi::OSSL_OP_KDF, _) => &settings.derivations,
-            // All operations of a key type are served together: for another provider, OpenSSL would first export each key to it.
+            // All operations of a key type are served together: for an operation elsewhere, OpenSSL would first export each key.
             (abi::OSSL_OP_SIGNATURE, Mode::Signature | Mode::SlhDsa) | (abi::OSSL_OP_KEYEXCH, Mode::Exchange) => {
                 return self.serves_key_type(row.key_type());
             }

@@ -32,7 +32,7 @@ pub(crate) struct WrappedAlgorithm {
     pub(crate) dispatch: OnceLock<Vec<Dispatch>>,
     /// True if the default provider takes associated data after data. Empty until a message has such data.
     pub(super) takes_aad_after_data: OnceLock<bool>,
-    /// True if every call is examined.
+    /// True if every call is examined, because the configuration makes calls fail.
     pub(super) examines_all_calls: bool,
     /// True if the algorithm is served only to be counted: the configuration leaves it to the default provider.
     pub(super) is_only_counted: bool,
@@ -69,8 +69,8 @@ impl WrappedAlgorithm {
         DefaultProviderCipher::new(&self.provider().default_provider, &self.functions)
     }
 
-    /// Returns true if the default provider's cipher takes associated data after data. This differs even between patch releases, so it is
-    /// tried.
+    /// Returns true if the default provider's cipher takes associated data after data. Even patch releases differ, so the first
+    /// call tries it.
     pub(crate) fn takes_aad_after_data(&self) -> bool {
         let ask = |cipher: DefaultProviderCipher| {
             let taken = || {

@@ -10,8 +10,8 @@ use gantry_runtime::stats::{PageReceiver, VARIABLE};
 /// The variable that marks the process in which the program runs.
 const CHILD_VARIABLE: &str = "GANTRY_RUSTLS_TEST";
 
-/// Runs `program` in a new process with a policy; in that process, runs it directly. Returns the number of its requests that lanes served,
-/// or `None` on a CPU where lanes have no AES-GCM.
+/// Runs the test `test` again in a new process with a policy; there, this function calls `program`. Returns the number of requests that
+/// lanes served in that process, or `None` on a CPU where lanes have no AES-GCM.
 pub(crate) fn served_by_lanes(test: &str, policy: Option<&str>, program: fn() -> !) -> Option<u64> {
     if env::var_os(CHILD_VARIABLE).is_some() {
         program();

@@ -21,11 +21,12 @@ impl AeadState {
         io: &mut Io<'_>,
         mut header: [u8; RECORD_HEADER_LEN],
     ) -> i32 {
+        // The nonce is used up; the default provider decides about the call.
         if self.message_has_ended && self.aead == Aead::ChaCha && !self.may_reuse_nonce {
             return default_ctx.forward(call, io);
         }
         if self.aead == Aead::Gcm {
-            // The nonce is used up, also if the record is refused.
+            // The nonce is used up, even if the record is refused.
             self.phase = Phase::DefaultProvider;
         }
         let operation = self.operation();
@@ -43,6 +44,7 @@ impl AeadState {
             && let Some(nonce) = self.record_nonce(default_ctx, io, &header, bytes)
             && let Some(session) = self.device_side.session_for_use()
         {
+            // The tag authenticates a header with the length of the data alone.
             header[RECORD_HEADER_LEN - 2..].copy_from_slice(&(bytes as u16).to_be_bytes());
             let Some(mut data) = io.buffers() else { return self.refuse(wrapped, call, io) };
             let (explicit_nonce, rest) = data.output().split_at_mut(explicit_len);
