@@ -19,7 +19,7 @@ struct Row {
     name: &'static str,
     kind: &'static str,
     key: Sizes,
-    /// For signatures, key exchange, key encapsulation and encipherment.
+    /// The public key, for signatures, key exchange, key encapsulation and encipherment.
     public_key: Sizes,
     /// The second key of encrypt-then-authenticate algorithms.
     mac_key: Sizes,
@@ -71,7 +71,7 @@ impl Row {
     }
 }
 
-/// Formats a range: `16`, `64|2400`, `7-13`, `0-`; `-` if the algorithm has no such value.
+/// Formats a range: `16` (one size), `64|2400` (two sizes), `7-13`, `0-` (no limit); `-` if the algorithm has no such value.
 fn format_sizes(sizes: Sizes) -> String {
     match sizes {
         Sizes { min: 0, max: Some(0), .. } => "-".to_owned(),
@@ -83,6 +83,7 @@ fn format_sizes(sizes: Sizes) -> String {
 
 fn table(rows: &[Row]) -> String {
     let header = ["NAME", "KIND", "KEY", "IV", "BLOCK", "TAG", "DEVICES", "SOURCE", "ALIASES"];
+    // A narrow terminal omits ALIASES first, then SOURCE, BLOCK, TAG, KIND and IV.
     let mut table = Table::new(&header, &[2, 3, 4, 5]).with_optional_columns(&[8, 7, 4, 5, 1, 3]);
     for row in rows {
         let key = match format_sizes(row.mac_key).as_str() {

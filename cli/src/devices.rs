@@ -48,6 +48,7 @@ struct CapabilityRow {
     lanes: usize,
     /// Smallest number of requests in flight that repays the device's start; `null` if plain software is always faster.
     break_even: Option<usize>,
+    /// True if the device works in the calling thread.
     direct: bool,
     in_place: bool,
     streaming: bool,
@@ -139,6 +140,7 @@ fn detail(device: &RegisteredDevice) -> String {
             facts.push(("validated", "says that it is a FIPS 140 validated module".to_owned()));
         }
     }
+    // The name of a fact and the blank after it take 13 columns.
     let room = terminal::width().map_or(usize::MAX, |width| width.saturating_sub(13));
     let mut lines = Vec::new();
     for (name, value) in facts {
@@ -153,6 +155,7 @@ fn detail(device: &RegisteredDevice) -> String {
     }
     let header =
         ["ALGORITHM", "OPERATIONS", "LANES", "FROM", "DIRECT", "IN PLACE", "STREAMS", "RING", "LIMIT", "STATE"];
+    // A narrow terminal omits RING first, then LIMIT, IN PLACE, STREAMS, DIRECT and OPERATIONS.
     let mut table = Table::new(&header, &[2, 3, 7, 8]).with_optional_columns(&[7, 8, 5, 6, 4, 1]);
     for capability in device.capabilities() {
         let row = capability_row(device, capability, true);

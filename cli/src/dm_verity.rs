@@ -35,7 +35,7 @@ const FUNCTIONS: [HashFunction; 15] = [
 ];
 
 impl HashFunction {
-    /// Returns the name, which is the same in dm-verity.
+    /// Returns the name, as on the command line and in a superblock of dm-verity.
     pub(crate) fn name(self) -> &'static str {
         match self {
             HashFunction::Lanes(algorithm) => algorithm.as_str(),

@@ -52,7 +52,7 @@ fn serve(args: &EspServe, settings: &Settings) -> Result<(), Failure> {
     for sentence in server.missing_guards() {
         print_message(&sentence);
     }
-    // Fails if no service manager waits for this message.
+    // Ignore a failure: the service manager that started this process may no longer listen.
     let _ = ready();
     let Err(error) = server.run();
     Err(Failure::Failed(error.to_string()))

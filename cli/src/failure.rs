@@ -13,7 +13,7 @@ pub(crate) enum Failure {
     Failed(String),
     /// A failure that has already been reported: exit code 1.
     Reported,
-    /// Exit code of a command that was run, or the code for the failure to run it.
+    /// Exit code of a command that was run. If it could not be run, 127 (not found) or 126, as in shells.
     Status(u8),
 }
 

@@ -25,7 +25,7 @@ struct Instructions {
     part: &'static str,
     /// Flags of `/proc/cpuinfo` (x86, then ARM), best first.
     flags: &'static [&'static str],
-    /// The kernel modules that use these instructions, on x86-64 and on aarch64.
+    /// The kernel modules that use these instructions, on x86-64 and on aarch64; empty if there is none.
     modules: [&'static str; 2],
 }
 
@@ -33,6 +33,7 @@ const fn row(part: &'static str, flags: &'static [&'static str], modules: [&'sta
     Instructions { part, flags, modules }
 }
 
+/// The first row whose part is in the name of an algorithm counts.
 const INSTRUCTIONS: &[Instructions] = &[
     row("gcm(aes", &["vpclmulqdq", "pclmulqdq", "pmull"], ["aesni_intel", "ghash_ce"]),
     row("ghash", &["pclmulqdq", "pmull"], ["ghash_clmulni_intel", "ghash_ce"]),
@@ -78,7 +79,7 @@ struct EngineAlgorithm {
 #[derive(Serialize)]
 struct Row {
     name: String,
-    /// Its AF_ALG type; `null` if only the kernel can use it.
+    /// The AF_ALG type of the algorithm; `null` if only the kernel can use the algorithm.
     af_alg: Option<&'static str>,
     /// Highest priority first; the kernel prefers the first.
     drivers: Vec<DriverRow>,
@@ -118,7 +119,7 @@ impl KernelReport {
         Ok(report)
     }
 
-    /// Creates the view. `reaches` returns true if AF_ALG offers a driver to programs.
+    /// Creates the report. `reaches` returns true if AF_ALG offers a driver to programs.
     fn new(catalogue: &Catalogue, only: Option<&str>, cpuinfo: &str, reaches: &dyn Fn(&Entry) -> bool) -> Self {
         let instructions = instructions(cpuinfo);
         let mut names: Vec<&Entry> = catalogue

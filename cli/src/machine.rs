@@ -60,7 +60,7 @@ fn cpu_model(info: &str) -> String {
     name.unwrap_or_else(|| format!("unknown {}", std::env::consts::ARCH))
 }
 
-/// Returns the CPU level from the description of the device `lanes`.
+/// Returns the CPU level from the description of the device `lanes`, which begins with `level avx2` or the like.
 fn cpu_level(gantry: &Gantry) -> Option<&str> {
     let description = &gantry.device("lanes")?.details()?.description;
     description.strip_prefix("level ")?.split(',').next()

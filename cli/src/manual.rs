@@ -65,7 +65,7 @@ fn add_pages(command: &clap::Command, files: &mut Vec<(String, Vec<u8>)>) {
     }
 }
 
-/// Formats one page: clap's sections, then the text after the help, then references.
+/// Formats one page: clap's sections, then the examples and notes that follow the help, then references.
 fn page(name: &str, command: &clap::Command) -> Vec<u8> {
     let man = Man::new(command.clone());
     let mut page = title(name, 1);

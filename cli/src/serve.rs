@@ -53,7 +53,7 @@ pub(crate) fn serve(
     for guest in guests {
         print_message(&format!("serving {} at {}", guest.socket.guest_name(), guest.socket.path.display()));
     }
-    // Fails if no service manager waits for this message.
+    // Ignore a failure: the service manager that started this process may no longer listen.
     let _ = ready();
     let Some((name, device)) = device else {
         loop {

@@ -107,6 +107,7 @@ pub(crate) fn read_page(pid: u32) -> Result<Report, Failure> {
 fn read_folder(folder: &Path, pid: u32) -> Result<Report, Failure> {
     let mut files = list_published(folder)?;
     files.retain(|file| file.pid == pid);
+    // The kernel reuses PIDs, so an ended process may have had the PID of the running one.
     if files.iter().any(|file| file.is_alive) {
         files.retain(|file| file.is_alive);
     }
@@ -250,7 +251,7 @@ fn render(report: &Report) -> String {
     text
 }
 
-/// Returns the table of a server's guests. A batch may have requests of several guests.
+/// Returns the table of a server's guests. BATCH is the mean number of requests that the server took together, of all guests.
 fn guests(report: &Report) -> Table {
     let titles = ["GUEST", "CONNECTIONS", "SESSIONS", "REQUESTS", "BYTES", "BATCH", "REFUSED", "BROKEN"];
     let mut table = Table::new(&titles, &[1, 2, 3, 4, 5, 6, 7]);

@@ -2,8 +2,8 @@
 
 use crate::terminal;
 
-/// A text table with columns as wide as necessary. The last column is not padded. If the output is too narrow, spare columns are left out
-/// and the last column is folded.
+/// A text table with columns as wide as necessary. The last column is not padded. If the output is too narrow, optional columns are left
+/// out, and the last column is folded.
 pub(crate) struct Table {
     rows: Vec<Vec<String>>,
     right_aligned: Vec<usize>,
@@ -78,11 +78,12 @@ impl Table {
     }
 }
 
-/// Returns the columns that fit, leaving out as few spare ones as possible.
+/// Returns the columns that fit, leaving out as few optional ones as possible.
 pub(crate) fn fitting_columns(widths: &[usize], optional: &[usize], max_width: usize) -> Vec<usize> {
     let mut kept: Vec<usize> = (0..widths.len()).collect();
     for column in optional {
         let total: usize = kept.iter().map(|column| widths[*column] + COLUMN_GAP).sum();
+        // `total` has a gap after the last column, too.
         if total <= max_width.saturating_add(COLUMN_GAP) {
             break;
         }

@@ -45,7 +45,8 @@ pub(crate) fn columns(text: &str) -> usize {
     first + parts.map(|part| part.split_once('m').map_or(0, |(_, rest)| rest.chars().count())).sum::<usize>()
 }
 
-/// Wraps text to `width` columns; `indent` precedes all lines but the first. A longer word has its own line.
+/// Wraps text to `width` columns; `indent` precedes all lines but the first. A word that is longer than
+/// `width` has a line of its own.
 pub(crate) fn wrap(text: &str, width: usize, indent: &str) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split(' ') {

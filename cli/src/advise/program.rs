@@ -138,7 +138,7 @@ impl ProgramReport {
         for counts in &self.operations {
             let rows = rows_of(machine, &counts.algorithm);
             let estimates: Vec<Estimate> = rows.iter().filter_map(|row| Estimate::of(row, counts)).collect();
-            // If there are several rows, the right one is unknown.
+            // With several rows, the right one is unknown. With none, the algorithm was not measured.
             let [estimate] = estimates[..] else {
                 cost.without.push(openssl_name(&counts.algorithm, Some(machine)));
                 continue;

@@ -15,7 +15,7 @@ const PURPOSES: [(&str, &str, &str); 7] = [
     ("Passwords", "KDFS", ""),
 ];
 
-/// How an algorithm compares with OpenSSL, and how it is configured.
+/// The gain of an algorithm compared with OpenSSL, and its configuration. The summary lists the variants in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Assessment {
     /// Configured, and a device serves its requests.
@@ -28,6 +28,7 @@ pub(super) enum Assessment {
     InDoubt,
     /// OpenSSL is as fast, or faster.
     StaysOnHost,
+    /// No measurement compares a device with OpenSSL.
     Untried,
 }
 
@@ -130,7 +131,7 @@ fn gain_text(assessment: Assessment, rows: &[&Row]) -> String {
     if text.is_empty() { "not measured".to_owned() } else { text }
 }
 
-/// Returns the best gain with the longest requests. The overhead of a device is not measured, and matters least for them.
+/// Returns the best gain with the longest requests. The overhead of a device is not measured, and it matters least for long requests.
 fn best_gain(rows: &[&Row]) -> Option<f64> {
     let longest = |row: &&Row| {
         row.operations().iter().filter_map(|operation| row.cells_of(operation).last()?.gain()).max_by(f64::total_cmp)

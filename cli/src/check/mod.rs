@@ -42,7 +42,7 @@ pub(crate) fn run(args: &Check, settings: &Settings, output: &mut Output) -> Res
     if let VectorSource::Unusable(_) = source {
         print_message(&source.to_string());
     }
-    // Every device passes its own known-answer tests before the timed part. Failures are in the report.
+    // Run the known-answer tests of every device first. The report has their failures.
     for device in &devices {
         for algorithm in offered_algorithms(device, &wanted) {
             bar.set_message(format!("known answers  {} {algorithm}", device.name()));

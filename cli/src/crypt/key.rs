@@ -4,7 +4,7 @@ use super::sys;
 use crate::io::read_full;
 use crate::output::Failure;
 
-/// Longer than any key. HMAC hashes keys that are longer than its block.
+/// Most bytes of a key. A longer MAC key gains nothing, because HMAC hashes a key that is longer than its block.
 const MAX_KEY_LENGTH: usize = 1024;
 
 /// Reads a raw key from a descriptor to its end. If `stdin_is_data` is true, the data comes from descriptor 0, so the key cannot.

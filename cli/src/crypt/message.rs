@@ -14,6 +14,7 @@ pub(super) fn run(job: &Job, input: &mut Input, mut target: Target) -> Result<()
     let tag_length = if is_aead { job.session.params().tag_len() } else { 0 };
     let mut message = Zeroizing::new(Vec::new());
     let read = input.file.read_to_end(&mut message).and_then(|_| {
+        // Reserve the room for the tag here, where a lack of memory is an error. Later, it would abort the process.
         message.try_reserve_exact(if job.encrypt { tag_length } else { 0 })?;
         Ok(())
     });

@@ -23,7 +23,7 @@ pub(super) struct DataPath {
 }
 
 impl DataPath {
-    /// Creates the state for the sockets in this folder, which need not exist.
+    /// Creates the state for the socket in this folder. The folder need not exist.
     pub(super) fn new(folder: &Path) -> Self {
         Self { socket: folder.join("status"), ended_counters: Counters::new(), last_answer: None, is_up: false }
     }

@@ -90,6 +90,7 @@ fn read_head(stream: &mut TcpStream) -> io::Result<Option<String>> {
     let mut piece = [0; 1024];
     while !head.windows(4).any(|end| end == b"\r\n\r\n") {
         let remaining = deadline.saturating_duration_since(Instant::now());
+        // A timeout of zero is an error (`set_read_timeout`).
         stream.set_read_timeout(Some(remaining.max(Duration::from_millis(1))))?;
         let bytes = match stream.read(&mut piece) {
             // The process was stopped and continued (signal(7)).

@@ -211,7 +211,7 @@ fn write_histogram(text: &mut String, times: &BTreeMap<String, Times>) {
     write_head(text, name, "Time in the device, estimated from a sample of the requests.", "histogram");
     for (labels, times) in times {
         for (end, le) in BUCKET_BOUNDS {
-            // `ns` is the lower bound of a bucket in `times`, which is at most 6 % wide.
+            // `ns` is the lower bound of a bucket of `times`, and a bucket is at most 6 % wide.
             let below = times
                 .buckets
                 .iter()

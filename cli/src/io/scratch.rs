@@ -9,11 +9,11 @@ use std::path::{Path, PathBuf};
 use nix::fcntl::AtFlags;
 use nix::unistd::linkat;
 
-/// A nameless file, readable by its owner only. It disappears when the process ends, however it ends.
+/// A file that gets its name later, readable by its owner only. Without a name, it disappears when the process ends, however it ends.
 pub(crate) struct Scratch {
     pub(super) file: File,
     folder: PathBuf,
-    /// The name, on file systems without nameless files.
+    /// The temporary name, on file systems without nameless files.
     name: Option<PathBuf>,
 }
 
@@ -46,6 +46,7 @@ impl Scratch {
                 self.link(path)?;
                 return self.file.try_clone();
             }
+            // linkat(2) cannot replace a file, but rename(2) can.
             None => {
                 let name = hidden_name(&self.folder);
                 self.link(&name)?;

@@ -105,6 +105,7 @@ pub(crate) fn character(text: &[u8]) -> (usize, bool) {
     let mut state = [0_u64; 16];
     // SAFETY: the pointers are valid for their uses, and `text.len()` bounds the read.
     let length = unsafe { mbrtowc(&raw mut wide, text.as_ptr().cast(), text.len(), state.as_mut_ptr().cast()) };
+    // An error is (size_t)-1 or -2 (mbrtowc(3)).
     if length == 0 || length > text.len() {
         return (1, false);
     }

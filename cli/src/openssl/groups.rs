@@ -13,11 +13,13 @@ const DEFAULT_GROUPS: &str = "X25519:P-256:X448:P-521:P-384:ffdhe2048:ffdhe3072:
 /// Keys whose value is a list of groups (SSL_CONF_cmd(3)).
 const GROUP_KEYS: [&str; 2] = ["groups", "curves"];
 
-/// The names of the sections `ssl_conf` and `system_default` of a configuration, which lead to the TLS defaults of all programs, and the
-/// list of groups in the latter section.
+/// The lines of a configuration that lead to the TLS defaults of all programs.
 struct TlsDefaults<'c> {
+    /// The section that `ssl_conf` names.
     ssl: Option<&'c str>,
+    /// The section that `system_default` names in the section `ssl`.
     tls: Option<&'c str>,
+    /// The list of groups in the section `tls`.
     groups: Option<&'c str>,
 }
 
@@ -32,13 +34,13 @@ impl<'c> TlsDefaults<'c> {
     }
 }
 
-/// Returns true if a configuration prefers the group.
+/// Returns true if a configuration lists [`PREFERRED_GROUP`].
 pub(super) fn prefers_group(conf: &Conf) -> bool {
     let defaults = conf.init_line().map(|line| TlsDefaults::of(conf, &line.value));
     defaults.and_then(|defaults| defaults.groups).is_some_and(contains_group)
 }
 
-/// Returns true if a list has the group. OpenSSL takes `?` before a name from 3.3 on, and `*` and `/` from 3.5 on.
+/// Returns true if a list has [`PREFERRED_GROUP`]. OpenSSL takes `?` before a name from 3.3 on, and `*` and `/` from 3.5 on.
 fn contains_group(list: &str) -> bool {
     list.split([':', '/']).any(|group| group.trim_start_matches(['?', '*']).eq_ignore_ascii_case(PREFERRED_GROUP))
 }

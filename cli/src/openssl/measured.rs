@@ -39,6 +39,7 @@ pub(crate) struct Row {
     /// Gantry's name, by which requests are counted.
     #[serde(rename = "algorithm")]
     pub(crate) gantry_name: String,
+    /// True if gantry serves the algorithm under the queried configuration.
     pub(crate) served: bool,
     /// True if the measured requests represent the whole cost: no keys or contexts are left out.
     #[serde(skip)]
@@ -99,7 +100,7 @@ impl Cell {
         self.best.as_ref().map(|best| best.gain)
     }
 
-    /// True if the device is faster by enough, even after the spread is subtracted.
+    /// True if the device is faster by enough, even after half of the spread is subtracted.
     pub(crate) fn is_worth_it(&self) -> bool {
         self.is_on_device() && self.best.as_ref().is_some_and(|best| best.gain * (1.0 - best.spread / 2.0) >= MIN_GAIN)
     }
@@ -121,6 +122,7 @@ pub(crate) fn query_module(
         .env_remove(MEASURED_ALGORITHMS_VARIABLE)
         .envs(only.map(|only| (MEASURED_ALGORITHMS_VARIABLE, only)));
     let (_, received) = run_with_statistics(&mut command).map_err(|failure| match failure {
+        // The reason why `openssl` cannot be run has been printed.
         Failure::Status(_) => Failure::Reported,
         other => other,
     })?;

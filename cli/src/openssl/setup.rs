@@ -109,7 +109,7 @@ pub(crate) fn run(
     post_quantum: bool,
     output: &mut Output,
 ) -> Result<(), Failure> {
-    // From 3.5 on, OpenSSL itself prefers the group.
+    // From 3.5 on, OpenSSL itself prefers X25519MLKEM768.
     let is_native = post_quantum && super::installed_release().is_some_and(|release| release >= (3, 5));
     let post_quantum = post_quantum && !is_native;
     let path = match (system, file) {

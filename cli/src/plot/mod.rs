@@ -9,6 +9,7 @@ use svg::Svg;
 
 use crate::machine::Machine;
 
+/// Width and height of a panel, in pixels like all lengths here.
 const PANEL_SIZE: (f64, f64) = (460.0, 300.0);
 /// Room around the axes of a panel, for labels: left, top, right, bottom.
 const MARGIN: (f64, f64, f64, f64) = (64.0, 34.0, 16.0, 46.0);

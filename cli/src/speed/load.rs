@@ -133,6 +133,7 @@ impl Load<'_> {
             let aligned = |length| Aligned::new(length, self.alignment, index);
             let mut slot = Slot { iv, input: aligned(input), data: aligned(data), tag, written: 0 };
             if operation_info.kind == Kind::Packet {
+                // The sequence number 1, and the next header 4 (IPv4), as `Operands::from_fields` reads them.
                 (slot.iv, slot.tag) = (1u64.to_be_bytes().to_vec(), vec![4]);
             }
             if operation_info.kind == Kind::Kem {

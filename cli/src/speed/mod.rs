@@ -314,6 +314,7 @@ fn report_left_out_sizes(algorithm: Algorithm, sizes: &[usize]) {
     }
 }
 
+/// True if the algorithm takes data of `bytes` bytes.
 pub(crate) fn accepts_size(algorithm: Algorithm, bytes: usize) -> bool {
     let info = algorithm.info();
     if algorithm.kind() == Kind::Packet {

@@ -122,8 +122,8 @@ const COLUMNS: [Column; 14] = [
 ];
 /// The index of the first column of numbers.
 const FIRST_NUMBER_COLUMN: usize = 3;
-/// Columns that a narrow terminal omits, in this order. Before them, it omits REQUESTS/s if throughput in bytes is meaningful for a group,
-/// or else MB/s.
+/// Columns that a narrow terminal omits, in this order. Before them, it omits REQUESTS/s if throughput in bytes is meaningful for at least
+/// one group, or else MB/s.
 const OPTIONAL_COLUMNS: [&str; 6] = ["P99", "P50", "CPU", "OPERATION", "SPREAD", "BATCH"];
 
 fn no_value() -> String {
@@ -171,6 +171,7 @@ impl Report {
                     "DEVICE" => points()
                         .map(|point| point.device.len())
                         .max()
+                        // `openssl` has 7 letters.
                         .map(|width| if has_comparison { width.max(7) } else { width }),
                     "BYTES" => plan.iter().map(|group| group.bytes.to_string().len()).max(),
                     _ => None,
@@ -221,7 +222,7 @@ impl Report {
             spread: spread.map(|spread| round(spread.relative, 4)),
             outliers: spread.map(|spread| spread.outliers),
             machine: self.machine.clone(),
-            // The peer always computes, even with a small share of the CPU.
+            // `openssl` always computes, even with a small share of the CPU.
             is_computing: device == "openssl" || Round::is_computing(&measurement.rounds),
             over_openssl: None,
             queue_depth: if let SubmissionMode::Queue(depth) = mode { Some(depth) } else { None },
@@ -356,7 +357,7 @@ mod tests {
 
     #[test]
     fn cpu_time_of_other_programs_does_not_count() {
-        // The device had half of a CPU, and the peer a whole one.
+        // `software` had half of a CPU, and `openssl` a whole one.
         let (device, openssl) = (row("software", 1000, 1.0, 0.5), row("openssl", 1000, 1.0, 1.0));
         assert!((device.relative_speed(&openssl) - 2.0).abs() < 1e-9);
         assert_eq!((cpu_cell(&device), cpu_cell(&openssl)), ("50 %".to_owned(), "100 %".to_owned()));

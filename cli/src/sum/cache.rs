@@ -108,6 +108,7 @@ impl Cache {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((empty(), None)),
             Err(error) => return Err(format!("{shown}: {}", super::console::reason(&error))),
         };
+        // A part of the header is a damaged cache, and an empty file is a new one.
         if !bytes.starts_with(HEADER) && !HEADER.starts_with(&bytes) {
             return Err(format!("{shown} is not a cache of gantry sum, and would be overwritten"));
         }
@@ -173,6 +174,7 @@ impl Cache {
             return Ok(());
         }
         let exists = |path: &[u8]| fs::symlink_metadata(OsStr::from_bytes(path)).is_ok();
+        // Drop the files that this run did not look up and that no longer exist.
         self.rows.retain(|path, row| row.was_used || exists(path));
         let mut bytes = HEADER.to_vec();
         for (path, row) in &self.rows {

@@ -15,8 +15,8 @@ pub(crate) struct Format {
     pub(crate) tag: &'static str,
     /// Hexadecimal digits of a digest.
     pub(crate) digits: usize,
-    /// True if lines are in reversed BSD format, false if they are in GNU format. The first line that decides between them sets this for
-    /// the rest of the run, because a name with a leading blank is ambiguous.
+    /// True if lines are in reversed BSD format, false if they are in GNU format, `None` until a line decides between them. The decision
+    /// stays for the rest of the run, because a name with a leading blank is ambiguous.
     pub(crate) reversed: Option<bool>,
 }
 

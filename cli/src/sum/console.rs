@@ -24,7 +24,7 @@ pub(super) struct Console {
     /// Buffered lines. The first `complete_bytes` bytes are complete lines.
     lines: Vec<u8>,
     complete_bytes: usize,
-    /// True if lines end with newlines, not with NUL. The C library's line buffering would write each of these lines at once.
+    /// True if lines end with newlines, false if they end with NUL.
     ends_lines_with_newline: bool,
     /// The first write error.
     write_error: Option<io::Error>,

@@ -46,7 +46,7 @@ pub(super) struct Expected {
     pub(super) name: Vec<u8>,
     /// The digests, at least one, in the order of functions.
     pub(super) digests: Vec<(HashId, Digest)>,
-    /// True if the function is certain: it is named, or it is the only function with digests of this length.
+    /// True if the function is certain: it is named, an earlier file has shown it, or no other function has digests of this length.
     pub(super) is_certain: bool,
     /// Shared with the list's other lines. Receives their function once this file shows it.
     pub(super) learned_function: LearnedFunction,
@@ -119,7 +119,7 @@ impl ListParser {
         Lines::new(file, encoding)
     }
 
-    /// Returns the format that an improper line should have had, followed by a blank.
+    /// Returns the format that an improper line should have had, followed by a blank; empty if a line may have any format.
     pub(super) fn kind(&self) -> String {
         if let Self::One(format, _) = self { format!("{} ", format.tag) } else { String::new() }
     }

@@ -65,7 +65,7 @@ pub(super) fn run(run: &Run<'_>, ids: &[HashId], opener: &mut Opener, console: &
             return Err(format!("{}: {}", path.display(), reason(&error)));
         }
     }
-    // This rename comes last: until then, the folder's name tells the next run that this one was interrupted.
+    // This rename comes last: until then, the name of the folder `aside` tells the next run that this one was interrupted.
     if let Err(error) = fs::rename(&moved.aside, folder.join("data")) {
         moved.undo(&tags);
         return Err(at(error));

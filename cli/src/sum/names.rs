@@ -75,7 +75,7 @@ impl HashId {
     /// Returns the function that the name of a checksum file contains, such as `SHA256SUMS`, `a.iso.sha256` or `manifest-sha512.txt`.
     pub(crate) fn from_file_name(name: &[u8]) -> Option<Self> {
         let name = String::from_utf8_lossy(name).to_ascii_lowercase();
-        // Returns the last end of a label that stands alone.
+        // Returns the end of the last place where a label stands alone.
         let last_end = |label: &'static str| {
             let stands_alone = |place: usize| {
                 let letter_before = name[..place].chars().next_back();

@@ -39,7 +39,7 @@ pub(super) fn sizes(mut files: impl Iterator<Item = PathBuf>) -> Option<u64> {
     files.try_fold(0, |total, file| Some(total + size(&file)?))
 }
 
-/// Returns the bytes of all files listed in checksum files; `None` if one of these files can be read only once.
+/// Returns the bytes of all files listed in checksum files; `None` if a checksum file or a listed file can be read only once.
 pub(super) fn listed(lists: &[OsString], parser: &ListParser) -> Option<u64> {
     let (mut total, mut line, mut parser) = (0, Vec::new(), parser.clone());
     for list in lists {

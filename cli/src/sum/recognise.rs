@@ -86,7 +86,7 @@ pub(crate) struct Entry<'a> {
     pub(crate) name: Cow<'a, [u8]>,
     /// The digests, at least one, each function once, in the order of functions.
     pub(crate) digests: Vec<(HashId, Digest)>,
-    /// True if the line or the caller names the function, or no other function has digests of this length.
+    /// True if the line or the caller names the function, an earlier file has shown it, or no other function has digests of this length.
     pub(crate) is_certain: bool,
     /// The size and time of the file, if the line has them.
     pub(crate) recorded: Option<Recorded>,
@@ -250,7 +250,7 @@ impl Recogniser {
         self.format.tag = tag;
         self.format.digits = id.digits();
         let before = self.format.reversed;
-        // A name after a single blank is never ambiguous.
+        // Forget a decision for GNU format, because a name after a single blank is never ambiguous here.
         self.format.reversed = before.filter(|reversed| *reversed);
         let line = if tagged.is_some() { normalized(line, tag) } else { Cow::Borrowed(line) };
         let parsed = match parse_line(&line, &mut self.format) {

@@ -76,7 +76,7 @@ impl<'l> ObjectWriter<'l> {
         self.special_as(["type", "target"], special);
     }
 
-    /// Writes the listed link or folder, if the found entry differs from it.
+    /// Writes the listed link or folder as `expected_type` and `expected_target`.
     pub(super) fn expected_special(&mut self, special: &Special) {
         self.special_as(["expected_type", "expected_target"], special);
     }

@@ -108,7 +108,7 @@ pub(super) const fn number_column<T>(title: &'static str, width: u16, rank: u8, 
     Column { title, width: (width, width), rank, cell, right_aligned: true, sort: None }
 }
 
-/// Makes a column that processes can be sorted by.
+/// Makes a column by which processes can be sorted.
 #[allow(clippy::needless_pass_by_value, reason = "a constant is made of it")]
 const fn sortable_by<T>(key: char, order: fn(&T, &T) -> Ordering, column: Column<T>) -> Column<T> {
     Column { sort: Some((key, order)), ..column }

@@ -210,6 +210,7 @@ impl Summary {
 
     /// Returns the most severe event that needs attention, as an index into [`NOTABLE_EVENTS`].
     pub(super) fn worst_event(&self) -> Option<usize> {
+        // A device in quarantine is as severe as the most severe event.
         if self.quarantined.is_empty() { self.activity.worst_event() } else { Some(0) }
     }
 }
@@ -279,7 +280,7 @@ impl Activity {
         }
     }
 
-    /// Returns the time in the device that `per_mille` of 1000 requests did not exceed; `None` if no request was timed.
+    /// Returns the nanoseconds in the device that `per_mille` of 1000 requests did not exceed; `None` if no request was timed.
     pub(super) fn quantile(&self, per_mille: u64) -> Option<u64> {
         (self.times.requests() > 0).then(|| self.times.quantile(per_mille))
     }

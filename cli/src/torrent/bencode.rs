@@ -17,7 +17,7 @@ impl fmt::Display for SyntaxError {
     }
 }
 
-/// Most nested lists and dictionaries, which are folders of a torrent.
+/// Most levels of nested lists and dictionaries. In a torrent of v2, each folder is a level.
 const MAX_DEPTH: usize = 100;
 
 /// Parses a file, which is one value. White space may follow it, as editors append it.
@@ -69,7 +69,7 @@ impl<'a> Value<'a> {
     }
 }
 
-/// A position in the bytes. All methods except `skip_value` expect bytes that `skip_value` has checked.
+/// A position in the bytes. The methods for other modules expect bytes that [`read`] has checked.
 #[derive(Clone)]
 pub(crate) struct Reader<'a> {
     bytes: &'a [u8],
@@ -141,6 +141,7 @@ impl<'a> Reader<'a> {
     /// Returns the digits up to a byte, and skips that byte.
     fn take_until(&mut self, end: u8) -> Option<&'a [u8]> {
         let rest = &self.bytes[self.offset..];
+        // The longest number, `i64::MIN`, has 20 characters.
         let length = rest.iter().take(22).position(|byte| *byte == end)?;
         self.offset += length + 1;
         Some(&rest[..length])

@@ -83,6 +83,7 @@ fn check(files: &[ContentFile], name: &str, path: &Path, has_v2: bool) -> Result
 
 /// Returns the size of pieces that libtorrent chooses for data of this length.
 fn default_piece_size(length: u64) -> u64 {
+    // Most bytes of data in pieces of 16 KiB, 32 KiB and so on.
     const LARGEST: [u64; 10] = [
         2_684_355,
         10_737_418,

@@ -11,8 +11,9 @@ use super::bencode::{self, Reader, Value};
 
 /// Bytes of a block of v2.
 pub(crate) const BLOCK_SIZE: u64 = 16 << 10;
-/// Bytes of a digest of v1 (SHA-1). `V2_DIGEST_SIZE` is the same for v2 (SHA-256).
+/// Bytes of a digest of v1 (SHA-1).
 pub(crate) const V1_DIGEST_SIZE: usize = 20;
+/// Bytes of a digest of v2 (SHA-256).
 pub(crate) const V2_DIGEST_SIZE: usize = 32;
 /// Most bytes of a piece: no program makes pieces of more than 256 MiB.
 const MAX_PIECE_SIZE: u64 = 1 << 30;
@@ -74,7 +75,7 @@ pub(crate) struct V2<'a> {
 }
 
 pub(crate) struct V2File<'a> {
-    /// The names of a symbolic link's target, as in [`Kind::Link`].
+    /// The names of a symbolic link's target, as in [`V1FileKind::Link`].
     pub(crate) link: Option<Value<'a>>,
     pub(crate) length: u64,
     /// `None` for an empty file.

@@ -1,4 +1,4 @@
-//! `gantry torrent`: pieces of BitTorrent v1, and roots of v2.
+//! `gantry torrent`: creates and verifies torrents of BitTorrent v1 and v2, and prints the roots of files (v2).
 //!
 //! | file | content |
 //! |---|---|

@@ -20,7 +20,7 @@ use crate::hashing::pieces::digests;
 use crate::hashing::source::Source;
 use crate::output::{Failure, print_message};
 
-/// Most bytes of a torrent. A torrent for 1 TiB in pieces of 1 MiB has 52 MiB.
+/// Most bytes of a torrent. A torrent of v1 and v2 for 1 TiB in pieces of 1 MiB has 52 MiB.
 const MAX_TORRENT: u64 = 256 << 20;
 
 pub(crate) fn run(args: &TorrentVerify, threads: usize) -> Result<(), Failure> {
@@ -53,6 +53,7 @@ pub(crate) fn run(args: &TorrentVerify, threads: usize) -> Result<(), Failure> {
 }
 
 /// Returns the path of the torrent's file or folder: the torrent's name below the folder in the arguments, or that folder itself.
+/// Without a folder in the arguments, looks beside the torrent.
 fn content_path(args: &TorrentVerify, name: &[u8]) -> PathBuf {
     let folder = args.folder.as_deref().or(args.torrent.parent()).unwrap_or(Path::new("."));
     let below = folder.join(OsStr::from_bytes(name));

@@ -51,6 +51,7 @@ pub(crate) fn run(args: &VerityFormat, threads: usize, output: &mut Output) -> R
     if data_of_file.is_file() && data_of_file.len() < layout.end {
         file.set_len(layout.end).map_err(failed)?;
     }
+    // Only written blocks are read again, so the length of the file does not matter.
     let hashes = Source { file, name: name.clone(), length: u64::MAX };
     let root = write_tree(&superblock, &layout, &data, &hashes, threads)?;
     if !tree.no_superblock {

@@ -136,7 +136,7 @@ fn reads_included_files() {
     fs::remove_dir_all(folder).unwrap();
 }
 
-/// Most bytes of memory for a configuration.
+/// Most bytes that the allocator may count for a configuration. The parser limits its estimate to 4 MiB.
 const MAX_MEMORY: usize = 16 << 20;
 
 #[test]

@@ -26,8 +26,8 @@ use plan::{ListedFile, Plan};
 use report::{Report, Verdict};
 use tree::Tree;
 
-/// Most files of the same digest that are compared with a listed file. More files can have one digest in common and differ in
-/// another digest only if a function is broken or a manifest is wrong.
+/// Most files of the same digest that are compared with a listed file. More files can share one digest and
+/// differ in another only if a function is broken or a manifest is wrong.
 const MAX_COLLISIONS: usize = 16;
 
 /// Compares, and returns the exit status: 0 if everything is as listed, 1 if something differs, 2 if something could not be compared.

@@ -85,7 +85,7 @@ impl<'l> Tree<'l> {
             });
             match became {
                 Some(found) => report.print(Verdict::Changed, name, None, |object| object.special(&found)),
-                // Links, and files of a bag outside its payload.
+                // The name is a link to a file, or a file of a bag outside its payload.
                 None if path.is_file() => drop(tree.present.insert(name, None)),
                 None => drop(tree.missing.insert(name)),
             }
@@ -127,7 +127,7 @@ impl<'l> Tree<'l> {
     }
 }
 
-/// Returns the name of a normalization form.
+/// Returns the normalization form of a file's name, in words.
 fn form(name: &[u8]) -> &'static str {
     let name = String::from_utf8_lossy(name);
     if is_nfc(&name) {

@@ -11,7 +11,7 @@ use crate::io::read_up_to;
 /// Bytes of a file that a worker reads at a time. This hides the cost of system calls, and the pieces of one worker fit into a second-level
 /// cache.
 pub(super) const PIECE_SIZE: usize = 64 << 10;
-/// Resolution of the kernel's file times, which come from its timer tick. A file that changed within this time before it was
+/// More than the resolution of the kernel's file times, which come from its timer tick. A file that changed within this time before it was
 /// read may change again under the same time stamp.
 const TICK_NANOSECONDS: i128 = 50_000_000;
 

@@ -28,7 +28,8 @@ const MIB: u64 = 1 << 20;
 
 const MB: u64 = 1_000_000;
 
-/// Common part sizes in MiB and in MB: aws-cli and boto3 8, s3cmd 15, SDKs and rclone 5, MinIO 16 and 128, others powers of two.
+/// Common part sizes in MiB and in MB: aws-cli and boto3 8, s3cmd 15, SDKs and rclone 5, MinIO 16 and 128, others powers
+/// of two and round numbers.
 const COMMON_PART_SIZES: [u64; 20] =
     [8, 5, 15, 16, 10, 20, 25, 32, 50, 64, 100, 128, 200, 256, 500, 512, 1000, 1024, 2048, 4096];
 /// Part sizes for uploads of unknown length: 160 GiB and 5 TiB in [`MAX_PARTS`] parts.
@@ -215,7 +216,7 @@ fn common_part_sizes() -> impl Iterator<Item = u64> {
 /// Returns possible part sizes to try, likely ones first.
 fn candidates(possible: &RangeInclusive<u64>) -> Vec<u64> {
     let (least, most) = possible.clone().into_inner();
-    // Programs that divide a file by a number of parts round up to bytes, kB, or MiB.
+    // Programs that divide a file by a number of parts round up to bytes, KiB or MiB.
     let divided = [least, least.next_multiple_of(1024), least.next_multiple_of(MIB)];
     let multiples = PART_SIZE_UNITS.into_iter().flat_map(|unit| {
         let (first, last) = (least.div_ceil(unit), most / unit);
