@@ -10,7 +10,8 @@ pub trait Clock: Send + Sync + fmt::Debug {
     /// Returns the nanoseconds since a fixed moment in the past. Never goes back.
     fn now(&self) -> u64;
 
-    /// Waits for a while, at most until `until`. A thread that waits for a device calls this function repeatedly.
+    /// Waits for a while, at most until [`now`](Self::now) returns `until`. `None` sets no limit. A thread that waits for a device calls
+    /// this function repeatedly.
     fn wait(&self, until: Option<u64>);
 
     /// Spends `ns` nanoseconds of CPU time, as the driver of a modelled engine does.

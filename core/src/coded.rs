@@ -1,6 +1,6 @@
-//! Enums that have a name for people and programs.
+//! Enums that have a name for each value, in tables and JSON.
 
-/// Writes an enum, the list of all its values, and their codes from one list of rows.
+/// Declares an enum, the list of all its values, and their names, from one list of rows.
 macro_rules! coded {
     ($(#[$about:meta])+ pub enum $name:ident { $($(#[$doc:meta])+ $variant:ident = $code:literal;)+ }) => {
         $(#[$about])+

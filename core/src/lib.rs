@@ -1,7 +1,7 @@
 //! Gantry takes cryptographic requests and sends each one to the engine of the machine that serves it best.
 //!
 //! This crate is the framework. It holds no cryptography, and of the operating system it uses threads, clocks, and a page of memory that
-//! distinguishes a process from its children ([`Process`]). Devices come from driver crates; `gantry-runtime` assembles both.
+//! distinguishes a process from its children ([`Process`]). Devices come from driver crates; `gantry-runtime` joins them to a framework.
 //!
 //! ```
 //! use gantry_core::{Algorithm, Gantry, SessionParams};
@@ -13,9 +13,9 @@
 //! # Ok(()) }
 //! ```
 //!
-//! The folders of the source are layers, and each uses only those before it: `algorithm`, `driver`, `stats`, `route`, `trust`,
-//! `dispatch`, `api`. One request, followed through them: [`Session`] checks it, a [`Policy`] answers with a [`Route`], the
-//! route names a [`Device`](driver::Device), and the device gives back an [`Outcome`].
+//! The folders of the source are layers, and each uses only those before it: `process`, `algorithm`, `driver`, `stats`, `route`, `trust`,
+//! `request`, `devices`, `dispatch`, `api`. A request passes through them: its [`Session`] checks it, a [`Policy`] answers with a
+//! [`Route`], the route names a [`Device`](driver::Device), and the device gives back an [`Outcome`].
 
 #![deny(unsafe_code)]
 
@@ -25,7 +25,7 @@ mod algorithm;
 mod api;
 /// Time.
 mod clock;
-/// Enums with a code for each value.
+/// Enums that have a name for each value, in tables and JSON.
 mod coded;
 /// Devices: their queue pairs, backlogs, costs and health.
 mod devices;

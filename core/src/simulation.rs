@@ -12,8 +12,8 @@ use std::time::Duration;
 use crate::clock::Clock;
 
 /// Simulated time. It stands still until a thread waits or spends it. A wait continues to the next moment announced with
-/// [`announce`](Self::announce) before its deadline. Without such a moment, the clock goes in steps, small ones first. Another thread may
-/// be about to announce a moment, and a leap to a deadline would skip it. On a clock that several threads use, such a step also takes real
+/// [`announce`](Self::announce) before its deadline. Without such a moment, the clock goes in steps, small ones first: another thread may
+/// be about to announce a moment, which a leap to the deadline would skip. On a clock that several threads use, such a step also takes real
 /// time, so that a thread without a CPU is not late.
 #[derive(Debug, Default)]
 pub struct VirtualClock {
@@ -23,14 +23,14 @@ pub struct VirtualClock {
     announced: Mutex<BinaryHeap<Reverse<u64>>>,
     /// Number of consecutive waits for which nothing was announced.
     idle: AtomicU32,
-    /// The first thread that used the clock, by the address of a thread-local.
+    /// The first thread that used the clock, as the address of a thread-local; 0 before that.
     first_thread: AtomicUsize,
     /// Other threads have used the clock, too.
     shared: AtomicBool,
 }
 
 impl VirtualClock {
-    /// Simulated nanoseconds of a wait when nothing is announced, so that every deadline passes in the end.
+    /// Nanoseconds of the first steps while nothing is announced. Steps let every deadline pass in the end.
     const STEP: u64 = 100_000;
     /// The number of consecutive steps after which the length of a step doubles.
     const STEPS_PER_DOUBLING: u32 = 16;
@@ -45,12 +45,12 @@ impl VirtualClock {
         self.announced.lock().unwrap_or_else(PoisonError::into_inner).push(Reverse(time));
     }
 
-    /// Returns the nanoseconds that the CPU spent.
+    /// Returns the simulated CPU time that was spent, in nanoseconds.
     pub fn spent(&self) -> u64 {
         self.spent.load(Ordering::Relaxed)
     }
 
-    /// Returns whether several threads use the clock.
+    /// Registers the calling thread, and returns whether several threads use the clock.
     fn is_shared(&self) -> bool {
         thread_local! {
             static MARK: u8 = const { 0 };
@@ -73,7 +73,7 @@ impl VirtualClock {
 
 impl Clock for VirtualClock {
     fn now(&self) -> u64 {
-        self.is_shared(); // a thread that never waits counts, too
+        self.is_shared(); // registers a thread that never waits
         self.now.load(Ordering::Relaxed)
     }
 
@@ -88,6 +88,7 @@ impl Clock for VirtualClock {
         let until = until.unwrap_or(u64::MAX);
         let to = next.filter(|next| *next <= until).unwrap_or_else(|| {
             let doubled = self.idle.fetch_add(1, Ordering::Relaxed) / Self::STEPS_PER_DOUBLING;
+            // The limit keeps the shift from overflowing. The longest step is half an hour.
             let step = (Self::STEP << doubled.min(24)).min(until.saturating_sub(now));
             if self.is_shared() {
                 std::thread::sleep(Duration::from_nanos(step * Self::SLOWDOWN).min(Self::MAX_PAUSE));

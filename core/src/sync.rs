@@ -38,7 +38,8 @@ pub(crate) fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
     }
 }
 
-/// Sleeps until this thread is woken up, at most for `longest`. Under loom only a wake-up ends the sleep, so that a lost one is found.
+/// Sleeps until this thread is woken up, at most for `longest`. Under loom only a wake-up ends the sleep, so that loom finds a lost
+/// wake-up.
 pub(crate) fn sleep(longest: std::time::Duration) {
     #[cfg(loom)]
     {
@@ -58,7 +59,8 @@ pub(crate) fn this_thread_waker() -> Waker {
     WAKER.with(Clone::clone)
 }
 
-/// All threads of a model are one thread of the machine, and share its thread-locals.
+/// Returns a waker of the calling thread. It is not kept in a thread-local: all threads of a model run on one thread of the machine, and
+/// would share it.
 #[cfg(loom)]
 pub(crate) fn this_thread_waker() -> Waker {
     Waker::from(Arc::new(Unpark(current())))
@@ -72,7 +74,7 @@ impl Wake for Unpark {
     }
 }
 
-/// Lets others run, in a loop that waits for them.
+/// Lets other threads run. A loop that waits for another thread calls this function.
 pub(crate) fn pause() {
     #[cfg(loom)]
     loom::thread::yield_now();

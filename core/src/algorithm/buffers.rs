@@ -63,7 +63,7 @@ impl<'a> Buffers<'a> {
         }
     }
 
-    /// Returns the written result.
+    /// Returns the buffer of the result for reading.
     pub(crate) fn result(&self) -> &[u8] {
         match self {
             Buffers::InPlace(data) => data,

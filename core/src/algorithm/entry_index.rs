@@ -10,8 +10,8 @@ const COLUMNS: usize = 32;
 /// Entries of an algorithm that a driver brings: as many as the kind with the most operations needs.
 const MAX_REGISTERED_OPERATIONS: usize = 3;
 
-/// For each algorithm and operation, the index of its entry; then the number of all entries. An operation that the algorithm does not have
-/// gets the last entry of the algorithm.
+/// For each algorithm and operation, the index of its entry; then the number of all entries. An operation that an algorithm of the table
+/// does not have gets the last entry of the algorithm.
 static ENTRY_INDEXES: ([[u16; COLUMNS]; Algorithm::COUNT], usize) = {
     let mut indexes = [[0; COLUMNS]; Algorithm::COUNT];
     let (mut index, mut first) = (0, 0);
@@ -67,7 +67,7 @@ impl Algorithm {
         ENTRY_INDEXES.0[self as usize][operation as usize].into()
     }
 
-    /// Returns the algorithm and the operation of the entry with this index.
+    /// Returns the algorithm and the operation of the entry with this index, which is below [`ENTRY_COUNT`](Self::ENTRY_COUNT).
     pub fn of_entry(index: usize) -> (Algorithm, Operation) {
         let (algorithm, operation) = ENTRIES[index];
         let operations = algorithm.kind().operations();

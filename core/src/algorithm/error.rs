@@ -1,4 +1,4 @@
-//! Errors, grouped by fault.
+//! Errors, grouped by cause.
 //!
 //! * [`Misuse`]: a mistake of the caller, visible in its code. Untrusted data cannot cause it.
 //! * [`Outcome`]: the result of a request that ran, such as a wrong tag or an impossible length.
@@ -185,8 +185,8 @@ pub enum Misuse {
     /// The queue belongs to the process that made this process by `fork` or `clone`.
     #[error("the queue belongs to the parent of this process")]
     Forked,
-    /// A queue got a session of another framework. Or the sessions of a batch belong to several frameworks, or their number differs from
-    /// the number of requests.
+    /// A queue got a session of another framework, or a batch got sessions of several frameworks. A batch that has more or fewer sessions
+    /// than requests also gets this error.
     #[error("{algorithm}: a session that does not belong to the queue or batch")]
     Framework {
         /// The algorithm of the session.

@@ -8,7 +8,7 @@
 pub struct Esp {
     /// The security parameters index (RFC 4303, 2.1).
     pub spi: u32,
-    /// Packet numbers have 64 bits, and each packet carries the lower half of its number (RFC 4303, 2.2.1).
+    /// Packet numbers have 64 bits instead of 32. A packet then carries only the lower half of its number (RFC 4303, 2.2.1).
     pub extended: bool,
 }
 
@@ -17,11 +17,13 @@ pub const HEADER_LEN: usize = 8;
 /// The length of the trailer without its padding, in bytes: one for the length of the padding, and one for the next header.
 pub const TRAILER_LEN: usize = 2;
 
-/// Writes the trailer of data whose first `payload` bytes are the payload (RFC 4303, 2.4 to 2.6). Does nothing if there is no room for it.
+/// Writes the trailer behind a payload of `payload` bytes at the start of `data` (RFC 4303, 2.4 to 2.6). Does nothing if `data` has no room
+/// for the trailer.
 pub fn write_trailer(data: &mut [u8], payload: usize, next_header: u8) {
     let Some((rest, trailer)) = data.split_last_chunk_mut::<TRAILER_LEN>() else { return };
     let padding = rest.get_mut(payload..).unwrap_or_default();
     *trailer = [padding.len() as u8, next_header];
+    // The bytes of the padding are 1, 2, 3 and so on (RFC 4303, 2.4).
     for (byte, value) in padding.iter_mut().zip(1..=u8::MAX) {
         *byte = value;
     }

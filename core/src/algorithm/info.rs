@@ -55,13 +55,15 @@ impl AlgorithmInfo {
         }
     }
 
-    /// Returns the greatest allowed number of data bytes up to `bytes`, or the smallest allowed number if that is greater.
+    /// Returns the greatest allowed number of data bytes that is at most `bytes`. If every allowed number is greater, returns the smallest
+    /// of them.
     pub fn nearest_data_length(&self, bytes: usize) -> usize {
         let max = usize::try_from(self.max_data).unwrap_or(usize::MAX).min(bytes);
         if matches!(self.kind, Kind::Packet) {
             let fixed = self.payload_start() + self.default_tag_length();
             return fixed + (max.saturating_sub(fixed) / self.block).max(1) * self.block;
         }
+        // Digests and MACs take data of any length: their `block` is the inner hash or cipher.
         let whole = if matches!(self.kind, Kind::Digest | Kind::Mac) { max } else { max - max % self.block };
         whole.max(self.min_data)
     }

@@ -24,14 +24,14 @@ impl Algorithm {
     }
 }
 
-/// Returns true if two spellings name the same algorithm: case, `-`, `_`, `/` and spaces make no difference (`SHA3_256`, `sha3-256`;
+/// Returns true if two spellings are the same name: case, `-`, `_`, `/` and spaces make no difference (`SHA3_256`, `sha3-256`;
 /// `SHA-512/256`, `sha512-256`).
 pub fn same_name(first: &str, second: &str) -> bool {
     letters(first).eq(letters(second))
 }
 
 fn algorithms_named(name: &str) -> Vec<Algorithm> {
-    // `aes256` is CBC, as in OpenSSL; `aes-256` may be any mode.
+    // `aes256` means CBC, as in OpenSSL, but `aes-256` may be any mode. So punctuation counts in a cipher's alias that has no `-`.
     let has_no_mode = |row: &AlgorithmInfo, row_name: &str| {
         row.kind == Kind::Cipher && row_name != row.name && !row_name.contains('-')
     };
@@ -85,8 +85,8 @@ pub struct UnknownAlgorithm {
     pub suggestions: Vec<&'static str>,
 }
 
-/// The longest name that is compared with others, in bytes: names come from files and sockets, and a comparison takes time in proportion to
-/// both lengths.
+/// The longest name that is compared with others, in characters: names come from files and sockets, and a comparison takes time in
+/// proportion to both lengths.
 const MAX_COMPARED_LENGTH: usize = 64;
 
 impl UnknownAlgorithm {
@@ -101,8 +101,9 @@ impl UnknownAlgorithm {
             .filter(|(distance, _)| *distance <= 1 + given.len() / 4)
             .collect();
         if near.is_empty() && given.len() > 2 {
-            // A name of several key sizes, or of a part: "aes-gcm", "aes256". Encrypt-then-authenticate names contain two algorithms'
+            // The name may lack its key size or its mode: "aes-gcm", "aes256". Encrypt-then-authenticate names contain two algorithms'
             // names, and would match either name.
+            // The letters of the given name occur in this order, perhaps with others between them.
             let contains = |row_name: &str| {
                 let mut row_name = letters(row_name);
                 given.chars().all(|letter| row_name.any(|next| next == letter))

@@ -238,6 +238,7 @@ impl SessionParams {
             return Err(Misuse::Level { algorithm, got: self.level, takes: info.levels });
         }
         let spi = self.esp.map(|esp| esp.spi);
+        // RFC 4303, 2.1, reserves SPIs below 256.
         let fits = spi.map_or(info.kind != Kind::Packet, |spi| info.kind == Kind::Packet && spi >= 256);
         if !fits {
             return Err(Misuse::Spi { algorithm, got: spi.unwrap_or(0) });
@@ -261,6 +262,7 @@ impl SessionParams {
             let takes = if *prehash == Prehash::Mu { Lengths::NONE } else { takes };
             return Err(Misuse::ContextLength { algorithm, got, takes });
         }
+        // Only algorithms with a context have a choice of the input.
         let is_supported = match prehash {
             Prehash::Pure => true,
             Prehash::Mu => takes.max > 0 && !algorithm.is_slh_dsa(),

@@ -11,17 +11,19 @@ use super::table::TABLE;
 /// does not have are empty.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Answer {
-    /// The key; for signatures, key exchange and key encapsulation, the private key.
+    /// The key; for signatures, key exchange, key encapsulation and encipherment, the private key.
     pub key: &'static [u8],
-    /// The key of the MAC for encrypt-then-authenticate algorithms; the public key for signatures and key encapsulation.
+    /// The key of the MAC for encrypt-then-authenticate algorithms and their packets; the public key for signatures, key encapsulation and
+    /// encipherment.
     pub second_key: &'static [u8],
-    /// The IV; for key encapsulation, the random bytes from which the secret is made.
+    /// The IV; for key encapsulation, the random bytes from which the secret is made; for packets, the number in 8 bytes, big-endian.
     pub iv: &'static [u8],
-    /// Associated data; for key encapsulation, the random bytes from which both keys are made; for signatures, the context.
+    /// Associated data; for key encapsulation, the random bytes from which both keys are made; for signatures, the context. For packets, 6
+    /// bytes: the SPI, the next header, and 1 if numbers have 64 bits.
     pub aad: &'static [u8],
-    /// Message or plaintext; for key exchange, the peer's public key.
+    /// Message, plaintext or payload; for key exchange, the peer's public key.
     pub input: &'static [u8],
-    /// Ciphertext, digest, MAC, signature or secret; for key encapsulation, the ciphertext.
+    /// Ciphertext, packet, digest, MAC, signature or secret; for key encapsulation, the ciphertext.
     pub output: &'static [u8],
     /// The tag of an AEAD; for key encapsulation, the secret.
     pub tag: &'static [u8],
@@ -177,6 +179,7 @@ fn check(info: &AlgorithmInfo, answers: &[Answer]) -> Result<(), &'static str> {
         () if lengths.iter().any(|lengths| lengths.min > lengths.max || lengths.step == 0) => {
             Err("lengths with a step of 0, or with a minimum above the maximum")
         }
+        // Requests check an IV only against the shortest and the longest length.
         () if iv.step != 1 || info.max_data < info.min_data as u64 => Err("unsupported lengths of IVs or data"),
         () if info.kind == Kind::Exchange && info.generator.is_empty() => Err("a key exchange without a generator"),
         () if !info.levels.allows(info.default_level) => Err("a default level that is not one of its levels"),

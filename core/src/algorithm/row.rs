@@ -271,6 +271,7 @@ pub(super) const fn signature(
 /// Makes a row for RSA signatures of SHA-256, SHA-384 and SHA-512 digests.
 pub(super) const fn rsa_signature(name: &'static str, modulus: usize) -> AlgorithmInfo {
     let row = signature(name, &[], rsa::private_length(modulus), rsa::public_length(modulus), modulus);
+    // These limits allow 32, 48 and 64 bytes, the lengths of the three digests.
     AlgorithmInfo { min_data: 32, max_data: 64, block: 16, ..row }.from("RFC 8017")
 }
 
@@ -369,6 +370,7 @@ pub(super) const fn esp(
     iv: usize,
     tag: Lengths,
 ) -> AlgorithmInfo {
+    // A packet is padded to 4 bytes (RFC 4303, 2.4), and for CBC to whole blocks.
     let block = if iv == 8 { 4 } else { 16 };
     let row =
         AlgorithmInfo { iv: Lengths::exactly(iv), block, tag, aead: Some(aead), ..named(name, &[], "", Kind::Packet) };

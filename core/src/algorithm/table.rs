@@ -164,7 +164,7 @@ rows! {
     SlhDsaShake256s = slh_dsa("slh-dsa-shake-256s", &["id-slh-dsa-shake-256s", "2.16.840.1.101.3.4.3.30"], 32, 29792);
     SlhDsaShake256f = slh_dsa("slh-dsa-shake-256f", &["id-slh-dsa-shake-256f", "2.16.840.1.101.3.4.3.31"], 32, 49856);
 
-    // The salt follows the key of an AEAD, as in IKE.
+    // The key of a session is the AEAD's key and then its salt of 4 bytes, as in IKE.
     EspAes128Gcm = esp("esp-aes-128-gcm", A::Aes128Gcm, 20, 0, 8, Lengths::range(8, 16, 4)).from("RFC 4106");
     EspAes192Gcm = esp("esp-aes-192-gcm", A::Aes192Gcm, 28, 0, 8, Lengths::range(8, 16, 4)).from("RFC 4106");
     EspAes256Gcm = esp("esp-aes-256-gcm", A::Aes256Gcm, 36, 0, 8, Lengths::range(8, 16, 4)).from("RFC 4106");

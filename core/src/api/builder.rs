@@ -119,7 +119,7 @@ impl GantryBuilder {
         self
     }
 
-    /// Keeps the costs of devices in `store`, so that the next process need not measure them.
+    /// Keeps the costs of devices in `store`, so that later processes need not measure them.
     #[must_use]
     pub fn cost_store(mut self, store: Arc<dyn CostStore>) -> Self {
         self.costs = Some(store);

@@ -13,6 +13,7 @@ pub(super) struct PendingGroup {
     /// gone.
     pub(super) lead: Arc<SessionCore>,
     pub(super) operation: Operation,
+    /// The time since which the requests wait; 0 if `batch_size` is 1, because such a group is always full.
     pub(super) since: u64,
     /// The number of requests in a full batch.
     pub(super) batch_size: usize,

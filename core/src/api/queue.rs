@@ -60,6 +60,7 @@ pub struct Queue {
     groups: Vec<PendingGroup>,
     /// Finished requests that have not been delivered.
     done: List,
+    /// Bytes of the submissions that were accepted and have not been delivered.
     bytes: usize,
     sequence: u64,
     /// A request was submitted since the last call of `complete`.
@@ -306,7 +307,7 @@ impl Queue {
             !group.is_posted && group.operation == shape.operation && group.lead.params.algorithm() == algorithm
         };
         let index = if let Some(index) = groups.iter().position(is_joinable) {
-            groups[index].group.add_shape(shape); // queues do not take streams
+            groups[index].group.add_shape(shape); // it fits, because queues take no streams
             index
         } else {
             let mut group = Group::default();

@@ -56,7 +56,7 @@ struct Bell(Mutex<BellState>);
 struct BellState {
     /// The poller's waker, while the poller sleeps.
     sleeper: Option<Waker>,
-    /// A device has rung since the bell was last silenced.
+    /// A device has rung since the bell was last cleared.
     has_rung: bool,
 }
 
@@ -89,7 +89,7 @@ enum WaitKey {
     Room(u64),
 }
 
-/// Wakers to call and to drop after unlocking: either step may run a task's code, which may complete a request.
+/// Wakers to call and to drop after unlocking: either step may run a task's code, which may lock the state.
 #[derive(Debug, Default)]
 struct Deferred {
     wake: SmallVec<[Waker; 1]>,
@@ -352,7 +352,7 @@ impl State {
         }
     }
 
-    /// Sets the deadline of the watch thread. Returns `false` if a device may be late and no thread could be started.
+    /// Sets the deadline of the thread that detects late devices. Returns `false` if a device may be late and no thread could be started.
     fn set_timer(&mut self, waker: Waker) -> bool {
         let Some(deadline) = self.queue.deadline() else { return true };
         if self.timer.is_none() {

@@ -175,6 +175,7 @@ impl ActivePair {
         else {
             return;
         };
+        // Completions of the requests before the part took a share of the time for polling.
         let share = poll_ns * requests as u64 / (requests + requests_ahead) as u64;
         let measured = Measurement {
             ledgers: learner.ledgers,
@@ -200,8 +201,8 @@ impl ActivePair {
         Some(since.saturating_add(health.deadline_ns(bytes)).saturating_add(1))
     }
 
-    /// Closes the queue pair, because the queue with the inbox `inbox` is being dropped. Requests that return to other inboxes are declined,
-    /// so that they run elsewhere.
+    /// Closes the queue pair, because the queue with the inbox `inbox` is being dropped. Requests that return to other inboxes are
+    /// declined, so that they run elsewhere.
     pub(crate) fn take_back(&mut self, health: &Health, inbox: &Inbox, returned: &mut List) {
         let mut taken = List::new();
         self.count_load(health, |pair| pair.take_back(&mut taken));
@@ -227,10 +228,10 @@ impl ActivePair {
         health.backlog.serve(|offered| {
             offered.each(|handle| {
                 self.site = Site::new(self.device, handle.meta.algorithm, handle.meta.shape.operation);
-                // Do not count the wait for room as time in the device.
+                // Do not count the wait for room as time in the device. (0 would mean that there is no queue pair.)
                 handle.meta.since = now.max(1);
             });
-            // If the submission closes the queue pair, the offered requests have the fault.
+            // If the submission fails, it ends the offered requests with the fault.
             self.submit(health, offered, returned);
         });
         self.pair.doorbell();
@@ -248,7 +249,7 @@ pub(crate) struct SharedPairs {
     state: Mutex<SharedPairsState>,
     /// Number of requests in flight on the queue pairs.
     in_flight: AtomicUsize,
-    /// Time by which to poll again.
+    /// The time by which to poll again; `u64::MAX` for none.
     deadline: AtomicU64,
 }
 
@@ -311,8 +312,8 @@ impl SharedPairs {
         self.update(&mut state, context);
     }
 
-    /// Takes back the waiting requests of the inbox `inbox`, and all requests on the queue pairs that have a request of this inbox. The lock
-    /// excludes offers: a request being offered is neither in the backlog nor on a queue pair.
+    /// Takes back the waiting requests of the inbox `inbox`, and all requests on the queue pairs that have a request of this inbox. The
+    /// lock excludes offers: a request being offered is neither in the backlog nor on a queue pair.
     pub(crate) fn abandon(&self, context: &ServeContext<'_>, inbox: &Inbox, returned: &mut List) {
         let mut state = lock(&self.state);
         returned.append(&mut context.health.backlog.withdraw(inbox));

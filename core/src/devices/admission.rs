@@ -142,7 +142,7 @@ impl Admission {
     }
 }
 
-/// The reason that a device gives for declining requests while it is being tested.
+/// The reason for declining a request while its device is being tested.
 pub(crate) const TEST_RUNNING: &str = "its known-answer test is under way";
 
 /// The tests of a device on probation. Every request continues the tests for a moment, and does not wait for their end.

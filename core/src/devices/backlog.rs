@@ -86,6 +86,7 @@ struct Position {
     start: u64,
     arrival: u64,
     class: usize,
+    /// The field `passed` of each class before this request was taken. `put_back` restores it.
     passed: [u32; 3],
 }
 
@@ -136,6 +137,7 @@ impl Backlog {
         for handle in std::mem::take(list) {
             schedule.arrivals += 1;
             let start = schedule.classes[class].virtual_time.max(*next_start);
+            // In 1/256 of a byte, so that the division by the weight loses little.
             let cost = (handle.meta.shape.bytes as u64).saturating_add(REQUEST_OVERHEAD_BYTES).saturating_mul(256);
             *next_start = start.saturating_add(cost / u64::from(sender.weight.max(1)));
             let position = Position { start, arrival: schedule.arrivals, class, passed: [0; 3] };
@@ -213,7 +215,7 @@ impl Schedule {
     fn next_class(&self) -> Option<usize> {
         let waits = |class: &usize| !self.classes[*class].waiting.is_empty();
         let first = (0..3).find(waits)?;
-        // A lower class that has run out of patience goes before the highest class that waits.
+        // A class that was passed over too often goes before the highest class that waits. The lowest such class goes first.
         let is_overdue = |class: &usize| self.classes[*class].passed >= Priority::ALL[*class].max_passed();
         Some((first + 1..3).rev().filter(waits).find(is_overdue).unwrap_or(first))
     }

@@ -4,8 +4,8 @@
 //! a cell counts: this removes disturbances of the machine, and spreads the remaining disturbances over all devices. A caller that asks for
 //! a calibration waits for it and gets twenty rounds, which also outlast longer disturbances.
 //!
-//! No other caller waits. A calibration takes up to 25 ms per device, and threads with requests continue it for a [`SLICE_NS`] at a
-//! time. All such calibrations of a process together take at most a second of these threads' time.
+//! No other caller waits. A calibration takes up to 25 ms per device, and threads with requests continue it in slices of [`SLICE_NS`]. All
+//! such calibrations of a process together take at most a second of these threads' time.
 //!
 //! The costs go to a [`CostStore`], if there is one: after the first round, for short-lived programs, and at the end. A later process
 //! accepts plausible costs, measures costs from fewer rounds again, and compares the others with the times of its own requests.
@@ -51,13 +51,14 @@ pub(crate) struct Calibration {
     operation: Operation,
     /// The time that a thread may spend on a device's known-answer test.
     test_wait: TestWait,
-    /// Devices whose known-answer test comes first.
+    /// Devices that get a probe after their known-answer test, taken from the end.
     untested: Vec<usize>,
     probes: Vec<Probe>,
     /// All devices to be measured.
     devices: Vec<usize>,
-    /// The index of the next probe; then the number of remaining rounds.
+    /// The index of the next probe.
     next_probe: usize,
+    /// Rounds that remain.
     rounds_left: usize,
     /// Rounds that are complete.
     rounds_made: u32,
@@ -123,7 +124,7 @@ impl Calibrations {
         let start = clock.now();
         let remaining_ns = MAX_TOTAL_NS.saturating_sub(self.spent_ns.load(Relaxed));
         if remaining_ns == 0 {
-            // Make do with the declared capabilities.
+            // Policies then use the declared capabilities.
             ledgers.ledger(algorithm, operation).end_calibration(context.devices.len());
             return false;
         }
@@ -176,7 +177,7 @@ impl Calibrations {
             records.push(cost_record(device, algorithm, operation, &measured));
             costs.set(measured, probe.synchronous, false);
         }
-        // These times show the CPU at its best, like the earlier times of other devices that use the CPU.
+        // The new times show the CPU at its best. So do the earlier times of other devices on the CPU, without their drift.
         let is_synchronous =
             |device: &&RegisteredDevice| device.capability(algorithm).is_some_and(|capability| capability.synchronous);
         let costs =

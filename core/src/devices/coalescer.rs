@@ -95,6 +95,7 @@ mod races {
     }
 }
 
+/// State that a framework shares with its devices.
 pub(crate) struct CommonState {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) stats: Stats,

@@ -58,7 +58,7 @@ pub(crate) struct ActiveDevice {
     pub(crate) health: Health,
     /// Queue pairs shared by all threads.
     pub(crate) shared: SharedPairs,
-    /// By algorithm and operation.
+    /// The costs of each operation, at the index that `Algorithm::entry_index` returns.
     costs: Box<[OnceLock<Arc<Costs>>]>,
 }
 

@@ -152,6 +152,7 @@ impl OpenPair {
         self.in_flight.is_empty()
     }
 
+    /// Asks the device to wake `waker` when a request is ready. Returns `true` if the device can do this, or if no request is in flight.
     pub(crate) fn arm(&mut self, waker: &std::task::Waker) -> bool {
         self.doorbell();
         let mut arm = |pair: &mut Box<dyn QueuePair>| catch_panic(|| pair.arm(waker)) == Ok(true);

@@ -123,7 +123,7 @@ impl Probe {
         };
         let mut rows: Vec<usize> =
             if capability.lanes == 1 && capability.synchronous { ONE_BY_ONE.to_vec() } else { REQUESTS.to_vec() };
-        // With more requests than twice the lanes, and than the load that fills any device, times grow in proportion.
+        // Beyond twice the lanes, and beyond the load that fills any device, times grow in proportion to the requests.
         let max_requests = capability.lanes.saturating_mul(2).max(MIN_LAST_ROW).min(capability.max_in_flight.max(1));
         rows.retain(|requests| *requests <= max_requests);
         let sizes = |requests: usize| {
@@ -194,7 +194,7 @@ impl Probe {
         let start = self.meter.now(clock);
         let (row, column) = self.cells[self.next_cell];
         self.next_cell = (self.next_cell + 1) % self.cells.len();
-        // Predict from the time of a single request, if known.
+        // Predict a group from the time of a single request. An unknown time counts as infinite, so the group is not measured.
         let single = self.samples[0][column].iter().map(|(wall, _)| *wall).fold(f32::INFINITY, f32::min);
         // Predict a single request from the next smaller size: it must not take longer than a request may wait.
         let smaller = column.checked_sub(1).and_then(|column| self.samples[0][column].last().copied());

@@ -58,6 +58,7 @@ impl SessionCache {
 
     /// Closes a session that has ended.
     pub(crate) fn close(&self, id: usize) {
+        // The statement releases the lock before the session is dropped.
         let closed = self.open.lock().unwrap_or_else(PoisonError::into_inner).sessions.remove(&id);
         drop(closed);
     }

@@ -158,7 +158,8 @@ fn poll_pair(gantry: &Gantry, active: &mut ActivePair, returned: &mut List) {
 }
 
 impl<H: Deref<Target = Inbox>> Dispatcher<H> {
-    /// Sorts requests that came back: completes ours, retries failed ones, and delivers the others to their owners.
+    /// Sorts requests that came back: completes ours, retries failed ones, and delivers the others to their owners. `mixed`: some requests
+    /// may belong to other threads.
     pub(crate) fn sort_completions(&mut self, mut mixed: bool, mut returned: List, done: &mut List) {
         while !returned.is_empty() {
             let mut own = List::new();
@@ -207,6 +208,7 @@ impl<H: Deref<Target = Inbox>> Dispatcher<H> {
         self.submit(&gantry, route.device, site, List::from_iter([handle]), false, returned);
     }
 
+    /// Moves our requests to `own`, and delivers the others. `mixed`: some requests may belong to other threads.
     pub(crate) fn keep_own(&mut self, mixed: bool, mut returned: List, own: &mut List) {
         // Only queue pairs and coalescers serve other threads.
         if mixed || !self.pairs.is_empty() {
@@ -216,6 +218,7 @@ impl<H: Deref<Target = Inbox>> Dispatcher<H> {
         own.append(&mut returned);
     }
 
+    /// Delivers the requests of other threads to their inboxes, and leaves ours in the list.
     pub(crate) fn deliver_foreign(&self, list: &mut List) {
         if list.iter().all(|request| request.comes_back_to(&self.inbox)) {
             return;

@@ -31,7 +31,7 @@ use crate::stats::{Event, Site, StageTimer};
 /// Our own requests are the requests that come back to `inbox`.
 pub(crate) struct Dispatcher<H> {
     pub(crate) inbox: H,
-    /// Open queue pairs. Rarely more than one. More than two need an allocation.
+    /// Open queue pairs: rarely more than one, and more than two need an allocation.
     pub(crate) pairs: SmallVec<[ActivePair; 2]>,
     /// Number of our requests in a device, a backlog or a coalescer.
     pub(crate) in_flight: usize,
@@ -264,7 +264,7 @@ impl<H: Deref<Target = Inbox>> Dispatcher<H> {
             done.append(&mut declined);
             if !lead.candidates[index].capability.synchronous {
                 let now = lead.gantry.clock().now();
-                list.each(|handle| handle.meta.since = now.max(1)); // it may have to wait for a queue pair
+                list.each(|handle| handle.meta.since = now.max(1)); // lets requests wait for a queue pair
             }
         }
         let site = lead.site(device, operation);
@@ -342,7 +342,8 @@ impl<H: Deref<Target = Inbox>> Dispatcher<H> {
         let registered = &gantry.devices()[device];
         let own =
             if mixed { part.iter().filter(|request| request.comes_back_to(&self.inbox)).count() } else { part.len() };
-        // A request of another thread that stays in a device after this call must not be on a queue pair of ours.
+        // A request with a time goes to a device that may keep it after this call. If the request belongs to another thread, it must then
+        // not be on a queue pair of ours.
         let is_ring = part.iter().any(|request| request.meta.since > 0);
         if is_ring && registered.has_few_pairs() {
             return self.share(gantry, registered, device, site, part, returned);
@@ -365,7 +366,7 @@ impl<H: Deref<Target = Inbox>> Dispatcher<H> {
                 }
             },
         };
-        // Do not overtake waiting requests.
+        // Requests of other threads go to the backlog below, and no request overtakes a waiting one.
         let all_done = !has_foreign
             && registered.health().backlog.is_empty()
             && active.submit(registered.health(), &mut part, returned);

@@ -74,8 +74,8 @@ impl Gantry {
         &self.common().clock
     }
 
-    /// Measures the devices that offer an operation and are not measured yet, or with `anew` all that offer it. This takes about ten
-    /// milliseconds per device. Learned policies start this measurement themselves when it pays.
+    /// Measures the devices that offer an operation and are not measured yet, or with `anew` all that offer it. This takes up to about 0.1
+    /// s per device. Learned policies start this measurement themselves when it pays.
     pub fn calibrate(&self, algorithm: Algorithm, operation: Operation, anew: bool) {
         self.inner.devices.calibrations.calibrate(self.calibration_context(), algorithm, operation, anew);
     }
@@ -102,7 +102,7 @@ impl Gantry {
             }
         }
         let devices = self.devices();
-        // Kept costs may be of another release of the caller.
+        // Loading may leave the costs of one side unknown, because kept costs of another release are ignored.
         let is_known = |is_own: bool| {
             let mut side = devices.iter().filter(|device| (device.name() == own) == is_own);
             side.any(|device| device.costs(algorithm, operation).is_some_and(Costs::is_known))
@@ -217,7 +217,7 @@ impl Gantry {
         self.inner.ledgers.meter(clock, candidate.info.class, candidate.capability.synchronous).now(clock)
     }
 
-    /// Records the duration of requests that ran in the calling thread.
+    /// Records the duration of requests that came back during the call that sent them.
     #[cold]
     pub(crate) fn learn(
         &self,

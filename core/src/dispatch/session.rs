@@ -370,7 +370,7 @@ impl SessionCore {
 }
 
 impl Drop for SessionCore {
-    /// Zeroizes the keys of the session, including the keys in the caches of devices.
+    /// Closes the session in the caches of devices, so that its keys are zeroized there, too.
     fn drop(&mut self) {
         for candidate in &*self.candidates {
             if let Some(cache) = self.gantry.devices()[candidate.device].session_cache() {

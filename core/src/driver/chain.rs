@@ -203,8 +203,8 @@ impl InFlight {
         set_in_flight_id(entry, 0);
     }
 
-    /// Moves requests to `done` that were not completed through this list's queue pair: their jobs were dropped, or completed
-    /// through another queue pair. Checks every entry of the list. Returns the number of moved requests.
+    /// Moves the requests that the device has returned to `done`, and returns their number. Such a request is still in the list only if its
+    /// job was dropped or was completed through another queue pair. Checks every entry of the list.
     pub(crate) fn take_returned(&mut self, done: &mut Chain) -> usize {
         let mut taken = 0;
         let mut entry = self.chain.head;

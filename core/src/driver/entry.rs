@@ -71,7 +71,7 @@ impl<'a> Entry<'a> {
         self.state.load(Ordering::Relaxed) == IDLE
     }
 
-    /// Clears the result.
+    /// Clears the outcome and the fault.
     #[inline]
     pub(crate) fn clear_result(&mut self) {
         self.outcome = None;

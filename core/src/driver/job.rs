@@ -91,9 +91,8 @@ impl<'b> Batch<'b> {
         job.give_back(result);
     }
 
-    /// Ends the batch. Calls `on_taken` for each request that was taken, in order, with true if the device has already returned
-    /// it. Requests that were not taken have no result, and are the last of the entries. Returns the number of requests
-    /// taken.
+    /// Ends the batch. Calls `on_taken` for each request that was taken, in order, with true if the device has already returned it.
+    /// Requests that were not taken have no result, and come last in the entries. Returns the number of requests taken.
     #[inline]
     pub(crate) fn close(self, mut on_taken: impl FnMut(EntryPtr, bool)) -> usize {
         let (taken_entries, rest) = self.entries.split_at(self.taken);

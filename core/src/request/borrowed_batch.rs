@@ -32,8 +32,8 @@ impl<'r> BorrowedBatch<'r> {
         mut examine: impl FnMut(usize, &mut Request<'_>) -> Result<Option<NonNull<()>>, E>,
     ) -> Result<Self, E> {
         let len = requests.len();
-        // The slice and the inbox are borrowed as long as the batch lives, and until then the slice is accessed only through the handles.
-        // All handles come back before the batch ends (`run`), and handles cannot be copied.
+        // The slice and the inbox are borrowed until the batch ends, and until then only the handles give access to the slice. All handles
+        // come back before the batch ends (`run`), and handles cannot be copied.
         let first: NonNull<Request<'static>> = NonNull::from(requests).cast();
         for index in 0..len {
             // SAFETY: both pointers are within the slice, or one past its end.

@@ -18,6 +18,7 @@ pub(crate) struct Inbox {
     requests: Stack,
     /// Number of threads that are delivering.
     deliverers: AtomicUsize,
+    /// The owner has registered a waker, and no request has been delivered since then.
     is_waiting: AtomicBool,
     /// The waker to wake once, at the next delivery.
     waker: Mutex<Option<Waker>>,
@@ -33,7 +34,7 @@ impl Inbox {
         }
     }
 
-    /// Returns requests to the owner. Any thread may call this.
+    /// Returns requests to the owner. Any thread may call this function.
     pub(crate) fn deliver(&self, list: List) {
         // Count before the owner can see the requests and consider the inbox unused.
         self.deliverers.fetch_add(1, Ordering::SeqCst);

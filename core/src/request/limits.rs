@@ -85,7 +85,7 @@ impl Limits {
                 self.check_operation(Operation::Open, ALL_OPERATIONS)?;
                 self.check_iv(iv)?;
                 let shape = self.check_buffers(Operation::Open, data)?;
-                // The peer determines the length of the tag: a short tag is a wrong tag.
+                // A tag of another length is a wrong tag and no misuse, because the peer determines the length.
                 let short = (tag.len() != self.tag_len).then_some(Outcome::BadTag);
                 Ok((shape, short.or_else(|| self.check_data(shape.bytes, iv.len()))))
             }
@@ -125,7 +125,7 @@ impl Limits {
             FieldLength::Key if !info.key.allows(view.tag.len()) => {
                 return Err(Misuse::KeyLength { algorithm: self.algorithm, got: view.tag.len(), takes: info.key });
             }
-            // A short tag is a wrong tag, as for an AEAD.
+            // A tag of another length is a wrong tag, as for an AEAD.
             FieldLength::GivenTag if view.tag.len() != self.tag_len => return Ok(Some(Outcome::BadTag)),
             FieldLength::Tag => self.check_output(view.tag.len(), self.tag_len)?,
             _ => {}
@@ -201,7 +201,7 @@ impl Limits {
 
     #[inline(always)]
     pub(crate) fn check_iv(&self, iv: &[u8]) -> Result<(), Misuse> {
-        // Algorithms that take two lengths take the lengths between them, too.
+        // One comparison suffices, because every length between the shortest and the longest is allowed.
         let is_allowed = iv.len().wrapping_sub(self.iv.min) <= self.iv_span;
         if is_allowed { Ok(()) } else { Err(self.iv_misuse(iv.len())) }
     }

@@ -33,7 +33,7 @@ pub use submission::Submission;
 /// let requests = [Request::digest(message, &mut digest)];
 /// assert!(requests[0].outcome().is_none(), "not run yet");
 /// ```
-// Pointers to the entry and to the request are the same.
+// The entry comes first, so that a pointer to the entry is also a pointer to the request.
 #[repr(C)]
 pub struct Request<'a> {
     /// The part that a device sees.
@@ -232,7 +232,7 @@ impl<'a> Request<'a> {
         self.entry.operands = operands;
     }
 
-    /// Clears the result.
+    /// Clears the outcome, the fault, the route, and the cold data.
     #[inline]
     pub(crate) fn clear_result(&mut self) {
         self.entry.clear_result();

@@ -200,7 +200,8 @@ impl Submission {
         self
     }
 
-    /// Returns the result of a cipher, or the given data. Empty if the data is in segments; [read](crate::Segments::read) the segments.
+    /// Returns the ciphertext, plaintext, packet, public key, or result of compression; the given data if the result is a
+    /// [`tag`](Self::tag). Empty if the data is in segments: [read](crate::Segments::read) the segments then.
     pub fn data(&self) -> &[u8] {
         if self.0.operation.info().kind == Kind::Compression {
             // Do not trust the device's length.
@@ -225,6 +226,7 @@ impl Submission {
             let message = if *tag_length > SHORT_TAG_LEN { &long_tag[..] } else { &tag[..*tag_length] };
             return &message[..(*written).min(message.len())];
         }
+        // A long tag is empty until the operands have been made.
         tag.get(..*tag_length).or(long_tag.get(..*tag_length)).unwrap_or(long_tag)
     }
 
@@ -281,7 +283,7 @@ impl Submission {
         self.0.mixed.is_some()
     }
 
-    /// Returns the length in bytes of a result that replaces data, if there are segments. Operands do not have this length before
+    /// Returns the length in bytes of the buffer for the result, if there are segments. The operands do not show this length until the
     /// segments are copied.
     pub(crate) fn scattered_result_len(&self) -> Option<usize> {
         let mixed = self.0.mixed.as_deref()?;

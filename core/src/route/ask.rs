@@ -42,7 +42,9 @@ pub(crate) struct Needs {
 
 /// Bytes of data in the requests.
 pub(crate) enum Sizes<'a> {
+    /// Each request has this number of bytes.
     One(usize),
+    /// The sizes may differ.
     Many(&'a dyn RequestSizes),
 }
 
@@ -84,7 +86,7 @@ pub struct Choice<'a> {
     pub capability: &'a Capability,
     /// Its costs, as far as they are known.
     pub costs: &'a Costs,
-    /// Number of earlier requests that are in the device's rings or wait for room there.
+    /// Number of earlier requests that are on the device's queue pairs or wait for room there.
     pub requests_ahead: u64,
 }
 
@@ -165,7 +167,7 @@ impl Ask<'_> {
             && capability.max_bytes >= max_bytes
     }
 
-    /// Does the same as `can_run` for the device at this index in the framework.
+    /// Returns whether the device at this index in the framework could serve the requests.
     #[inline]
     pub(super) fn can_run_on(&self, device: usize) -> bool {
         self.candidates.iter().any(|candidate| candidate.device == device && self.can_run(candidate))

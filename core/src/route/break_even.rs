@@ -9,8 +9,8 @@ use crate::stats::Reason;
 /// Sends a batch to the device with the highest break-even that the batch reaches. Splits a batch if its last requests are too few for that
 /// device.
 ///
-/// For example, a device has 16 lanes and a break-even of 6. Then 7 requests go to the lanes, and 5 to plain software. A batch of 35 is
-/// split: 32 go to the lanes, and the remaining 3 to plain software.
+/// For example, a device has 16 lanes and a break-even of 6. Then a batch of 7 goes to the lanes, and a batch of 5 to plain software. A
+/// batch of 35 is split: 32 go to the lanes, and the remaining 3 to plain software.
 #[derive(Debug)]
 pub struct BreakEven;
 

@@ -37,15 +37,16 @@ impl Candidate {
 /// The numbers of requests in a device that works in parallel to the calling threads. For other devices the numbers are 0.
 #[derive(Default)]
 pub(crate) struct Load {
-    /// Number of requests that have entered a ring of the device; `left` counts the requests that have left a ring.
+    /// Number of requests that have entered a queue pair of the device.
     entered: AtomicU64,
+    /// Number of requests that have left a queue pair.
     left: AtomicU64,
     /// Requests that wait for room.
     waiting: AtomicUsize,
 }
 
 impl Load {
-    /// Notes that the number of requests in a ring changed from `before` to `now`.
+    /// Notes that the number of requests on a queue pair changed from `before` to `now`.
     #[inline]
     pub(crate) fn record_change(&self, before: usize, now: usize) {
         if now > before {
@@ -55,7 +56,7 @@ impl Load {
         }
     }
 
-    /// Returns the numbers of requests that have entered the rings, and that have left them.
+    /// Returns the numbers of requests that have entered the queue pairs, and that have left them.
     pub(crate) fn moved_counts(&self) -> (u64, u64) {
         let left = self.left.load(Ordering::Relaxed);
         (self.entered.load(Ordering::Relaxed), left)
@@ -70,7 +71,7 @@ impl Load {
         self.waiting.load(Ordering::SeqCst)
     }
 
-    /// Returns the number of requests that are in a ring or wait for room there.
+    /// Returns the number of requests that are on a queue pair or wait for room there.
     pub(crate) fn pending(&self) -> u64 {
         let (entered, left) = self.moved_counts();
         entered.saturating_sub(left) + self.waiting.load(Ordering::Relaxed) as u64

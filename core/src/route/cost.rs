@@ -62,7 +62,7 @@ const CONFIRMING_SHARE: f32 = 0.95;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum DeviceChange {
     None,
-    /// The CPU has changed by this factor.
+    /// The times of all devices that compute on the CPU have changed by this factor.
     CpuSpeed(f32),
     /// The times of the device have changed by this factor.
     DeviceSpeed(f32),
@@ -183,6 +183,7 @@ impl Costs {
         let position = TablePosition::new(requests, bytes);
         let share = wall_ns / (self.wall.read(position) * self.drift.get());
         if self.is_known() && share > 0.0 && share < 1.0 {
+            // Goes half of the way, on a logarithmic scale, but at most to half of the time.
             self.wall.scale(position, share.max(0.25).sqrt() - 1.0);
         }
     }

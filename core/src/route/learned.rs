@@ -1,6 +1,7 @@
 //! The policies that learn: `latency`, `throughput` and `offload`.
 //!
-//! All three read the same [`Costs`], and add up different parts of them:
+//! All three read the same [`Costs`], and add up different parts of them. A *ring* is the queue pair of a device that works in parallel to
+//! the calling thread.
 //!
 //! * `latency`: the time until the requests are done. This is the default.
 //! * `throughput`: the time for which a device is occupied. If a ring is slow for one request but can hold many, a request is charged its
@@ -73,7 +74,7 @@ impl Policy for Learned {
         }
     }
 
-    // Without `#[inline]`, it is compiled here with this crate's optimisation, and not in each crate that names the policy.
+    // Without `#[inline]`, this function is compiled here with this crate's optimisation, and not in each crate that names the policy.
     fn route(&self, ask: &Ask<'_>) -> Option<Route> {
         if let [only] = ask.candidates {
             let can_run = ask.can_run(only);
@@ -212,9 +213,9 @@ impl Learned {
         Some(Route { measure: is_due || is_first_use, ..best.verdict().route() })
     }
 
-    /// Returns the device of the last verdict if it costs hardly more. The policy changes to the next device when the estimate of the
-    /// previous one reaches that of the next. It does not measure the previous device from then on. So the two estimates stay close, and
-    /// noise alone must not lead back to the previous device.
+    /// Returns the device of the last verdict if it costs hardly more than the best one. A policy changes to another device when the
+    /// estimates of the two are the same, and measures only the new device from then on. So the two estimates stay close, and noise alone
+    /// must not lead back.
     fn keep_previous<'a>(
         self,
         measured: &MeasuredDevices<'a>,
@@ -400,7 +401,7 @@ fn split<'a>(measured: &MeasuredDevices<'a>, whole: Decision<'a>, bytes: usize) 
     best
 }
 
-/// A decision.
+/// The choice of a device for all requests, or for the first part of them.
 #[derive(Clone, Copy)]
 struct Decision<'a> {
     device: Device<'a>,

@@ -1,9 +1,9 @@
 //! The memory of the learned policies of a framework: verdicts, and the cost of trials.
 //!
 //! A request of 16 bytes takes 40 ns, and a well chosen device saves a few of them, so the choice must be almost free. A verdict is stored
-//! for each number of requests and class of sizes, and found by one look-up. Cached verdicts are not invalidated; they are re-evaluated.
-//! Each thread measures a request after every [`MEASUREMENT_INTERVAL_NS`] of work, evaluates it again, and stores the result. So verdicts
-//! in heavy use are reviewed soon, and rare ones cost hardly anything.
+//! for each number of requests and class of sizes, and found by one look-up. A verdict does not expire with time. Instead, each thread
+//! measures one request after every [`MEASUREMENT_INTERVAL_NS`] of work, compares the devices for it again, and stores the new verdict. So
+//! verdicts in heavy use are reviewed soon, and rare ones cost hardly anything.
 //!
 //! These measurements also pay for trials. Each adds a two-hundredth of its interval to a credit. Once the credit covers the expected loss,
 //! a request goes to the device whose last trial was longest ago. The credit is then corrected by the real loss or gain. A trial is two
@@ -66,6 +66,8 @@ pub(crate) struct Ledgers {
 
 /// The memory for one algorithm and operation.
 pub(crate) struct Ledger {
+    /// A verdict for each number of requests and class of sizes; 0 for none. From the lowest bit: the device plus one (8 bits), the number
+    /// of requests (16), the index of the reason (8), and the expected nanoseconds (32).
     verdicts: Box<[AtomicU64]>,
     /// The best batch size of each class of sizes, with the value of `age` when it was stored.
     batch_sizes: Box<[AtomicU64]>,
@@ -144,7 +146,7 @@ pub(crate) struct Verdict {
 
 /// Largest batch for which verdicts are stored. A larger batch can afford an evaluation.
 const MAX_VERDICT_REQUESTS: usize = 64;
-/// Classes of sizes: eight for each doubling from 8 bytes to 1 MiB, and one for larger ones.
+/// Classes of sizes: eight for each doubling from 8 bytes to 2 MiB. Larger sizes are in the last class.
 const SIZE_CLASSES: usize = 8 * 18;
 
 /// Returns the class of a size. Sizes of the same class differ by an eighth at most.
@@ -314,7 +316,7 @@ impl Ledger {
         true
     }
 
-    /// Returns whether the work so far allows a loss of `loss_ns` to verify the stored costs of a device.
+    /// Returns whether the work so far allows a loss of `loss_ns` to verify the stored costs of a device. If so, counts the loss.
     pub(crate) fn pay_for_check(&self, first: bool, loss_ns: f32) -> bool {
         let work = self.ticks.load(Relaxed) as f32 * MEASUREMENT_INTERVAL_NS as f32;
         let lost = self.check_loss_ns.load(Relaxed) as f32 + loss_ns.max(0.0);

@@ -8,7 +8,7 @@ use crate::algorithm::{Algorithm, Operation};
 use crate::clock::Clock;
 use crate::stats::Reason;
 
-/// Requests that fill any device without lanes.
+/// Number of requests that fill any device without lanes.
 pub(super) const FULL_LOAD_REQUESTS: usize = 64;
 
 /// Requests that ran on a route, and their time.
@@ -24,9 +24,9 @@ pub(crate) struct Measurement<'a> {
     pub(crate) bytes: usize,
     /// The start, by the [meter](Ledgers::meter) of the device.
     pub(crate) started: u64,
-    /// Number of earlier requests in the ring.
+    /// Number of earlier requests on the queue pair.
     pub(crate) requests_ahead: usize,
-    /// For requests in a ring, the nanoseconds in which the thread was busy with them.
+    /// For requests on a queue pair, the nanoseconds in which the thread was busy with them.
     pub(crate) cpu_ns: Option<u64>,
 }
 

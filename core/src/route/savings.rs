@@ -10,7 +10,7 @@ const SIZE_CLASSES: usize = MAX_SIZE_LOG2 as usize + 1;
 /// Requests of fewer than 2^MIN_LARGE_LOG2 bytes are not worth a question while no savings are known.
 const MIN_LARGE_LOG2: u32 = 8;
 
-/// Sessions under new keys after which the answer is asked for again.
+/// New keys of the caller after which all savings are forgotten, so that the caller asks again.
 const KEYS_UNTIL_FORGOTTEN: u32 = 4096;
 /// New keys after which the estimated time of opening a session is lowered by an eighth.
 const KEYS_PER_DECAY: u32 = 64;
@@ -62,7 +62,7 @@ pub struct Savings {
     saved_ns: [AtomicU32; SIZE_CLASSES],
     /// Bit mask of the classes whose savings are known.
     known_classes: AtomicU32,
-    /// Sizes that may be worth it.
+    /// The [`SizeSet`] of the sizes that may be worth a question.
     sizes: AtomicU32,
     initial: SizeSet,
     open_ns: AtomicU32,

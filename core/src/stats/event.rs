@@ -9,7 +9,7 @@ coded! {
         Dispatch = "dispatch";
         /// In the device.
         Invoke = "invoke";
-        /// From the answer of a ring to the completion.
+        /// From the answer of a device on a queue pair to the completion.
         Done = "done";
         /// In the caller's completion function.
         Callback = "callback";

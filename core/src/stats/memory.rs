@@ -25,7 +25,7 @@ pub struct Labels<'a> {
     pub class: &'a str,
     /// The algorithm.
     pub algorithm: &'a str,
-    /// One of its operations.
+    /// An operation of the algorithm.
     pub operation: &'a str,
 }
 

@@ -223,6 +223,7 @@ pub(crate) struct StageTimer<'a> {
     requests: usize,
     /// Number of requests that the timed ones represent; 0 if these requests are not timed.
     weight: u64,
+    /// The time at which the present stage of the requests began.
     since: u64,
 }
 
@@ -246,7 +247,7 @@ impl<'a> StageTimer<'a> {
     #[inline]
     pub(crate) fn count_returned(&mut self, site: Site, requests: usize) {
         if self.weight != 0 {
-            // If none has returned, a ring has only begun to work on them.
+            // If none has returned, a device has only begun to work on them.
             if requests > 0 {
                 self.record_stage(site, Stage::Invoke, requests);
             }

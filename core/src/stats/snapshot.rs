@@ -29,7 +29,7 @@ pub struct SnapshotRow {
     pub device: Option<(String, Class)>,
     /// The algorithm.
     pub algorithm: Algorithm,
-    /// One of its operations.
+    /// An operation of the algorithm.
     pub operation: Operation,
     /// Bytes of data in the requests that were handed to the device.
     pub bytes: u64,

@@ -45,6 +45,7 @@ const REQUESTS_TO_LEARN: u32 = 1024;
 struct Times {
     octaves: [AtomicU32; 40],
     recorded: AtomicU32,
+    /// The learned deadline; 0 for none.
     deadline_ns: AtomicU64,
 }
 
@@ -69,7 +70,7 @@ impl Times {
         }
     }
 
-    /// Learns from the p99.9 of the recorded times; after that, divides the counts of these times by four.
+    /// Learns from the p99.9 of the recorded times; after that, divides the counts of these times by four, so that later times count more.
     fn learn(&self) {
         let counts = self.octaves.each_ref().map(|count| count.load(Ordering::Relaxed));
         let total: u64 = counts.iter().map(|count| u64::from(*count)).sum();

@@ -230,8 +230,8 @@ fn representative(algorithm: Algorithm) -> Algorithm {
 /// Maximum nanoseconds of a batch of known answers in the first test.
 pub(crate) const ANSWER_TIMEOUT_NS: u64 = 500_000_000;
 
-/// Returns the nanoseconds allowed for repeating a test, during which a caller waits. They are 8 times `before_ns`, the time of the first
-/// test, between 1 ms and 20 ms, and at least twice `before_ns`. The machine does other work too.
+/// Returns the nanoseconds allowed for repeating a test, during which a caller waits. They are 8 times `before_ns`, the time of the fastest
+/// batch in the first test, limited to 1 ms to 20 ms, but at least twice `before_ns`. The machine does other work too.
 pub(crate) fn retry_timeout_ns(before_ns: u64) -> u64 {
     let expected = before_ns.min(ANSWER_TIMEOUT_NS / 2);
     (8 * expected).clamp(1_000_000, 20_000_000).max(2 * expected)

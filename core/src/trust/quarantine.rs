@@ -41,14 +41,15 @@ impl Trust {
         true
     }
 
+    /// Returns the duration of a quarantine after this number of failures, in nanoseconds.
     fn length(&self) -> u64 {
         let failures = self.failures.load(Ordering::Relaxed);
         let shift = failures.saturating_sub(1).min(20);
         (FIRST_QUARANTINE << shift).min(LONGEST_QUARANTINE)
     }
 
-    /// Returns whether the quarantine has lasted long enough for a test; if so, the caller must [`end_probation`](Self::end_probation) the
-    /// device.
+    /// Begins a probation if the quarantine has lasted long enough. Returns whether it began; if so, the caller must
+    /// [end](Self::end_probation) it after the tests.
     pub(crate) fn begin_probation(&self, now: u64) -> bool {
         let due = self.changed.load(Ordering::Relaxed).saturating_add(self.length());
         self.state.load(Ordering::Relaxed) == QUARANTINED

@@ -79,7 +79,7 @@ pub(crate) struct Run {
     /// The output. If the operation works in place, this is the input before the run.
     data: Vec<u8>,
     tag: Vec<u8>,
-    /// Length of the result of compression or encipherment; for packets, bytes of the payload.
+    /// Length in bytes of the result of compression, decompression or decipherment; for packets, of the payload.
     written: usize,
     in_place: bool,
     /// The tag does not belong to the data, and the device must refuse it.
@@ -130,8 +130,8 @@ impl Run {
         Operands::from_fields(*operation, Fields { iv, aad: answer.aad, input, output: data, tag, written })
     }
 
-    /// Accepts a signature that the device itself verifies, and a result that the device itself decompresses or deciphers to the data.
-    /// Other tests check these inverse operations.
+    /// Replaces a result that may differ from the known one (a signature, a packet, compressed data, an enciphered message) by the known
+    /// one. The device's inverse operation must accept the result first. Other tests check the inverse operations.
     pub(super) fn verify(&mut self, verifier: Option<&dyn DeviceSession>) -> Result<(), Failure> {
         let Some(verifier) = verifier else { return Ok(()) };
         let KnownAnswer { algorithm, iv, aad, input, output, .. } = self.answer;
@@ -156,6 +156,7 @@ impl Run {
         Ok(())
     }
 
+    /// Compares the result with the known answer. The error names `path`.
     pub(super) fn check_result(&self, result: Result<Outcome, Fault>, path: &str) -> Result<(), Failure> {
         let row = self.operation.info();
         let [_, _, output, tag] = row.answer_fields.map(|field| self.answer.field(field));

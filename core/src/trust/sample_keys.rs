@@ -39,6 +39,7 @@ pub fn sample_params(algorithm: Algorithm) -> SessionParams {
 
 /// Returns the public key of a private key.
 pub(crate) const fn public_key(private: &'static [u8]) -> &'static [u8] {
+    // A private key has 9 N / 2 + 4 bytes for a modulus of N bytes (`algorithm/rsa.rs`).
     let modulus = (private.len() - rsa::EXPONENT_LEN) * 2 / 9;
     private.split_at(rsa::public_length(modulus)).0
 }

@@ -27,7 +27,7 @@ pub(crate) struct ShadowCopy {
     written: usize,
 }
 
-/// Returns whether to verify this request, which is the case for one request in `every`. Never if `every` is 0.
+/// Counts a request of this thread, and returns whether to verify it: one request in `every`, and none if `every` is 0.
 #[inline]
 pub(crate) fn sample_one_in(every: u32) -> bool {
     thread_local! {

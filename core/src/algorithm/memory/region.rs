@@ -170,6 +170,7 @@ impl Region {
         // SAFETY: within the region, as was just asserted.
         let byte = unsafe { self.0.start.add(offset) };
         let in_word = byte.addr().get() % WORD;
+        // The word around the byte begins before the region, or ends after it.
         if in_word > offset || offset - in_word + WORD > self.0.len {
             // SAFETY: the byte is alive as long as the region, and its cell is always this one byte: only atomics of this size touch it.
             return Cell::Byte(unsafe { AtomicU8::from_ptr(byte.as_ptr()) });

@@ -32,7 +32,8 @@ impl<'a> Device<'a> {
         let estimate = costs.estimate(requests, bytes);
         let in_thread =
             choice.capability.synchronous || costs.is_known() && estimate.cpu_ns > IN_THREAD_SHARE * estimate.wall_ns;
-        // Assumes that the requests in a ring resemble the present ones. A thread does not compute requests of other threads.
+        // Assumes that the requests in a ring resemble the present ones. A device that computes in the thread has none, because the thread
+        // does not compute requests of other threads.
         let ahead_ns = if choice.requests_ahead == 0 || in_thread {
             0.0
         } else {
