@@ -55,7 +55,8 @@ impl Blake3 {
         with_stack_wiped(|| Blake3(Some(Box::new(Mode::derive_key(Level::in_use(), context.as_bytes())))))
     }
 
-    /// Returns the digest of one message. A copy may remain on the stack, so derive keys with [`digest_many`](Self::digest_many).
+    /// Returns the digest of one message. A copy of the digest may remain on the stack, so derive keys with
+    /// [`digest_many`](Self::digest_many).
     pub fn digest(&self, message: &[u8]) -> [u8; DIGEST_SIZE] {
         let mut digests = [[0; DIGEST_SIZE]];
         self.run(&[message], &mut digests);

@@ -14,8 +14,8 @@ pub use parse::UnknownLevel;
 /// A set of instructions that kernels are compiled for, lowest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LevelName {
-    /// The baseline of the architecture: SSE2 on x86-64, NEON on aarch64, SIMD128 of WebAssembly. AES and SHA instructions are used on this level too, if
-    /// present.
+    /// The baseline of the architecture: SSE2 on x86-64, NEON on aarch64, SIMD128 in WebAssembly. This level also uses AES and SHA
+    /// instructions, if the CPU has them.
     Base,
     /// AVX2, BMI1 and BMI2.
     Avx2,
@@ -142,8 +142,8 @@ impl Level {
         self.sha512
     }
 
-    /// A core of AMD or Hygon, of the designs called Zen. The SHA instructions of several messages overlap there; those of Intel's cores take
-    /// as long as one message after the other. The design selects among kernels with equal results.
+    /// A core of AMD or Hygon, of the designs called Zen. The SHA instructions of several messages overlap there; those of Intel's cores
+    /// take as long as one message after the other. The design selects among kernels with equal results.
     pub fn is_zen(self) -> bool {
         self.is_zen
     }
@@ -160,7 +160,8 @@ pub fn base_without_aes() -> Level {
     Level { aes: false, ..Level::detect_at_most(Some(LevelName::Base)) }
 }
 
-/// Returns every level of this CPU, also with single features masked and with the other latency, for tests of kernels.
+/// Returns every level of this CPU, also with single features masked, with the other latency, and with the other value of `is_zen`, for
+/// tests of kernels.
 #[cfg(feature = "alloc")]
 pub fn every_level() -> Vec<Level> {
     let mut levels = Vec::new();
@@ -211,7 +212,7 @@ fn detect() -> Level {
         name,
         detected: name,
         aes: has!("aes"),
-        // No CPU has the one without the other.
+        // Every CPU with AVX-512 and VAES has VBMI.
         vaes: avx512 && has!("vaes") && has!("avx512vbmi"),
         vpclmul: avx512 && has!("pclmulqdq") && has!("vpclmulqdq"),
         vaes256,

@@ -18,8 +18,8 @@ impl core::error::Error for InvalidProof {}
 
 /// Verifies that `leaf` is leaf `index`, from 0, of the tree with `leaves` leaves and this root (RFC 9162, 2.1.3.2).
 ///
-/// The caller must know the number of leaves from the source of the root. Without a prefix (a function other than [`NodeHash::Rfc6962`]), it must also
-/// know that `leaf` is the digest of a message, and not of a pair.
+/// The caller must know the number of leaves from the source of the root. Without a prefix (a function other than [`NodeHash::Rfc6962`]),
+/// it must also know that `leaf` is the digest of a message, and not of a pair.
 pub fn verify_inclusion(
     function: NodeHash,
     leaf: &Node,
@@ -42,7 +42,8 @@ pub fn verify_inclusion(
     accept_if(path.last_index == 0 && node == *root)
 }
 
-/// Verifies that the tree with `new` leaves and the root `new_root` begins with the tree of `old` leaves and the root `old_root` (RFC 9162, 2.1.4.2).
+/// Verifies that the tree with `new` leaves and the root `new_root` begins with the tree of `old` leaves and the root `old_root` (RFC 9162,
+/// 2.1.4.2).
 ///
 /// The caller must know both numbers from the sources of the roots.
 pub fn verify_consistency(

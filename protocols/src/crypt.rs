@@ -158,6 +158,7 @@ pub(crate) fn choose_whole_or_parts(tasks: &mut [Task<'_>], operation: Operation
         (requests, bytes) = (requests + 1, bytes + task.packet.len());
     }
     for task in tasks {
+        // A task for a whole packet was counted above, so `requests` is not 0 in the division.
         if let Keys::WholePacket { packet: whole, parts } = task.keys
             && let Keys::Combined(combined) = &**parts
             && !whole_packet::is_faster(whole, combined, operation, requests, bytes / requests)

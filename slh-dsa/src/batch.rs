@@ -22,6 +22,7 @@ impl Hashes {
     pub(crate) fn new(set: &'static Parameters, public_seed: &[u8]) -> Self {
         let mut padded = [0; 128];
         padded[..set.n].copy_from_slice(public_seed);
+        // SHA-2 pads PK.seed to a whole block. Only H and T change to SHA-512 with digests of more than 16 bytes (FIPS 205, 11.2).
         let (short_prefix, long_prefix) = match (set.is_shake, set.n) {
             (true, n) => (Prefix::shake256(&padded[..n]), Prefix::shake256(&padded[..n])),
             (false, 16) => (Prefix::sha256(&padded[..64]), Prefix::sha256(&padded[..64])),

@@ -11,7 +11,7 @@ use crate::parameters::ParameterSet;
 use crate::prehash::PreHash;
 use crate::scheme::{self, Secret};
 
-/// Bytes of the stack to overwrite after signing. The maximum is 40 KiB, for SHA-512 with precomputed words.
+/// Bytes of the stack to overwrite after signing. Signing uses at most 40 KiB of them, with SHA-512 and precomputed words.
 const STACK_BYTES: usize = 64 << 10;
 
 /// Maximum bytes of a context.
@@ -81,7 +81,7 @@ impl PrivateKey {
     }
 
     /// Reads a key of [`ParameterSet::private_key_bytes`]: SK.seed, SK.prf, PK.seed and PK.root. Does not check PK.root against the seeds,
-    /// because this takes as long as making the key.
+    /// because this check takes as long as generating the key.
     pub fn from_bytes(set: ParameterSet, bytes: &[u8]) -> Result<Self, Error> {
         check_length("a private key", bytes, set.private_key_bytes())?;
         let (secret, public) = bytes.split_at(2 * set.n());
@@ -134,7 +134,7 @@ impl fmt::Debug for PrivateKey {
     }
 }
 
-/// Returns the bytes before context and message: 1 for a prehashed message or 0, and the length of the context.
+/// Returns the two bytes before the context: 1 for a prehashed message, otherwise 0, and the length of the context.
 fn header(prehashed: u8, context: &[u8]) -> Result<[u8; 2], Error> {
     if context.len() > MAX_CONTEXT_BYTES { Err(Error::Context) } else { Ok([prehashed, context.len() as u8]) }
 }

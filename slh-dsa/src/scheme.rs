@@ -33,6 +33,7 @@ pub(crate) fn sign(
     let hashes = Hashes::new(set, &public[..set.n]);
     let mut signature = Vec::with_capacity(set.n + set.fors_bytes() + set.d * set.layer_bytes());
     signature.extend_from_slice(&randomizer(set, secret.prf, randomness, message));
+    // The signature consists only of the randomizer so far.
     let target = SigningTarget::new(set, &signature, public, message);
     let mut node = fors::sign(&hashes, secret.seed, target.fors_address(), &target.digest, &mut signature);
     for (address, leaf) in target.layers(set) {

@@ -19,7 +19,7 @@ pub(crate) fn hash_level_above(hashes: &Hashes, kind: AddressKind, address: Addr
             batch.set_address(i, kind, &Address { index: address.index + (first + i) as u32, ..address });
             batch.set_message(i, pair);
         }
-        // This overwrites only pairs that were read: no node starts after the pair under it.
+        // The digests overwrite only pairs that were read: parent `i` ends at byte `n * (i + 1)`, and its pair ends at `2 * n * (i + 1)`.
         batch.hash(&mut nodes[n * first..n * (first + count)]);
     }
     nodes.truncate(n * above);

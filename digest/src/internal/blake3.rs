@@ -89,7 +89,7 @@ impl Mode {
         );
     }
 
-    /// Digests pairs of digests, each of which is a message.
+    /// Digests pairs of digests. Each pair is a message of one block.
     pub(crate) fn digest_pairs(&self, level: Level, pairs: &[u8], output: &mut [u8]) {
         self.run_pairs(Kernels::new(level), pairs, self.chunk_flags().with_last(ROOT), output.as_chunks_mut().0);
     }

@@ -5,7 +5,7 @@
 //! their segments. A lane continues with its next segment, and after its last one with the next job. When the jobs run out and too few
 //! lanes are busy, the remaining ones finish a few at a time, and the last one at single-stream speed.
 
-/// Most lanes of any kernel for a few lanes.
+/// Maximum lanes of a kernel that advances a few lanes.
 pub const MAX_FEW_LANES: usize = 16;
 
 /// A run of whole blocks: a pointer to the first byte, and the number of blocks.

@@ -23,7 +23,7 @@ use core::marker::PhantomData;
 
 use crate::internal::vector::{Vector, Word};
 
-/// Largest block of any hash function (SHA-512).
+/// Bytes of the largest block of any hash function (SHA-512).
 pub(crate) const MAX_BLOCK_SIZE: usize = 128;
 
 /// Most lanes of a hash function.

@@ -19,7 +19,7 @@ pub type TurboShake128 = Keccak<168, 12>;
 const CHUNK_SIZE: usize = 8192;
 /// Bytes of a leaf's value.
 const LEAF_VALUE_SIZE: usize = 32;
-/// Digested between the first chunk and the values.
+/// The bytes that the node digests between the first chunk and the values.
 const NODE_PREFIX: [u8; 8] = [3, 0, 0, 0, 0, 0, 0, 0];
 /// Maximum number of bytes after the values: the number of leaves, the length of that number in bytes, and two more.
 const MAX_NODE_SUFFIX: usize = size_of::<u64>() + 3;
@@ -173,7 +173,7 @@ struct Task<'a> {
     output: Option<&'a mut [u8]>,
     /// The range of the node's next input.
     node_input: Range<usize>,
-    /// All of the input has been given to leaves and the node.
+    /// True once leaves and the node have all of the input.
     is_finished: bool,
 }
 

@@ -2,8 +2,8 @@
 //!
 //! The kernel has a name for each algorithm (`cbc(aes)`), and one for each driver of it (`cbc-aes-aesni`). It uses the driver with the
 //! highest priority. It does not say where a driver computes. Its `async` flag does not either: the SIMD drivers of the CPU have it too,
-//! because they may hand work to a kernel thread. So `Catalogue::engine` relies on three signs of SIMD drivers. They have an internal twin
-//! (`__cbc-aes-aesni`). Their module uses `cryptd` or `crypto_simd`. Templates (`ccm_base(ctr-aes-aesni,...)`) are judged by their parts.
+//! because they may hand work to a kernel thread. So `Catalogue::engine` treats a driver as SIMD code of the CPU if it has an internal twin
+//! (`__cbc-aes-aesni`), or if its module uses `cryptd` or `crypto_simd`. It judges a template (`ccm_base(ctr-aes-aesni,...)`) by its parts.
 
 use std::fs;
 use std::io;
@@ -161,7 +161,7 @@ impl Catalogue {
     }
 
     fn is_off_cpu(&self, entry: &Entry) -> bool {
-        // The kernel reports the flag `async` for hashes, ciphers and AEADs, but not for RSA.
+        // The kernel reports the flag `async` for hashes, ciphers and AEADs, but not for RSA, so the other drivers of the module count too.
         let same_module = |other: &&Entry| entry.module != "kernel" && other.module == entry.module;
         self.is_marked_off_cpu(entry)
             || self.entries.iter().filter(same_module).any(|other| self.is_marked_off_cpu(other))

@@ -90,6 +90,7 @@ fn request_kind(algorithm: A) -> RequestKind {
 /// Returns both keys in the format of `authenc`: an attribute with the length of the cipher's key, the MAC's key, the cipher's key
 /// (crypto/authenc.h).
 fn authenc_key(params: &SessionParams) -> Zeroizing<Vec<u8>> {
+    // The header of the attribute: its length in bytes, and CRYPTO_AUTHENC_KEYA_PARAM.
     const LENGTH_AND_TYPE: [u16; 2] = [8, 1];
     let (cipher, mac) = (params.key(), params.mac_key());
     let mut key = Zeroizing::new(Vec::with_capacity(8 + mac.len() + cipher.len()));
@@ -284,5 +285,5 @@ fn is_transient(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM | libc::ENOBUFS | libc::EINTR))
 }
 
-/// A session is shared by threads.
+/// Checks at compile time that threads can share a session.
 const _: fn(Arc<AfalgSession>) -> Arc<dyn DeviceSession> = |session| session;

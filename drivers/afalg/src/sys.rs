@@ -39,7 +39,7 @@ impl Transform {
         self.set_option(libc::ALG_SET_KEY, key.as_ptr(), key.len())
     }
 
-    /// Sets the length of the tag. The kernel reads it from the length of the option, whose value is absent.
+    /// Sets the length of the tag. The kernel takes the length of the option as the length of the tag, and reads no value.
     pub(crate) fn set_tag_length(&self, bytes: usize) -> io::Result<()> {
         self.set_option(libc::ALG_SET_AEAD_AUTHSIZE, ptr::null(), bytes)
     }
@@ -84,7 +84,7 @@ impl Channel {
     /// Runs the queued request and takes its result, which has exactly the length of the parts.
     pub(crate) fn receive(&self, parts: &mut [IoSliceMut<'_>]) -> io::Result<()> {
         let total = parts.iter().map(|part| part.len()).sum::<usize>();
-        // The kernel does not verify the tag of an empty message in a read of 0 bytes.
+        // The kernel verifies no tag in a read of 0 bytes, so an empty message is read into one spare byte.
         let mut spare = [0];
         let received = retry_if_interrupted(|| match &mut *parts {
             _ if total == 0 => self.receive_one(&mut spare),

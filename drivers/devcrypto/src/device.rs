@@ -65,7 +65,7 @@ struct AlgorithmDriver {
 
 impl AlgorithmDriver {
     fn new(crypto: &CryptoFile, algorithm: Algorithm, kind: SessionKind) -> io::Result<Self> {
-        // The kernel rejects a triple-DES key with equal parts.
+        // All bytes of the key differ, because the kernel rejects a triple-DES key with equal parts.
         let key: Vec<u8> = (1..=64).take(algorithm.info().key.min).collect();
         let mac = algorithm.kind() == Kind::Mac;
         let kernel_session = match kind {

@@ -168,7 +168,7 @@ impl DevcryptoSession {
         }
         buffer.resize(length, 0);
         let result = work(&mut buffer);
-        // `zeroize` would write single bytes.
+        // `zeroize` would write single bytes. The barrier keeps the compiler from removing the zeros of `fill`.
         buffer.fill(0);
         zeroize::optimization_barrier(&buffer[..]);
         let mut idle = lock();
@@ -264,7 +264,7 @@ impl DigestStream for HashStream {
     }
 }
 
-/// A message in pieces of whole blocks. Its state is an IV, which the kernel writes back, so streams share the session.
+/// A message in pieces of whole blocks. Its state is an IV, which the kernel writes back, so a stream and its duplicates share one session.
 struct BlockStream {
     kernel_session: Arc<KernelSession>,
     encrypt: bool,

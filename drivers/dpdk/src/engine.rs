@@ -93,8 +93,8 @@ impl Engine {
         state.drain(&self.cryptodev);
     }
 
-    /// Notes that requests stay in the device although their jobs are about to be dropped. Call it before dropping them: until they are
-    /// [reclaimed](Self::reclaim), no session is freed.
+    /// Notes that requests stay in the device although their jobs are about to be dropped. Call this before the jobs are dropped. No
+    /// session is freed until the requests are [reclaimed](Self::reclaim).
     pub(crate) fn abandon(&self, requests: usize) {
         if requests > 0 {
             self.lock().abandoned += requests;

@@ -150,7 +150,8 @@ fn discover(options: &Options) -> Vec<Found> {
         Ok(shim) => shim,
         Err(reason) => return lines.iter().map(|line| excluded(line, reason.clone())).collect(),
     };
-    // Workers first, regardless of their order in the file: their scheduler looks for them when it is made.
+    // Workers come first, regardless of their order in the file, because DPDK looks for the workers of a scheduler when it makes the
+    // scheduler.
     let (workers, others): (Vec<&String>, Vec<&String>) =
         lines.iter().partition(|line| library::is_worker(library::device_name(line), lines));
     let workers = workers.into_iter().map(|line| {

@@ -55,9 +55,9 @@ fn in_thread<T: Send>(work: impl FnOnce() -> Result<T, String> + Send) -> Result
 /// Returns the arguments for starting DPDK.
 fn arguments(options: &Options) -> Vec<String> {
     let mut arguments = vec!["gantry".to_owned()];
-    // No sockets and files, nor threads for them.
+    // DPDK makes no sockets and no files, and starts no threads for them.
     arguments.extend(["--no-telemetry", "--no-shconf", "--log-level=error"].map(str::to_owned));
-    // One lcore, on any CPU that the process may use.
+    // DPDK gets one lcore, on any CPU that the process may use.
     arguments.push(format!("--lcores=0@({})", allowed_cpus()));
     arguments.extend(["-m".to_owned(), options.memory_mib.to_string()]);
     let pci: Vec<&String> = options.devices.iter().filter(|device| is_pci(device_name(device))).collect();
@@ -179,7 +179,7 @@ fn bring_up(shim: Shim, line: &str, options: &Options) -> Result<Engine, String>
         explain(failure, reason, &Machine::default().find_missing(name, shim.release(), options.memory_mib))
     };
     let find = || shim.find(name, false).or_else(|| shim.find(name, true));
-    // Some buses start their devices when DPDK starts.
+    // Some buses start their devices when DPDK starts, so the cryptodev may exist already.
     if find().is_none() {
         plug(shim, line).map_err(|reason| explain_missing("DPDK cannot start the device", &reason))?;
     }

@@ -26,7 +26,7 @@ pub(crate) struct DpdkSession {
     engine: Arc<Engine>,
     params: SessionParams,
     support: AlgorithmSupport,
-    /// See `device::handles_edge_cases`.
+    /// True if the PMD follows the standards in the cases of `device::handles_edge_cases`.
     handles_edge_cases: bool,
     /// Filled from the front and never changed, so that requests read it without a lock.
     variants: [OnceLock<Variant>; MAX_VARIANTS],

@@ -66,7 +66,8 @@ fn session(gantry: &Gantry) -> Session {
     gantry.session(params).unwrap()
 }
 
-/// Seals `count` messages in one batch. Returns the number that each device did, and whether all are sealed alike.
+/// Seals `count` messages in one batch. Returns the number of messages that each device sealed, and whether all results are equal and
+/// differ from the plaintext.
 fn seal(session: &Session, count: usize) -> (Vec<usize>, bool) {
     let mut data = vec![TEXT[..992].to_vec(); count];
     let mut tags = vec![[0; 16]; count];

@@ -3,7 +3,7 @@
 //! Kernels need AES instructions: tables would leak the key through the cache.
 
 /// Repeats the body for each round but the last. On ARM the rounds are unrolled: in a loop, the compiler adds each key with a separate
-/// instruction, although AESE can do it. On x86-64 both forms are equally fast, and a loop is smaller.
+/// instruction, although AESE can add it. On x86-64 both forms are equally fast, and a loop is smaller.
 macro_rules! each_round {
     ($rounds:ident, |$round:ident| $body:block) => {
         #[cfg(target_arch = "x86_64")]

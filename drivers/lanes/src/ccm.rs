@@ -87,7 +87,7 @@ pub(crate) struct TagJob<'a> {
     pub(crate) nonce: Nonce,
     pub(crate) aad: &'a [u8],
     pub(crate) data: &'a [u8],
-    /// In bytes. This number is authenticated, too.
+    /// The length of the tag in bytes, which is authenticated, too.
     pub(crate) tag_len: usize,
     /// The tag before truncation.
     pub(crate) tag: &'a mut [u8; BLOCK_LEN],

@@ -164,6 +164,7 @@ impl<'t, 'a, const N: usize> Chains<'t, 'a, N> {
         self.few() + 1
     }
 
+    /// Makes an idle lane repeat the work of a busy lane.
     fn shadow(&mut self, idle: usize, busy: usize) {
         self.keys[idle] = self.keys[busy];
         self.values[idle] = self.values[busy];

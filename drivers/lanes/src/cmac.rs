@@ -191,7 +191,7 @@ impl CmacLane<'_> {
                     if let Some(stream) = &mut job.stream {
                         **stream = CmacStream::new();
                     }
-                    // The padding leaves part of the subkey unmasked in this block.
+                    // Wipes the block, because part of it may be a subkey added only to padding.
                     self.tail.clear();
                     return NO_BLOCKS;
                 }

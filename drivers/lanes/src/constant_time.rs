@@ -310,7 +310,7 @@ fn gcm_traces_do_not_depend_on_secrets() {
 #[test]
 #[cfg_attr(debug_assertions, ignore = "tests optimised code: scripts/test")]
 fn ctr_and_cbc_decryption_traces_do_not_depend_on_secrets() {
-    // Valgrind covers the other levels. No message has only a few bytes, because the C library copies those in general registers.
+    // Valgrind covers the other levels. No message has only a few bytes, because the C library copies so few bytes in general registers.
     for aes in every_level().into_iter().filter(|level| level.wide_aes()).filter_map(Aes::of) {
         for bytes in [16, 24, 32] {
             for (is_ctr, new) in [(true, IndependentKey::ctr as fn(Aes, &[u8]) -> _), (false, IndependentKey::cbc)] {

@@ -47,8 +47,8 @@ pub(crate) struct Card {
     busy_ns: AtomicU64,
 }
 
-/// The key of a request in the ring: the number of its queue, the time at which the request is ready, and the number of the
-/// request. The order of these keys puts the request of a queue that is ready first in front.
+/// The key of a request in the ring: the number of its queue, the time at which the request is ready, and the number of the request. These
+/// keys sort the requests of each queue by the time at which they are ready.
 type EntryKey = (u64, u64, u64);
 
 struct State {
@@ -117,7 +117,7 @@ impl Card {
         }
     }
 
-    /// Runs a request as software on a modelled board does: it takes the time of the calling thread.
+    /// Runs a request of a modelled board's software, which takes the time of the calling thread.
     pub(crate) fn run_on_caller(
         &self,
         rate: &Rate,

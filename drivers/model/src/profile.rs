@@ -111,10 +111,10 @@ const CARD_DEFAULTS: Profile = Profile {
     power: None,
 };
 
-/// The cards of "Cryptographic Device Support for FreeBSD" (Leffler, BSDCon 2003). The CPU costs are from its Table 1 on a
-/// Pentium 4 of 1.8 GHz, measured with the BCM5822: dispatch 115 ns, done 2295 ns, callback 341 ns. Setup and bandwidth are
-/// fitted to its Tables 5 and 6. The setup excludes the CPU costs, and the 13.8 µs of the rest of a `cryptotest` request. These
-/// are the 172.4 µs of Table 5 less the 158.6 µs of Table 1, for 3DES with 8192 bytes.
+/// The cards of "Cryptographic Device Support for FreeBSD" (Leffler, BSDCon 2003). The CPU costs are from its Table 1 on a Pentium 4 of 1.8
+/// GHz, measured with the BCM5822: dispatch 115 ns, done 2295 ns, callback 341 ns. Setup and bandwidth are fitted to its Tables 5 and 6.
+/// The setup excludes the CPU costs, and the 13.8 µs of the rest of a `cryptotest` request. The 13.8 µs are the 172.4 µs of Table 5 less
+/// the 158.6 µs of Table 1, for 3DES with 8192 bytes.
 const OCF: Profile = Profile { submit_ns: 115, complete_ns: 2636, ..CARD_DEFAULTS };
 
 /// The built-in profiles.
@@ -285,7 +285,7 @@ pub static PROFILES: &[Profile] = &[
     },
 ];
 
-/// The longest setup allowed: 10 s.
+/// Maximum nanoseconds of a setup, a submission or a completion: 10 s.
 const MAX_NS: u64 = 10_000_000_000;
 
 impl Profile {

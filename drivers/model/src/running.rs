@@ -45,7 +45,7 @@ impl Drop for RunningCard {
     fn drop(&mut self) {
         self.card.stop();
         if let Some(thread) = self.thread.get_mut().unwrap_or_else(PoisonError::into_inner).take() {
-            // It panics only if the reference does, and that panic was already reported.
+            // The thread panics only if the reference does, and that panic was already reported.
             let _ = thread.join();
         }
     }

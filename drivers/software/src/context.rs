@@ -186,7 +186,7 @@ struct OwnerSlot<T: RawContext> {
     /// The [address](this_thread) of the owning thread, [`UNOWNED`] or [`IN_USE`]. A later thread may get the address of an ended one, and
     /// the context with it. The allocator (libc, the kernel) reuses memory only after the first thread has ended.
     thread: AtomicUsize,
-    /// Null until it is made. It stays here while it is in use.
+    /// Null until the context is made. The pointer stays here while the context is in use.
     context: AtomicPtr<T>,
 }
 

@@ -182,7 +182,7 @@ const CAPABILITIES: &[CapabilityRow] = &[
     row(A::Zstd, zstd::open),
 ];
 
-/// Returns false for algorithms that other libraries compute, which are no part of a validated AWS-LC.
+/// Returns whether AWS-LC computes an algorithm. Other libraries are no part of a validated module.
 fn is_of_aws_lc(algorithm: A) -> bool {
     let is_kangaroo = matches!(algorithm, A::TurboShake128 | A::TurboShake256 | A::Kt128);
     !is_kangaroo && !algorithm.is_slh_dsa() && algorithm.kind() != Kind::Compression

@@ -11,13 +11,13 @@ const EXTRA: u8 = 1 << 2;
 const NAME: u8 = 1 << 3;
 const COMMENT: u8 = 1 << 4;
 
-/// Returns false if the member's header has a checksum, and a wrong one. Other damage is left to libdeflate.
+/// Returns false if the member's header has a wrong checksum. Other damage is left to libdeflate.
 pub(crate) fn has_sound_header(member: &[u8]) -> bool {
     let checksum =
         header_len_before_checksum(member).and_then(|end| Some((&member[..end], member[end..].first_chunk()?)));
     // SAFETY: the slice has its length.
     let crc = |bytes: &[u8]| unsafe { ld::libdeflate_crc32(0, bytes.as_ptr().cast(), bytes.len()) };
-    // The lower half of the CRC-32 of all bytes before it.
+    // The checksum is the lower half of the CRC-32 of all bytes before it.
     checksum.is_none_or(|(header, checksum)| crc(header) & 0xffff == u32::from(u16::from_le_bytes(*checksum)))
 }
 

@@ -5,8 +5,8 @@
 //! as constants. The few that need a context of their own (XTS, CCM, CMAC, SHA-3, SHAKE) take a prepared one from a pool in the session.
 //!
 //! TurboSHAKE and KT128 come from RustCrypto. SLH-DSA comes from `gantry-slh-dsa`, whose hashes run side by side in SIMD registers.
-//! Compression uses libdeflate and zstd, in contexts that a session keeps for its next request. [`UNSERVED`] lists the algorithms that the
-//! device does not serve.
+//! Compression uses libdeflate and zstd, in contexts that a session keeps behind a lock for its next request. [`UNSERVED`] lists the
+//! algorithms that the device does not serve.
 
 use std::sync::Arc;
 

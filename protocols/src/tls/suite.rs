@@ -91,7 +91,7 @@ impl Suite {
             encrypts_tag: false,
             tag_len: 16,
             max_expansion: MAX_EXPANSION_12,
-            // TLS 1.2 has no key update. The last number stays unused, because `next` could not go beyond it.
+            // TLS 1.2 has no key update. The last number stays unused, because `next_number` could not go beyond it.
             max_records: u64::MAX,
         };
         match self {
@@ -148,7 +148,8 @@ impl Suite {
                 };
                 Keys::Combined(open(algorithm, key, &[], tag_len)?)
             }
-            // The MAC of RFC 7366 covers the same parts as the MAC of the ESP algorithms: bytes before the IV, the IV and the ciphertext.
+            // The MAC of RFC 7366 covers the same parts as the MAC of these combined algorithms: bytes before the IV, the IV and the
+            // ciphertext.
             Suite::Tls12Cbc(hmac, MacOrder::EncryptThenMac) => {
                 Keys::Combined(open(by_key_len(hmac.algorithms().1), key, mac_key, tag_len)?)
             }

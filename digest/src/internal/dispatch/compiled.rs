@@ -252,8 +252,8 @@ macro_rules! for_latency {
 /// Zen 4 works on 512 bits in halves: four may be 5 % faster there than sixteen full lanes, on an otherwise idle core. But it has one unit
 /// for SHA instructions: with the other hyperthread busy, sixteen are 10 to 20 % faster.
 ///
-/// Elsewhere, two or three take as long as four, and four hardly less than one after the other. Emerald Rapids with messages of 200 bytes to
-/// 16 KiB: sixteen lanes take the time of 6.7 to 9.7 messages.
+/// Elsewhere, two or three take as long as four, and four hardly less than one after the other. Emerald Rapids with messages of 200 bytes
+/// to 16 KiB: sixteen lanes take the time of 6.7 to 9.7 messages.
 #[cfg(target_arch = "x86_64")]
 pub(super) fn sha256_best(level: Level) -> Kernels<Sha256> {
     let (two, four, single) = (sha_ni::sha256::<2>, sha_ni::sha256::<4>, sha_ni::sha256::<1>);

@@ -93,8 +93,8 @@ impl Kernels {
     pub(crate) unsafe fn run(self, pairs: *const u8, to: *mut u8, count: usize, twice: bool) {
         let left = count % self.lanes;
         let whole = if left < self.break_even { count - left } else { count };
-        // SAFETY: the CPU has the instructions because `self` exists. The two parts do not reach past the caller's pairs. The first digests lie before the
-        // pairs of the second part.
+        // SAFETY: the CPU has the instructions because `self` exists. The two parts do not reach past the caller's pairs. The digests of
+        // the first part lie before the pairs of the second part.
         unsafe {
             if whole > 0 {
                 (self.many)(pairs, to, whole, twice);

@@ -17,7 +17,8 @@ pub(crate) fn iterate<H: Hash>(level: Level, mut chains: &mut [HmacChain<'_, Set
         let count = chains.len();
         let in_registers = H::hmac_chain_kernel(level, count);
         let (lanes, kernel) = match in_registers {
-            // `side_by_side` has more lanes than the kernel that keeps chains in registers, and there are enough chains to pay off.
+            // `side_by_side` has more lanes than the kernel that keeps chains in registers, and there are enough chains for it to be
+            // faster.
             _ if kernels.lanes > in_registers.map_or(1, |(lanes, _)| lanes) && count >= kernels.break_even => {
                 (kernels.lanes, Kernel::Compress(kernels.side_by_side))
             }

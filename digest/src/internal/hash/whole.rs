@@ -39,7 +39,7 @@ pub(crate) fn run_whole<H: Hash>(
         (None, _) => output.fill(0),
     };
     let min_batch = kernels.min_batch().min(kernels.short_break_even);
-    // These take any number of short messages.
+    // The kernels for messages at equal distances take any number of short messages.
     #[cfg(target_arch = "x86_64")]
     let min_batch = if H::strided_kernels(level).is_some() { 2 } else { min_batch };
     match messages.count() {
@@ -76,7 +76,7 @@ fn run_batch<H: Hash>(
         bytes_before,
         rest: prefix.map_or(&[], Stream::buffered),
     };
-    // Not by value in `Slots`: they would be copied on the way.
+    // `Slots` refers to these blocks, because blocks inside of it would be copied on the way.
     let mut padded = [const { MaybeUninit::<[TailBlocks; SLOTS]>::uninit() }; 2];
     let [first, second] = &mut padded;
     let mut one = Slots::<1> { padded: first, indices: [0; SLOTS], used_slots: 0 };

@@ -8,8 +8,8 @@ use super::sha1::Sha1;
 use super::sha2::{K256, Sha256};
 use super::{OuterHash, Segment, row_stride};
 
-/// The rounds of SHA-1 for one block of each message. `$word(l, i)` is quarter `i` of the block of message `l`, with the first word highest.
-/// The caller adds the chaining value before the block.
+/// The rounds of SHA-1 for one block of each message. `$word(l, i)` is quarter `i` of the block of message `l`, with the first word
+/// highest. The caller adds the chaining value before the block.
 macro_rules! sha1_rounds {
     ($lanes:expr, $abcd:ident, $e:ident, $word:ident) => {
         let mut w = [[_mm_setzero_si128(); $lanes]; 4];

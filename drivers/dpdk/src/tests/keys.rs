@@ -44,7 +44,7 @@ const ALGORITHMS: [Algorithm; 3] = [Algorithm::Aes256Cbc, Algorithm::Aes256Gcm, 
 
 fn use_key() {
     let gantry = framework(&["crypto_openssl_keys"], 1);
-    // Makes all objects that are made once.
+    // The first run makes the objects that exist once in a process.
     run(&gantry, Algorithm::Aes256Cbc, &[1; 32], || ());
     let pause = |state| {
         println!("\n{state}");

@@ -202,7 +202,7 @@ pub(crate) enum ChainMode {
 }
 
 impl Aes {
-    /// Returns the largest number of lanes. Two chains side by side are never slower than one after the other: idle lanes cost nothing.
+    /// Returns the largest number of chains that run side by side.
     pub(crate) fn lanes(self) -> usize {
         self.chain_kernels(&RoundKeys::zeroed(), ChainMode::Encrypt).wide.lanes
     }
@@ -235,7 +235,7 @@ impl Aes {
         }
         #[cfg(target_arch = "x86_64")]
         match self.0.name() {
-            // 16 lanes are too few to start two AES instructions in each cycle.
+            // Zen 5 starts two AES instructions in each cycle, for which 16 lanes are too few.
             LevelName::Avx512 if self.0.vaes() && self.0.latency() > 1 => {
                 kernels!(lanes_16_low_latency 16, lanes_32 32, lanes_1_avx2)
             }

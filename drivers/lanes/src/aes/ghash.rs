@@ -134,7 +134,7 @@ impl<'a, R: WideRegister> Sum<'a, R> {
     }
 }
 
-/// Multiplies blocks; the products have one factor of x too many.
+/// Multiplies blocks. If each of them has the additional factor of x, so does the product.
 ///
 /// # Safety
 /// The CPU has VPCLMULQDQ.
@@ -147,7 +147,8 @@ unsafe fn product<R: WideRegister>(a: R, b: R) -> R {
     }
 }
 
-/// The modulus 1 + x + x^2 + x^7 + x^128 without x^128, bits in reversed order.
+/// The upper half of the modulus 1 + x + x^2 + x^7 + x^128 with its bits in reversed order: x, x^2 and x^7. The lower half is 1, which
+/// stands for x^128; the 1 of the modulus would be bit 128.
 const POLYNOMIAL: u64 = 0xc2 << 56;
 /// [`POLYNOMIAL`] as a block.
 const POLYNOMIAL_BLOCK: [u8; BLOCK_LEN] = (POLYNOMIAL as u128).to_le_bytes();

@@ -1,5 +1,5 @@
-//! Round keys for the kernels: in registers if there are enough for all of them, otherwise in the session's own memory. Kernels make no
-//! copies of keys on the stack, because the copies would remain there.
+//! Round keys for the kernels: the first ones in registers if a kernel has registers to spare, the others in the session's own memory.
+//! Kernels make no copies of keys on the stack, because the copies would remain there.
 
 use core::arch::asm;
 

@@ -19,8 +19,8 @@ use crate::cbc::{CbcJob, CbcKey};
 use crate::groups::MAX_GROUP;
 use crate::independent::IndependentKey;
 
-/// Bytes of stack that HMAC of [`MAX_GROUP`] messages may use; it copies its keys into lanes. The maximum is 40 KiB, for one message of
-/// SHA-512 with precomputed words.
+/// Bytes of stack to overwrite after HMAC of [`MAX_GROUP`] messages, which copies its keys into lanes. HMAC uses at most 40 KiB of them,
+/// for one message of SHA-512 with precomputed words.
 const AUTHENTICATION_STACK_BYTES: usize = 48 << 10;
 
 /// Maximum length of a tag in bytes (SHA-512).

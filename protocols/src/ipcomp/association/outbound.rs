@@ -158,11 +158,12 @@ impl CompressionTrials {
     /// The most packets that are sent without a trial.
     const MAX_UNTRIED_PACKETS: u32 = 64;
 
+    /// Returns whether to try the next packet. If not, counts it as one of the untried packets.
     fn take_trial(&self) -> bool {
         self.untried_packets.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_err()
     }
 
-    /// Doubles the count of packets without a trial after each failure beyond chance.
+    /// After each failure beyond chance, doubles the number of packets that are sent without a trial.
     fn record_trial(&self, became_shorter: bool) {
         let failures =
             if became_shorter { 0 } else { self.failures_in_a_row.load(Ordering::Relaxed).saturating_add(1) };

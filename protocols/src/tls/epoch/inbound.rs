@@ -101,7 +101,7 @@ impl Inbound {
         self.protection.fill_work(work, number, record);
         let Layout { encrypts_tag, tag_len, .. } = self.protection.layout;
         if encrypts_tag {
-            // The IV was copied. The length is not known yet, and is written later.
+            // The pseudo-header overwrites the IV, which `fill_work` has copied. Its length field is not known yet, and is written later.
             work.mac_range = work.data.start - PSEUDO_HEADER_LEN..work.data.start;
             let pseudo_header = pseudo_header(number, record, 0);
             record[work.mac_range.clone()].copy_from_slice(&pseudo_header);
@@ -122,7 +122,7 @@ impl Inbound {
         if header.length > HEADER_LEN + MAX_CONTENT + max_expansion {
             return Err(PacketError::Malformed("longer than a record may be"));
         }
-        // One byte for the type of the content, or for the length of the padding.
+        // The data has at least one byte: the type of the content, or the length of the padding.
         let min_len = usize::from(is_13 || block_size > 1);
         let protected =
             header.length.checked_sub(self.protection.head_len() + tag_len).filter(|length| *length >= min_len);
@@ -143,6 +143,7 @@ impl Inbound {
         done: Result<Range<usize>, PacketError>,
     ) -> Result<Range<usize>, PacketError> {
         let mut state = self.state();
+        // The burst finishes its records in order, so this record is the last one that it took.
         if number + 1 == state.next_number {
             state.current_burst = 0;
         }

@@ -7,7 +7,8 @@ use crate::internal::kernel::after_prefix::StridedMessages;
 use crate::internal::kernel::node::{AFTER_DIGEST, DIGEST_SIZE, PADDING_SCHEDULE};
 use crate::internal::kernel::sha2::{INITIAL_256, K256};
 
-/// [`PrefixedKernel`](crate::internal::kernel::after_prefix::PrefixedKernel), four messages at a time, and the last ones two at a time or alone.
+/// [`PrefixedKernel`](crate::internal::kernel::after_prefix::PrefixedKernel), four messages at a time, and the last ones two at a time or
+/// alone.
 ///
 /// # Safety
 /// As for `PrefixedKernel`.

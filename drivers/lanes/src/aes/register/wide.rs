@@ -79,7 +79,8 @@ impl Xmm {
         Self(unsafe { _mm_add_epi32(self.0, _mm_cvtsi32_si128(blocks.cast_signed())) })
     }
 
-    /// Multiplies a block by x modulo GHASH's `polynomial`, which is passed without its x^128.
+    /// Shifts a block left by one bit, and reduces it modulo GHASH's polynomial in reversed bit order. `polynomial` is its upper half
+    /// without bit 128.
     #[inline(always)]
     pub(in crate::aes) fn times_x(self, polynomial: u64) -> Self {
         // SAFETY: SSE2 is part of the architecture.
