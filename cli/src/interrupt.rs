@@ -13,8 +13,7 @@ use crate::output::Failure;
 static RECEIVED: AtomicI32 = AtomicI32::new(0);
 
 /// Handles signals from now on by calling `handler` in a new thread. Signals that this process inherited as ignored (nohup) stay ignored,
-/// here and in commands that it runs. Call this before other threads start, so that they inherit the signal mask. A command inherits
-/// the mask of the thread that starts it, too.
+/// here and in commands that it runs. Call this before other threads start, so that they inherit the signal mask.
 pub(crate) fn handle_signals(signals: &[Signal], handler: impl Fn(Signal) + Send + 'static) -> io::Result<()> {
     let signals: SigSet = signals.iter().copied().filter(|signal| !sys::is_ignored(*signal as i32)).collect();
     signals.thread_block()?;

@@ -86,6 +86,14 @@ fn the_exit_status_is_that_of_the_command() {
     assert_eq!((status, &*message), (126, "gantry: /etc/passwd: Permission denied\n"));
 }
 
+#[test]
+fn a_command_has_the_signal_mask_of_the_caller() {
+    let arguments = ["grep", "SigBlk", "/proc/self/status"];
+    let direct = Command::new(arguments[0]).args(&arguments[1..]).output().unwrap();
+    let counted = command(&["stat", "--"]).args(arguments).output().unwrap();
+    assert_eq!(text(&counted.stdout), text(&direct.stdout));
+}
+
 /// Creates a folder for the temporary folders of commands. Returns it, and a function that counts the folders in it.
 fn temporary(folder: &Folder) -> (std::path::PathBuf, impl Fn() -> usize) {
     let path = folder.path().join("tmp");

@@ -5,8 +5,12 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, IntoRawFd};
-use std::sync::Once;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Once, OnceLock};
+
+use nix::sys::signal::SigSet;
 
 /// Inherited state, in bits.
 static INHERITED: AtomicU8 = AtomicU8::new(0);
@@ -15,6 +19,9 @@ const STDOUT_CLOSED: u8 = 1 << 1;
 const SIGPIPE_IGNORED: u8 = 1 << 2;
 /// Not inherited: set when stdin is read. A closed stdin is an error only if it is read.
 const STDIN_READ: u8 = 1 << 3;
+
+/// The inherited signal mask.
+static SIGNAL_MASK: OnceLock<SigSet> = OnceLock::new();
 
 /// Runs before Rust's runtime starts, which opens /dev/null over closed standard descriptors and ignores SIGPIPE. A digest tool must not
 /// take a closed stdin for an empty file, nor write results to /dev/null.
@@ -33,7 +40,18 @@ extern "C" fn record_inherited_state() {
             state |= closed;
         }
     }
+    if let Ok(mask) = SigSet::thread_get_mask() {
+        let _ = SIGNAL_MASK.set(mask);
+    }
     INHERITED.store(if is_ignored(libc::SIGPIPE) { state | SIGPIPE_IGNORED } else { state }, Ordering::Relaxed);
+}
+
+/// Starts the command with the signal mask that this process inherited. It would otherwise inherit the signals that are blocked here.
+pub(crate) fn restore_signal_mask(command: &mut Command) {
+    if let Some(mask) = SIGNAL_MASK.get() {
+        // SAFETY: between fork and exec, `pthread_sigmask` is async-signal-safe, and an error number needs no memory.
+        unsafe { command.pre_exec(|| Ok(mask.thread_set_mask()?)) };
+    }
 }
 
 /// True if stdin was read although the process started with stdin closed.
