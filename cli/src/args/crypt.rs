@@ -10,10 +10,12 @@ use clap::{Arg, Args, Command, Error};
 /// Encrypt and decrypt files and pipes with raw keys
 ///
 /// Reads standard input and writes standard output, unless --in and --out name files. The file of --out appears only when it is
-/// complete. It is readable by its owner only, and replaces a file of that name.
+/// complete. A new file is readable by its owner only. A file that replaces another one has the mode of the replaced file.
 ///
-/// Ciphers stream. CBC and ECB pad as `openssl enc` does (PKCS #7). An AEAD's tag follows its ciphertext. An AEAD holds the whole
-/// message in memory until its tag is verified: if the tag is wrong, nothing is written.
+/// Ciphers process the data in pieces, so data of any length needs little memory. XTS is the exception: it takes one message of at
+/// most 16 MiB. CBC and ECB pad as `openssl enc` does (PKCS #7).
+///
+/// AEADs hold the whole message in memory. The tag follows the ciphertext. If the tag is wrong, nothing is written.
 ///
 /// Keys are raw bytes, read from a file descriptor to its end, so that they never appear in the process list. Gantry does not generate
 /// keys or IVs: use /dev/urandom. Never use an IV twice with one key.
@@ -27,10 +29,10 @@ Examples:
   tar c /etc | gantry crypt -e 'cbc(aes)' --key-fd 3 --iv $iv 3<key > etc.tar.cbc")]
 #[allow(clippy::struct_excessive_bools, reason = "one switch of the command line each")]
 pub(crate) struct Crypt {
-    /// Encrypt; with an AEAD, seal
+    /// Encrypt, or seal with an AEAD; either -e or -d is required
     #[arg(short, long, required_unless_present = "decrypt", conflicts_with = "decrypt")]
     pub(crate) encrypt: bool,
-    /// Decrypt; with an AEAD, open
+    /// Decrypt, or open with an AEAD; either -e or -d is required
     #[arg(short, long)]
     pub(crate) decrypt: bool,
     /// Cipher or AEAD; if the name stands for several key sizes, the length of the key decides
@@ -38,10 +40,10 @@ pub(crate) struct Crypt {
     /// File descriptor to read the key from
     #[arg(long, value_name = "N", value_parser = Descriptor)]
     pub(crate) key_fd: i32,
-    /// File descriptor to read the MAC key from, for encrypt-then-authenticate algorithms
+    /// File descriptor to read the MAC key from; required by algorithms named CIPHER-hmac-HASH, such as aes-256-cbc-hmac-sha256
     #[arg(long, value_name = "N", value_parser = Descriptor)]
     pub(crate) mac_key_fd: Option<i32>,
-    /// IV or nonce, in hexadecimal digits
+    /// IV or nonce, in hexadecimal digits; required by all algorithms but ECB and null
     #[arg(long, value_name = "HEX")]
     pub(crate) iv: Option<String>,
     /// Accept a nonce of 1 to 65,536 bytes with AES-GCM, which otherwise takes 12

@@ -11,10 +11,10 @@ use nix::unistd::{Group, User};
 use super::programs::device_name;
 use super::size;
 
-/// Serve virtual machines and /dev/crypto with one framework
+/// Serve virtual machines and /dev/crypto in one process
 ///
 /// Each --vhost-user creates the socket of one virtual machine's virtio crypto device. QEMU, cloud-hypervisor and other front ends
-/// connect to it. Requests of all machines, and of /dev/crypto with --devcrypto, go to the same devices. Each machine has its own
+/// connect to it. Requests of all machines, and of /dev/crypto with --devcrypto, share devices and batches. Each machine has its own
 /// limits and its own share of the devices.
 ///
 /// A machine that reconnects starts with a fresh device. A socket left behind by a dead server is replaced. If another server
@@ -32,10 +32,11 @@ Settings of a machine follow its path, separated by commas. Defaults are in brac
   sessions=N         maximum number of sessions [1024]
   bytes=SIZE         maximum bytes of requests in flight [16M]
   rate=SIZE          maximum bytes per second, both directions together [no limit]
-  weight=N           share of a burst among machines of its class [1]
-  class=CLASS        real-time, normal or bulk [normal]; higher classes are served first")]
+  weight=N           share among machines of its class: N times 32 requests and 2 MiB a turn [1]
+  class=CLASS        real-time (served first), normal or bulk (served last) [normal]
+SIZE is a number of bytes, such as 1500, 64K, 16M or 1G; K, M and G are powers of 1024.")]
 pub(crate) struct ServeAll {
-    /// Also serve /dev/NAME, like `gantry devcrypto serve`
+    /// Also serve /dev/NAME, like `gantry devcrypto serve`; without NAME, /dev/crypto
     #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = "crypto", value_parser = device_name)]
     pub(crate) devcrypto: Option<String>,
     /// Create a socket for one virtual machine; may be repeated

@@ -11,11 +11,11 @@ use super::{drawing, positive, positive_size, size};
 ///
 /// Runs the conformance suite on this machine: vectors of NIST, the RFCs and Wycheproof, messages in pieces, batches, forgeries,
 /// and random requests compared with the software device. Every algorithm of every device first runs its known-answer tests. Then
-/// each part of the suite runs for as long as the time allows; SUITE is the share that ran. --all runs the whole suite, which takes
-/// half a minute.
+/// each part of the suite runs for as long as --seconds allows. The column SUITE is the share of the suite that ran. With --all, the
+/// whole suite runs, which takes half a minute, and random requests run for --seconds.
 ///
 /// The exit status is 1 if a device gave a wrong result. The report then has a command that repeats the failure. Exit status 0 covers
-/// only the cases that ran: with --all, the whole suite.
+/// only the cases that ran; SUITE shows their share.
 ///
 /// Wycheproof's vectors, and most of those of ML-KEM, ML-DSA and SLH-DSA, are in the file gantry-vectors.zlib, beside the program or
 /// in ../share/gantry relative to it. The report names the file. Without the file, the rest of the suite runs. If the file cannot be
@@ -24,20 +24,20 @@ use super::{drawing, positive, positive_size, size};
 #[command(after_help = "\
 Examples:
   gantry check                                      every device, every algorithm, ten seconds
-  gantry check --all --seconds 60 --seed 7          the whole suite, then 60 s of random requests
+  gantry check --all --seconds 60 --seed 7          the whole suite, and 60 s of random requests
   gantry check --device lanes --algorithm sha256    one algorithm of one device
-  GANTRY_CPU=avx2 gantry check --device lanes       at another CPU level")]
+  GANTRY_CPU=avx2 gantry check --device lanes       without AVX-512, even if the CPU has it")]
 pub(crate) struct Check {
-    /// Check only this device; may be repeated
+    /// Check only these devices, separated by commas; may be repeated [default: every device]
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub(crate) device: Vec<String>,
-    /// Check only this algorithm; may be repeated
+    /// Check only these algorithms or families (aes, p256, sha3-*), separated by commas; may be repeated [default: every algorithm]
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub(crate) algorithm: Vec<String>,
-    /// Seconds to run, up to 86400; with --all, seconds of random requests after the suite
+    /// Seconds to run, up to 86400; with --all, seconds of random requests besides the suite
     #[arg(long, value_name = "SECONDS", default_value_t = 10.0, value_parser = non_negative_seconds)]
     pub(crate) seconds: f64,
-    /// Run the whole suite
+    /// Run the whole suite, for about half a minute, and random requests for --seconds
     #[arg(long)]
     pub(crate) all: bool,
     /// Seed of the random requests; the same seed gives the same requests
@@ -55,9 +55,12 @@ pub(crate) struct Check {
 /// has its own queue, submits requests one by one, and keeps N in flight. In JSON, these rows have the additional field `queue_depth`.
 ///
 /// MB/s and requests/s count the requests of all threads over wall time, from the first start to the last end. CPU/REQ is the CPU
-/// time of the whole process per request; CPU is its CPU time as a share of wall time. SPREAD is the interquartile range of the
-/// rounds (eight per thread) as a share of the median, by CPU time where the threads compute. A suffix of +2 means that two rounds
-/// differ from the median by more than 20 %.
+/// time of the whole process per request. CPU is the CPU time of the process divided by wall time and by the number of threads, or
+/// of CPUs if there are fewer. It is about 100 % if the threads compute, and less if they wait for a device or a CPU.
+///
+/// Each thread divides the time of a row into eight rounds (16 with --compare). SPREAD is the interquartile range of the rounds' time
+/// per request, as a share of the median. It uses CPU time if the threads compute, otherwise wall time. A suffix of +2 means that two
+/// rounds differ from the median by more than 20 %.
 ///
 /// P50 and P99 are latencies of a request, from the call to its return. In a batch, each request has the latency of the batch. In a
 /// queue, latency is from `submit` to completion. Latencies are sampled: reading the clock takes less than 1 % of the time, and is
@@ -68,8 +71,9 @@ pub(crate) struct Check {
 /// AEADs have 13 bytes of associated data, as in TLS.
 ///
 /// --compare runs `openssl speed` between the two halves of each measurement. It measures whole seconds and one request at a time. Its
-/// ciphers keep one key and IV for all requests. Its CPU time includes its startup. The column /OPENSSL compares wall time if the device
-/// works outside the CPU, and otherwise CPU time, which other programs do not change.
+/// ciphers keep one key and IV for all requests. Its CPU time includes its startup. The column /OPENSSL is the speed of the device
+/// divided by that of `openssl speed`: 2x is twice as fast. It compares wall time if the device works outside the CPU, and otherwise
+/// CPU time, which other programs do not change.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -81,16 +85,17 @@ Examples:
   gantry speed sha256 --bytes 16,64,256,1024,4096,16384 --batch 1,16 --plot sha256.svg")]
 #[allow(clippy::struct_excessive_bools, reason = "one switch of the command line each")]
 pub(crate) struct Speed {
-    /// Algorithms, or families of them (aes, p256, sha3-*); kernel and IANA names are accepted
+    /// Algorithms, or families of them (aes, p256, sha3-*); kernel and IANA names are accepted [default: sha1, sha256, hmac-sha256,
+    /// aes-128-cbc, aes-256-gcm and chacha20-poly1305]
     #[arg(value_name = "ALGORITHM")]
     pub(crate) algorithms: Vec<String>,
-    /// Measure these devices, or the policy's choice (auto) [default: every device]
+    /// Measure these devices, separated by commas, or the policy's choice (auto); may be repeated [default: every device]
     #[arg(long, value_name = "NAME|auto", value_delimiter = ',')]
     pub(crate) device: Vec<String>,
-    /// Measure only these operations
+    /// Measure only these operations, separated by commas; may be repeated [default: all but unprotect]
     #[arg(long, value_enum, value_name = "NAME", value_delimiter = ',')]
     pub(crate) operation: Vec<OperationArg>,
-    /// Bytes of data in a request, such as 64, 16K or 1M
+    /// Bytes of data in a request, such as 64, 16K or 1M; K is 1024
     #[arg(long, value_name = "N,...", value_delimiter = ',', default_value = "64,1024,16384", value_parser = positive_size)]
     pub(crate) bytes: Vec<usize>,
     /// True if --bytes was on the command line.
@@ -102,10 +107,11 @@ pub(crate) struct Speed {
     /// Also measure one queue per thread, with N requests in flight, from 1 to 65536
     #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = depth)]
     pub(crate) queue_depth: Vec<usize>,
-    /// Number of threads, up to 1024, all on one session
+    /// Number of threads, up to 1024, all with one session and so one key
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = threads)]
     pub(crate) threads: usize,
-    /// Align data to N bytes, a power of two up to 2097152; data aligned to pages (4096) uses few sets of the L1 cache
+    /// Align data to N bytes, a power of two up to 2097152; not with --queue-depth. Buffers aligned to pages (4096) share few sets of
+    /// the L1 cache, so they may be slower
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = alignment, conflicts_with = "queue_depth")]
     pub(crate) alignment: usize,
     /// Seconds to measure each row
@@ -125,18 +131,21 @@ pub(crate) struct Speed {
     pub(crate) plot: Option<PathBuf>,
 }
 
-/// Calibrate the routing policies
+/// Measure devices for the routing policies
 ///
-/// Measures each device that shares an algorithm with another one, and shows the request sizes and the numbers of requests in flight
-/// at which it is the fastest. The results are stored under $XDG_CACHE_HOME (~/.cache) for all programs that use Gantry. Without
-/// them, a program makes its own measurements after 10 ms of work for an algorithm.
+/// Measures the time that each device takes, for several request sizes and numbers of requests in flight. Shows the sizes at which
+/// each device is the fastest. The policies latency, throughput and offload route by these times.
+///
+/// The times are stored under $XDG_CACHE_HOME/gantry (~/.cache/gantry). All later programs of this user that use Gantry read them.
+/// Without them, a program measures the devices itself after 10 ms of work for an algorithm.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
   gantry tune                            all algorithms that two devices serve, a few seconds
   gantry tune sha256 --plot sha256.svg   measure one algorithm, and draw the result")]
 pub(crate) struct Tune {
-    /// Algorithms to measure; kernel and IANA names are accepted
+    /// Algorithms to measure, or families of them (aes, p256, sha3-*); kernel and IANA names are accepted [default: all that at least
+    /// two devices serve]
     #[arg(value_name = "ALGORITHM")]
     pub(crate) algorithms: Vec<String>,
     /// Print JSON
@@ -158,18 +167,29 @@ Examples:
   gantry route aes-128-cbc --operation decrypt --bytes 65536
   gantry route sha256 --bytes 64 --batch 4 --policy break-even
 
-Reasons: fastest; split (the batch is divided between devices, so that it finishes earlier); busy
-(the fastest device has to finish other requests first); least-cpu; trial (measures a device that is
-expected to be slower); only-choice. Reasons of policies that do not measure: enough-requests,
-too-few, pinned, first-in-order, turn, below-threshold, above-threshold.")]
+Reasons:
+  fastest          the device finishes first, by its measured times
+  split            the device gets a part of the batch, so that the batch finishes earlier
+  busy             the fastest device has to finish other requests first
+  least-cpu        the device needs the least time of the calling thread (policy offload)
+  trial            the request measures a device that is expected to be slower
+  only-choice      no other device serves the request
+  enough-requests  the batch reaches the device's break-even (policy break-even)
+  too-few          the batch is too small for devices that need several requests (break-even)
+  pinned           the policy pin names the device
+  first-in-order   the device is the first in order that works (failover), or replaces the policy's
+                   device, which cannot serve the request (pin, size-threshold)
+  turn             the device is next in turn (policy round-robin)
+  below-threshold  the request is smaller than BYTES of the policy size-threshold
+  above-threshold  the request has BYTES of the policy size-threshold, or more")]
 pub(crate) struct Route {
-    /// Algorithm; kernel and IANA names are accepted
+    /// Algorithms, or families of them (aes, p256, sha3-*), separated by commas; kernel and IANA names are accepted
     #[arg(value_name = "ALGORITHM")]
     pub(crate) algorithm: String,
-    /// Operation [default: the algorithm's first]
+    /// Operation [default: the first of the algorithm's kind, such as encrypt, seal or sign]
     #[arg(long, value_enum, value_name = "NAME")]
     pub(crate) operation: Option<OperationArg>,
-    /// Bytes of data in a request, such as 64, 16K or 1M
+    /// Bytes of data in a request, such as 64, 16K or 1M; K is 1024
     #[arg(long, value_name = "N", default_value_t = 1024, value_parser = size)]
     pub(crate) bytes: usize,
     /// Number of requests in flight

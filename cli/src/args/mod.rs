@@ -30,10 +30,10 @@ pub(crate) use programs::*;
 pub(crate) use shape::{completion_command, documented_command};
 pub(crate) use verity::*;
 
-/// Route cryptographic work to the engine that serves it best.
+/// Measure, check and use the cryptographic engines of this machine.
 ///
-/// A device is an engine of this machine: a cryptographic library, the SIMD lanes of the CPU, or an accelerator. This command
-/// checks and measures devices, and hashes and encrypts files with them.
+/// A device is an engine: a cryptographic library, the SIMD lanes of the CPU, or an accelerator. Gantry sends each request to the
+/// device that the routing policy chooses.
 #[derive(Parser)]
 #[command(name = "gantry", version, max_term_width = 100, after_help = EXAMPLES, infer_long_args = true)]
 pub(crate) struct Cli {
@@ -49,14 +49,14 @@ pub(crate) struct Cli {
 const EXAMPLES: &str = "\
 Examples:
   gantry devices                          list the engines of this machine
-  gantry check                            check that their results are correct
-  gantry speed sha256 --compare openssl   measure them next to OpenSSL
-  gantry advise -- curl https://...       run a program, and show how much they speed it up
+  gantry check                            check the results of every engine
+  gantry speed sha256 --compare openssl   compare every engine with OpenSSL
+  gantry advise -- curl https://...       run a program, and show how much Gantry speeds it up
   gantry sum *.iso > SHA256SUMS           hash many files at once
   gantry sum -c SHA256SUMS                verify the files
 
 Exit status: 0 on success, 1 for a failure, 2 for a mistake on the command line or in the
-configuration.";
+configuration. The help of a command states exceptions.";
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
@@ -104,13 +104,14 @@ pub(crate) enum Programs {
 #[derive(Args, Default)]
 #[command(next_help_heading = "Configuration")]
 pub(crate) struct Settings {
-    /// Set a configuration key; `gantry config keys` lists them
+    /// Set a configuration key; may be repeated; `gantry config keys` lists the keys
     #[arg(long, value_name = "KEY=VALUE", global = true)]
     pub(crate) set: Vec<String>,
     /// Turn devices on or off, such as null=on,lanes=off
     #[arg(long, value_name = "NAME=on|off,...", global = true)]
     pub(crate) devices: Option<String>,
-    /// Set the routing policy, such as throughput or pin:software
+    /// Set the routing policy: latency, throughput, offload, break-even, round-robin, pin:DEVICE, failover:DEVICE,DEVICE,... or
+    /// size-threshold:BYTES,SMALL,LARGE [default: the configured policy, or latency]
     #[arg(long, global = true)]
     pub(crate) policy: Option<String>,
 }
@@ -186,7 +187,8 @@ pub(crate) struct Algorithms {
 ///
 /// Reads /proc/crypto and shows, for each algorithm, the kernel's drivers, the preferred one, where each of them computes, and how
 /// programs reach them. For an engine outside the CPU, also shows whether the CPU has instructions for the same work, and how to
-/// compare the two. Tries AF_ALG, so the kernel may load modules.
+/// compare the two. Opens sockets of AF_ALG, the kernel's interface to its algorithms for programs. The kernel may load modules
+/// for them.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -209,9 +211,9 @@ pub(crate) struct Sum {
 
 /// Show the configuration
 ///
-/// Reads these sources in order, each overriding the ones before: /etc/gantry/gantry.toml, gantry/gantry.toml under
-/// $XDG_CONFIG_HOME (~/.config), and the file named by GANTRY_CONFIG. Environment variables (GANTRY_POLICY=pin:software) and
-/// arguments (--set policy=pin:software) come last. All of them are optional.
+/// The sources are, in this order: /etc/gantry/gantry.toml, gantry/gantry.toml under $XDG_CONFIG_HOME (~/.config), the file named
+/// by GANTRY_CONFIG, environment variables (GANTRY_POLICY=pin:software), and arguments (--set policy=pin:software). All of them are
+/// optional. If several sources set a key, the last one wins.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:

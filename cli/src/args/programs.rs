@@ -10,20 +10,21 @@ use super::positive;
 
 /// Show how much faster OpenSSL programs run with Gantry on this machine
 ///
-/// Measures this machine for a few seconds: the OpenSSL algorithms that the installed configuration serves, the device for each, and
-/// its speedup over OpenSSL's own code. The report ends with lines for openssl.cnf that would increase the gain. All times are CPU
-/// times, which other programs change little. The report marks the times that other programs changed noticeably.
+/// Measures this machine for about ten seconds. Shows for each algorithm of OpenSSL the device that serves it under the installed
+/// configuration, or OpenSSL if none does, and the device's speedup over OpenSSL's own code. The report ends with lines for openssl.cnf
+/// that would increase the gain. Devices in the CPU are compared by CPU time, which other programs change little. Accelerators are
+/// compared by wall time. The report marks the times that other programs changed noticeably.
 ///
 /// With PROGRAM, runs it unchanged under the installed configuration, and then reports on standard error. The report lists the
 /// OpenSSL calls of the program and its children, the devices that served them, and the gain. It also counts the calls that the
 /// configuration leaves to OpenSSL, and names the TLS groups of Gantry that the program negotiated. If the program did not load
 /// gantry.so, the report says why.
 ///
-/// With --pid, observes a running process for --seconds. It sees only the calls that the configuration serves. Root may observe
-/// processes of all users, other users only their own.
+/// With --pid, observes a running process for --seconds. It sees only calls of algorithms that Gantry serves under the installed
+/// configuration. Root may observe processes of all users. Other users may observe only their own.
 ///
-/// The exit status is that of the program: 128 plus the signal's number if a signal ended it, 127 if it was not found, 126 if it could
-/// not be run.
+/// With PROGRAM, the exit status is that of the program: 128 plus the signal's number if a signal ended it, 127 if it was not found,
+/// 126 if it could not be run. Without PROGRAM, it is 0 on success, 1 for a failure, and 2 for a mistake on the command line.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -37,7 +38,7 @@ pub(crate) struct Advise {
     /// Observe this running process
     #[arg(long, value_name = "N", conflicts_with = "command")]
     pub(crate) pid: Option<u32>,
-    /// Seconds to observe the process, from 0.1 to 86400
+    /// Seconds to observe the process, from 0.1 to 86400; only with --pid
     #[arg(long, value_name = "SECONDS", default_value_t = 5.0, requires = "pid", value_parser = interval)]
     pub(crate) seconds: f64,
     /// Program to run, with its arguments
@@ -49,7 +50,7 @@ pub(crate) struct Advise {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
-    /// Write the report to this file instead of standard output or standard error
+    /// Write the report to this file [default: standard output; standard error with PROGRAM]
     #[arg(long, short, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 }
@@ -72,15 +73,20 @@ pub(crate) struct Openssl {
 #[derive(Subcommand)]
 pub(crate) enum OpensslCommand {
     /// Print the configuration that activates the provider, or add it to a file
+    ///
+    /// Measures this machine with the installed OpenSSL. The configuration names the algorithms that a device runs at least 1.15 times
+    /// as fast as OpenSSL. If the file already names algorithms for Gantry, they are kept, and nothing is measured.
+    ///
+    /// With --system or --file, adds the lines to the file. The first run keeps a copy of the file as FILE.before-gantry.
     #[command(group = clap::ArgGroup::new("target").args(["system", "file"]))]
     Config {
-        /// Change the system's openssl.cnf, after making a copy of it
+        /// Change the system's openssl.cnf, and keep a copy
         #[arg(long)]
         system: bool,
-        /// Change this file, after making a copy of it
+        /// Change this file, and keep a copy
         #[arg(long, value_name = "FILE", conflicts_with = "system")]
         file: Option<PathBuf>,
-        /// Remove the lines that this command added
+        /// Remove the lines that this command added; requires --system or --file
         #[arg(long, requires = "target")]
         undo: bool,
         /// Prefer the TLS group X25519MLKEM768, which OpenSSL 3.0 to 3.4 do not have
@@ -92,17 +98,21 @@ pub(crate) enum OpensslCommand {
 /// Show how programs used Gantry
 ///
 /// Runs a command, and then reports on standard error the requests of the command and its children: how many went to each device, why,
-/// and how long they took. With PID, prints the same for a running process and its children so far. Root may see processes of all
-/// users, other users only their own. With --set stats=FOLDER, reads the statistics that processes left in FOLDER.
+/// and how long they took. With PID, prints the same for a running process and its children so far. Root sees the processes of all
+/// users. Other users see only their own. With --set stats=FOLDER, reads the statistics that processes left in FOLDER.
 ///
 /// A request may be one piece of a message. BATCH is the mean size of batches with more than one request. P50 and P99 are
 /// percentiles of the time in the device, estimated from a sample of the requests. Each request of a batch counts with the time of
 /// the batch.
 ///
+/// --devices, --policy and --set apply to the command. Without a command, only --set stats=FOLDER is accepted.
+///
 /// The exit status is that of the command: 128 plus the signal's number if a signal ended it, 127 if it was not found, 126 if it could
 /// not be run.
 #[derive(Args)]
-#[command(group = clap::ArgGroup::new("whose").args(["pid", "command", "list"]).required(true), after_help = "\
+#[command(group = clap::ArgGroup::new("whose").args(["pid", "command", "list"]).required(true), override_usage = "\
+gantry stat [OPTIONS] -- COMMAND...
+       gantry stat [OPTIONS] <PID|--list>", after_help = "\
 Examples:
   gantry stat -- gantry sum *.iso             how the devices hashed these files
   gantry stat --json --output run.json -- make test
@@ -120,7 +130,7 @@ pub(crate) struct Stat {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
-    /// Write the report to this file instead of standard output or standard error
+    /// Write the report to this file [default: standard output; standard error with COMMAND]
     #[arg(long, short, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 }
@@ -140,16 +150,16 @@ Examples:
   gantry exporter --textfile /var/lib/prometheus/node-exporter
                                                for node_exporter's textfile collector")]
 pub(crate) struct Exporter {
-    /// Serve scrapes at this address
+    /// Serve scrapes at this address, under the path /metrics
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub(crate) listen: Option<std::net::SocketAddr>,
     /// Write gantry.prom to this folder periodically
     #[arg(long, value_name = "DIR")]
     pub(crate) textfile: Option<PathBuf>,
-    /// Seconds between two writes of gantry.prom
+    /// Seconds between two writes of gantry.prom; only with --textfile
     #[arg(long, value_name = "SECONDS", default_value_t = 15, requires = "textfile")]
     pub(crate) every: u64,
-    /// Write gantry.prom once, and exit
+    /// Write gantry.prom once, and exit; only with --textfile, not with --listen
     #[arg(long, requires = "textfile", conflicts_with = "listen")]
     pub(crate) once: bool,
     /// Add a label with the name of the program to each metric
@@ -164,13 +174,13 @@ pub(crate) struct Exporter {
 ///
 /// Shows the processes that use Gantry, and below them their work by device, algorithm and operation. The columns are requests and
 /// megabytes per second, times in the device, and events such as faults, quarantines and full rings. A process and its forked children
-/// are one line, under the PID of the oldest. HOST is the share of requests that an OpenSSL program left to its own libcrypto, and
-/// DEVICES is the share of all other requests. QUEUED is the average number of requests that wait for the device, and BUSY of those
-/// in it. All numbers are those of the last interval.
+/// are one line, under the PID of the oldest. HOST is the share of requests that an OpenSSL program left to its own libcrypto.
+/// DEVICES is the share of all other requests. QUEUED is the average number of requests that wait for the device. BUSY is the average
+/// number of requests in the device. All numbers are those of the last interval.
 ///
-/// Needs no privileges: root sees the processes of all users, other users their own. In a terminal, ? shows the keys. If standard output
-/// is not a terminal, prints one table and exits, as with --once. A narrow terminal shows fewer columns; for a pipe, COLUMNS sets the
-/// width. Respects NO_COLOR.
+/// Needs no privileges. Root sees the processes of all users. Other users see only their own. In a terminal, ? shows the keys. If
+/// standard output is not a terminal, prints one table and exits, as with --once. A narrow terminal shows fewer columns; for a pipe,
+/// COLUMNS sets the width. Respects NO_COLOR.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -193,16 +203,18 @@ pub(crate) struct Top {
 
 /// Run IPsec's ESP in user space, under an unmodified IKE daemon
 ///
-/// Packets that match a policy are read from a TUN device, encrypted in one batch across all associations, and sent, with or without
-/// UDP. An IKE daemon started by `gantry esp exec` installs its keys here instead of in the kernel; `ip xfrm` installs keys by hand.
+/// `gantry esp serve` runs the data path: a process that takes the place of the kernel's ESP. It reads packets that match an IPsec
+/// policy from a TUN device, encrypts them in one batch across all associations, and sends them, with or without UDP. An IKE daemon
+/// started by `gantry esp exec` installs its keys in the data path instead of in the kernel. `ip xfrm` installs keys by hand.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
-  sudo gantry esp serve --protect 10.2.0.0/16    run it; send nothing to 10.2.0.0/16 in clear
-  sudo gantry esp exec -- /usr/lib/ipsec/charon  run an IKE daemon on it
-  sudo gantry esp exec -- ip xfrm state          list its associations
-  gantry esp status                              show its counters and devices
-  sudo gantry esp clear                          after it has ended, let packets pass in clear again")]
+  sudo gantry esp serve --protect 10.2.0.0/16    run the data path; send nothing to 10.2.0.0/16 in clear
+  sudo gantry esp exec -- /usr/lib/ipsec/charon  run an IKE daemon on the data path
+  sudo gantry esp exec -- ip xfrm state          list the associations
+  gantry esp status                              show counters and devices
+  sudo gantry esp clear                          after the data path has ended, let packets pass
+                                                 in clear again")]
 pub(crate) struct Esp {
     #[command(subcommand)]
     pub(crate) command: EspCommand,
@@ -212,10 +224,10 @@ pub(crate) struct Esp {
 pub(crate) enum EspCommand {
     /// Run the data path in the foreground
     ///
-    /// Needs /dev/net/tun, CAP_NET_ADMIN, and CAP_NET_RAW for ESP without UDP; no other privilege of root. Run it as the user of the IKE
-    /// daemon, because both share a UDP port.
+    /// Needs /dev/net/tun and the capability CAP_NET_ADMIN. ESP without UDP also needs CAP_NET_RAW. The data path needs no
+    /// other privilege of root. Run it as the user of the IKE daemon, because both share a UDP port.
     ///
-    /// Packets that match a policy leave through the tunnel or not at all. When the data path ends, unreachable routes stay
+    /// Packets that match an IPsec policy leave through the tunnel or not at all. When the data path ends, unreachable routes stay
     /// behind until it is started again or `gantry esp clear` removes them.
     Serve(EspServe),
     /// Show associations, packets, and the devices that did the work
@@ -230,8 +242,8 @@ pub(crate) enum EspCommand {
     },
     /// Run an IKE daemon, or `ip xfrm`, on the data path in place of the kernel's ESP
     ///
-    /// Loads libgantry_xfrm.so into the program and its children. If no data path is running, they find no IPsec at all, rather than
-    /// the kernel's.
+    /// Loads libgantry_xfrm.so into the program and its children. If no data path is running, they find no IPsec at all, not even the
+    /// kernel's. The exit status is that of the program: 127 if it was not found, 126 if it could not be run.
     Exec {
         #[command(flatten)]
         folder: EspFolder,
@@ -241,7 +253,7 @@ pub(crate) enum EspCommand {
     },
     /// Remove the routes and rules that a data path left behind
     ///
-    /// Packets that were protected by them may then leave in clear.
+    /// Packets to protected networks may then leave in clear.
     Clear,
 }
 
@@ -267,7 +279,7 @@ pub(crate) struct EspServe {
     /// Pairs of threads, from 1 to 64: one to send and one to receive; flows and associations are spread over them
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=64))]
     pub(crate) queues: u8,
-    /// Never let packets to this network leave in clear, even without a policy; may be repeated
+    /// Never let packets to these networks leave in clear, even without an IPsec policy; separated by commas; may be repeated
     #[arg(long, value_name = "NETWORK/LENGTH", value_delimiter = ',', value_parser = gantry_esp::parse_network)]
     pub(crate) protect: Vec<gantry_esp::Prefix>,
     #[command(flatten)]
@@ -305,7 +317,7 @@ pub(crate) struct DevcryptoServe {
     /// Maximum number of sessions per user
     #[arg(long, value_name = "N", default_value_t = gantry_cuse::Limits::default().sessions, value_parser = positive)]
     pub(crate) sessions: usize,
-    /// Maximum bytes of long requests in flight per user; a longer single request fails
+    /// Maximum bytes in flight per user in requests of 128 KiB or more; further requests wait, and one of more than N bytes fails
     #[arg(long, value_name = "N", default_value_t = gantry_cuse::Limits::default().bytes, value_parser = positive)]
     pub(crate) bytes: usize,
 }

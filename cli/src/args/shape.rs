@@ -125,9 +125,9 @@ fn command_with_sum() -> Command {
             .long_about(
                 "Print or verify digests of files. Options, output, messages and exit status are those of sha256sum, and \
                  many files are read in parallel. A link to this program named md5sum, sha1sum, sha224sum, sha256sum, sha384sum \
-                 or sha512sum acts as that tool. Put options of the configuration before the command: \
-                 gantry --policy pin:software sum FILE. With --parts, -a is md5 (default), sha1, sha256, crc32, crc32c or \
-                 crc64nvme.",
+                 or sha512sum acts as that tool. Options of the configuration stand before sum: \
+                 gantry --policy pin:software sum FILE. With --parts or --etag, -a is md5 (default), sha1, sha256, crc32 or \
+                 crc32c; with --parts whole, also crc64nvme.",
             )
             .after_help(EXAMPLES_OF_SUM)
             .disable_help_flag(true)
@@ -138,7 +138,7 @@ fn command_with_sum() -> Command {
                     .value_name("FILE")
                     .num_args(0..)
                     .value_hint(ValueHint::FilePath)
-                    .help("Files to read; - or no FILE means standard input"),
+                    .help("Files to read; - is standard input [default: -, or . with -r]"),
             )
             .subcommand(audit())
             .subcommand(bag())

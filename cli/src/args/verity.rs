@@ -46,7 +46,8 @@ pub(crate) struct VerityDigest {
     /// Print only the digest
     #[arg(long)]
     pub(crate) compact: bool,
-    /// Print the bytes that a built-in signature signs: "FSVerity", the hash function, and the digest with its length
+    /// Instead of the digest, print the bytes that a built-in signature signs: "FSVerity", the hash function, and the digest with its
+    /// length
     #[arg(long)]
     pub(crate) for_builtin_sig: bool,
     /// Also write the Merkle tree to this file, as Linux stores it; only for a single FILE
@@ -61,7 +62,7 @@ pub(crate) struct VerityDigest {
 #[derive(Args)]
 pub(crate) struct TreeOptions {
     /// Hash function: md5, sha1, sha224 to sha512, sha3-224 to sha3-512, blake2b-512, blake2s-256, ripemd160 (Linux: rmd160) or sm3
-    #[arg(long, value_name = "HASH", default_value = "sha256", value_parser = verity_hash)]
+    #[arg(long, value_name = "FUNCTION", default_value = "sha256", value_parser = verity_hash)]
     pub(crate) hash: HashFunction,
     /// Format of the tree: 1, or 0 for Chrome OS
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(..=1))]
@@ -75,10 +76,10 @@ pub(crate) struct TreeOptions {
     /// Number of data blocks [default: all of DATA, which must be whole blocks]
     #[arg(long, value_name = "N")]
     pub(crate) data_blocks: Option<u64>,
-    /// Byte offset in HASH of the superblock, or of the tree if there is no superblock
+    /// Byte offset in the file HASH of the superblock, or of the tree if there is no superblock
     #[arg(long, value_name = "BYTES", default_value_t = 0)]
     pub(crate) hash_offset: u64,
-    /// Write or expect a tree without a superblock
+    /// The tree has no superblock: format writes none, and verify takes the layout of the tree from options
     #[arg(long)]
     pub(crate) no_superblock: bool,
 }
@@ -114,7 +115,8 @@ pub(crate) struct VerityFormat {
 /// Verify data with a dm-verity hash tree
 ///
 /// Verifies from the root hash down to the data, and reports the first block that does not match. The layout of the tree comes from the
-/// superblock, or from options if there is none.
+/// superblock. Options about the layout take effect only with --no-superblock. The exception is --hash-offset, which locates the
+/// superblock.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -199,7 +201,8 @@ pub(crate) enum TorrentVersion {
 
 /// Print the BitTorrent v2 roots of files
 ///
-/// A root is the root hash of a SHA-256 tree over blocks of 16 KiB (BEP 52, `pieces root`). Equal files have the same root in every torrent.
+/// A root is the root hash of a SHA-256 tree over blocks of 16 KiB (BEP 52, `pieces root`). Equal files have the same root in every
+/// torrent.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -224,7 +227,7 @@ on the command line.")]
 pub(crate) struct TorrentVerify {
     /// Torrent file
     pub(crate) torrent: PathBuf,
-    /// The torrent's file or folder, or the folder that contains it [default: beside the torrent]
+    /// Folder that contains the torrent's file or folder, or that file or folder itself [default: the folder of TORRENT]
     pub(crate) folder: Option<PathBuf>,
 }
 

@@ -28,10 +28,11 @@ pub(crate) fn help(front_end: FrontEnd, argv0: &OsStr, algorithm: Algorithm) -> 
             return with_options(text, front_end, rows(front_end)) + "\n" + BAG_EXAMPLES + "\n";
         }
     };
+    let recursive = if front_end == FrontEnd::Gantry { " With -r and no FILE, read the current folder." } else { "" };
     let mut text = format!(
         "Usage: {name} [OPTION]... {operands}\n\
          {about}, or verify them.\n\n\
-         With no FILE, or when FILE is -, read standard input.\n\n"
+         With no FILE, or when FILE is -, read standard input.{recursive}\n\n"
     );
     let (checking, general): (Vec<_>, Vec<_>) = rows(front_end).partition(|row| row.only_with_check);
     text = with_options(text, front_end, general.into_iter());
@@ -50,8 +51,11 @@ pub(crate) fn help(front_end: FrontEnd, argv0: &OsStr, algorithm: Algorithm) -> 
 
 const GANTRY: &str = "
 --check reads checksum files of coreutils, BSD, OpenSSL, hashdeep, b3sum, BagIt and --json. With -a, it ignores
-lines of other digests. Several digests are printed as BSD-style lines; each file is read once. With --parts, -a
-is md5 (default), sha1, sha256, crc32, crc32c or crc64nvme.
+lines of other digests. Several digests are printed as BSD-style lines; each file is read once. With --parts or
+--etag, -a is md5 (default), sha1, sha256, crc32 or crc32c; with --parts whole, also crc64nvme.
+
+A link to this program named md5sum, sha1sum, sha224sum, sha256sum, sha384sum or sha512sum acts as that tool.
+Options of the configuration stand before sum: gantry --policy pin:software sum FILE.
 
 Examples:
   gantry sum *.iso > SHA256SUMS             write a checksum file
@@ -83,7 +87,7 @@ Examples:
   gantry sum audit --json sums photos       a JSON object for each file
   gantry sum audit bag                      a bag, all digests in one pass
   gantry sum -r --json photos > sums        a manifest with sizes, times, links and folders
-  gantry sum -r --unlisted sums photos >> sums    add new files to it
+  gantry sum -r --json --unlisted sums photos >> sums    add new files to it
 
 Exit status: 0 if everything is as listed, 1 if something differs, 2 if something could not be compared.";
 

@@ -160,6 +160,10 @@ impl OptionRow {
     /// Returns the line of help of a front end.
     pub(crate) fn help(&self, front_end: FrontEnd) -> &'static str {
         match (front_end, self.switch) {
+            (FrontEnd::Audit, Switch::Algorithm) => {
+                "compare only this digest of MANIFEST (default: every one); may be repeated"
+            }
+            (FrontEnd::Gantry, Switch::Strict) => "fail if a line is improperly formatted (default)",
             (FrontEnd::Bag, Switch::Algorithm) => "digest of the manifests (default sha512); may be repeated",
             _ => self.help,
         }
@@ -214,7 +218,7 @@ pub(crate) const OPTION_TABLE: &[OptionRow] = &[
     OptionRow { in_audit: true, ..check_option("quiet", None, Switch::Quiet, "do not print OK for files that match") },
     check_option("status", None, Switch::Status, "print nothing, only set the exit status"),
     check_option("warn", Some('w'), Switch::Warn, "name each improperly formatted line"),
-    check_option("strict", None, Switch::Strict, "fail when a line is improperly formatted"),
+    check_option("strict", None, Switch::Strict, "fail if a line is improperly formatted"),
     row("tag", None, Switch::Tag, "print BSD-style lines"),
     row("zero", Some('z'), Switch::Zero, "end lines with NUL and do not escape names"),
     row("binary", Some('b'), Switch::Binary, "mark lines as read in binary mode"),
@@ -226,7 +230,8 @@ pub(crate) const OPTION_TABLE: &[OptionRow] = &[
         Some('a'),
         Some("NAME"),
         Switch::Algorithm,
-        "digest (default sha256): any of `gantry algorithms`, blake2b-512 or blake3; may be repeated",
+        "digest (default sha256): any of `gantry algorithms`, blake3, sm3, sha512-224, blake2s-256 or blake2b-N (N is 128, \
+         160, 224, 384 or 512); may be repeated",
     ),
     OptionRow {
         only_with_check: true,
@@ -235,10 +240,16 @@ pub(crate) const OPTION_TABLE: &[OptionRow] = &[
             None,
             None,
             Switch::IgnoreImproper,
-            "succeed despite lines that are not understood",
+            "succeed despite improperly formatted lines",
         )
     },
-    gantry_option("recursive", Some('r'), None, Switch::Recursive, "recurse into folders, in byte order of the names"),
+    gantry_option(
+        "recursive",
+        Some('r'),
+        None,
+        Switch::Recursive,
+        "recurse into folders, in byte order of the names; required by the options `in folders`",
+    ),
     tree_option(
         "include",
         None,
@@ -269,7 +280,7 @@ pub(crate) const OPTION_TABLE: &[OptionRow] = &[
         None,
         Some("SIZE"),
         Switch::Parts,
-        "print S3's checksum of an upload in parts of SIZE bytes (8M, up to 5G), or `whole`",
+        "print S3's checksum of an object uploaded in parts of SIZE bytes (such as 8M; at most 5G), or in one (`whole`)",
     ),
     gantry_option("etag", None, Some("VALUE"), Switch::Etag, "find the part size for which S3's checksum is VALUE"),
     tree_option("progress", None, None, Switch::Progress, "show bytes, rate and time left on the terminal"),
