@@ -6,6 +6,8 @@ mod parse;
 #[cfg(feature = "alloc")]
 use alloc::vec::Vec;
 use core::fmt;
+#[cfg(target_arch = "x86_64")]
+use core::sync::atomic::AtomicU32;
 use core::sync::atomic::{AtomicU8, Ordering};
 
 #[cfg(feature = "alloc")]
@@ -223,10 +225,23 @@ fn detect() -> Level {
     }
 }
 
-/// Returns the family of an AMD or Hygon CPU: 17h is the first Zen, 1Ah is Zen 5 (AMD64 Architecture Programmer's Manual, volume 3,
-/// appendix E: CPUID functions 0 and 1).
+/// Returns the family of an AMD or Hygon CPU with a core of the design Zen.
 #[cfg(target_arch = "x86_64")]
 fn zen_family() -> Option<u32> {
+    const UNKNOWN: u32 = u32::MAX;
+    // Cached, 0 for other CPUs: under a hypervisor, CPUID takes microseconds.
+    static FAMILY: AtomicU32 = AtomicU32::new(UNKNOWN);
+    let mut family = FAMILY.load(Ordering::Relaxed);
+    if family == UNKNOWN {
+        family = detect_zen_family().unwrap_or(0);
+        FAMILY.store(family, Ordering::Relaxed);
+    }
+    (family != 0).then_some(family)
+}
+
+/// Asks the CPU: 17h is the first Zen, 1Ah is Zen 5 (AMD64 Architecture Programmer's Manual, volume 3, appendix E: CPUID functions 0 and 1).
+#[cfg(target_arch = "x86_64")]
+fn detect_zen_family() -> Option<u32> {
     use core::arch::x86_64::__cpuid;
     let vendor = __cpuid(0);
     let name = [vendor.ebx, vendor.edx, vendor.ecx].map(u32::to_le_bytes);
