@@ -97,7 +97,7 @@ impl Level {
         return Level::detect_at_most(Some(limit));
         #[cfg(feature = "std")]
         {
-            // Cached: under a hypervisor, CPUID takes microseconds.
+            // Cached, because detection makes a dozen checks, and one short message takes less than 100 ns.
             static LEVELS: [std::sync::OnceLock<Level>; 4] = [const { std::sync::OnceLock::new() }; 4];
             *LEVELS[limit as usize].get_or_init(|| Level::detect_at_most(Some(limit)))
         }

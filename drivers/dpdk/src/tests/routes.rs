@@ -9,6 +9,7 @@ const SLOW: &str = "crypto_openssl_route";
 const FAST: &str = "crypto_aesni_mb_route";
 const BATCHES: usize = 400;
 const MAX_BATCH: usize = 32;
+const MAX_REPETITIONS: usize = 10;
 
 /// DPDK's scheduler sends messages from 128 bytes on to a fixed worker, even if the other one is faster.
 #[test]
@@ -25,14 +26,14 @@ fn a_learned_route_sends_messages_of_1_to_2_kib_to_the_faster_device() {
             count_on_slow(&gantry, &session, algorithm, 1024, 1);
             gantry.calibrate(algorithm, operation, false);
             for bytes in [1024, 1504, 2048] {
-                let slow =
-                    (0..BATCHES).map(|batch| count_on_slow(&gantry, &session, algorithm, bytes, 1 + batch % MAX_BATCH));
-                let (slow, all) = (slow.sum::<usize>(), (0..BATCHES).map(|batch| 1 + batch % MAX_BATCH).sum::<usize>());
-                // About one in a hundred probes the slow device again, more if other programs disturb the measurements.
-                assert!(
-                    slow * 20 <= all,
-                    "{policy:?}, {algorithm}, {bytes} bytes: {slow} of {all} went to the slow device"
-                );
+                let batches = || (0..BATCHES).map(|batch| 1 + batch % MAX_BATCH);
+                let (mut slow, all) = (0, batches().sum::<usize>());
+                // One in a hundred may probe the slow device again. Other programs may disturb a measurement, so repeat it.
+                let is_settled = (0..MAX_REPETITIONS).any(|_| {
+                    slow = batches().map(|count| count_on_slow(&gantry, &session, algorithm, bytes, count)).sum();
+                    slow * 100 <= all
+                });
+                assert!(is_settled, "{policy:?}, {algorithm}, {bytes} bytes: {slow} of {all} went to the slow device");
             }
         }
     }
