@@ -32,7 +32,7 @@ fuzz_target!(|bytes: &[u8]| {
         let written = request.encode(&header, features);
         assert_eq!(written.len(), data::HEADER_LEN + header.fixed_length(features).expect("it has a length"));
         assert_eq!(data::Request::parse(&header, &written[data::HEADER_LEN..], features), Ok(request));
-        let parts = request.readable(&header);
-        assert!(parts.source.end <= parts.length && parts.aad.end <= parts.length);
+        let ranges = request.readable_ranges(&header);
+        assert!(ranges.source.end <= ranges.total_len && ranges.aad.end <= ranges.total_len);
     }
 });

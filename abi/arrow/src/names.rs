@@ -2,11 +2,10 @@
 
 use std::borrow::Cow;
 
-/// Returns the name of the type that a format string stands for. Returns an unknown string unchanged: later versions of Arrow may add
-/// types.
+/// Returns the name of the type of a format string. Returns an unknown format string unchanged: later versions of Arrow may add types.
 pub(crate) fn type_name(format: &str) -> Cow<'_, str> {
     let (kind, parameters) = format.split_once(':').unwrap_or((format, ""));
-    let unit = |unit: &str| match unit {
+    let unit_name = |unit: &str| match unit {
         "s" => "s",
         "m" => "ms",
         "u" => "us",
@@ -43,10 +42,12 @@ pub(crate) fn type_name(format: &str) -> Cow<'_, str> {
         "+r" => "run_end_encoded",
         "tiM" | "tiD" | "tin" => "interval",
         _ => match (kind.get(..2), kind.get(2..)) {
-            (Some("ts"), Some(rest)) if parameters.is_empty() => return format!("timestamp({})", unit(rest)).into(),
-            (Some("ts"), Some(rest)) => return format!("timestamp({}, {parameters})", unit(rest)).into(),
-            (Some("tt"), Some(rest)) => return format!("time({})", unit(rest)).into(),
-            (Some("tD"), Some(rest)) => return format!("duration({})", unit(rest)).into(),
+            (Some("ts"), Some(unit)) if parameters.is_empty() => {
+                return format!("timestamp({})", unit_name(unit)).into();
+            }
+            (Some("ts"), Some(unit)) => return format!("timestamp({}, {parameters})", unit_name(unit)).into(),
+            (Some("tt"), Some(unit)) => return format!("time({})", unit_name(unit)).into(),
+            (Some("tD"), Some(unit)) => return format!("duration({})", unit_name(unit)).into(),
             _ => return format.into(),
         },
     };

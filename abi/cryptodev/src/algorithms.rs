@@ -29,7 +29,13 @@ pub struct HashRow {
     pub algorithm: Algorithm,
 }
 
-const fn cbc(number: u32, name: &'static str, algorithms: &'static [Algorithm], block_size: usize) -> CipherRow {
+/// Returns the row of a cipher for data of whole blocks, with an IV as long as a block.
+const fn whole_blocks(
+    number: u32,
+    name: &'static str,
+    algorithms: &'static [Algorithm],
+    block_size: usize,
+) -> CipherRow {
     CipherRow { number, name, algorithms, iv_len: block_size, block_size, is_stream: false }
 }
 
@@ -47,22 +53,22 @@ const fn any_length(
 /// Every cipher number that the kernel module accepts. The module answers EINVAL to the other numbers of its header. No version of Linux
 /// has had the templates of the last two rows, which are AEADs.
 pub static CIPHERS: &[CipherRow] = &[
-    cbc(1, "cbc(des)", &[], 8),
-    cbc(2, "cbc(des3_ede)", &[A::DesEde3Cbc], 8),
-    cbc(3, "cbc(blowfish)", &[], 8),
-    cbc(11, "cbc(aes)", &[A::Aes128Cbc, A::Aes192Cbc, A::Aes256Cbc], 16),
+    whole_blocks(1, "cbc(des)", &[], 8),
+    whole_blocks(2, "cbc(des3_ede)", &[A::DesEde3Cbc], 8),
+    whole_blocks(3, "cbc(blowfish)", &[], 8),
+    whole_blocks(11, "cbc(aes)", &[A::Aes128Cbc, A::Aes192Cbc, A::Aes256Cbc], 16),
     any_length(16, "ecb(cipher_null)", &[A::Null], 0, true),
     any_length(21, "ctr(aes)", &[A::Aes128Ctr, A::Aes192Ctr, A::Aes256Ctr], 16, true),
     // For XTS, the module takes only whole blocks, without ciphertext stealing.
-    cbc(22, "xts(aes)", &[A::Aes128Xts, A::Aes256Xts], 16),
-    CipherRow { iv_len: 0, ..cbc(23, "ecb(aes)", &[A::Aes128Ecb, A::Aes192Ecb, A::Aes256Ecb], 16) },
+    whole_blocks(22, "xts(aes)", &[A::Aes128Xts, A::Aes256Xts], 16),
+    CipherRow { iv_len: 0, ..whole_blocks(23, "ecb(aes)", &[A::Aes128Ecb, A::Aes192Ecb, A::Aes256Ecb], 16) },
     any_length(24, "cfb(aes)", &[A::Aes128Cfb, A::Aes192Cfb, A::Aes256Cfb], 16, false),
     any_length(25, "ofb(aes)", &[A::Aes128Ofb, A::Aes192Ofb, A::Aes256Ofb], 16, false),
     any_length(50, "gcm(aes)", &[A::Aes128Gcm, A::Aes192Gcm, A::Aes256Gcm], 12, true),
     any_length(51, "ccm(aes)", &[A::Aes128Ccm, A::Aes192Ccm, A::Aes256Ccm], 16, true),
-    cbc(101, "cbc(camellia)", &[], 16),
-    cbc(108, "tls11(hmac(sha1),cbc(aes))", &[], 16),
-    cbc(109, "tls12(hmac(sha256),cbc(aes))", &[], 16),
+    whole_blocks(101, "cbc(camellia)", &[], 16),
+    whole_blocks(108, "tls11(hmac(sha1),cbc(aes))", &[], 16),
+    whole_blocks(109, "tls12(hmac(sha256),cbc(aes))", &[], 16),
 ];
 
 /// Every digest and MAC number that the module accepts.

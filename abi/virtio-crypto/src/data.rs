@@ -1,7 +1,7 @@
 //! Requests of data queues.
 //!
-//! The device reads the [`Header`], the fixed part, and the variable part, which [`Request::readable`] splits. The device writes the
-//! destination, the result of a digest, and a status byte.
+//! The device reads the [`Header`], the fixed part, and the variable part, which [`Request::readable_ranges`] splits into operands. The
+//! device writes the destination, the result of a digest, and a status byte.
 
 use std::ops::Range;
 
@@ -35,9 +35,9 @@ pub struct Request {
     pub session_parameters: Option<Session>,
     /// The lengths of the operands.
     pub lengths: OperandLengths,
-    /// True for the stateless form of [`Features::has_stateless_mode`], even if the request names a session. A chain's associated data
-    /// precede the source in the stateless form, and follow the source in the other form.
-    pub is_stateless_form: bool,
+    /// True if the fixed part has the stateless layout of [`Features::has_stateless_mode`]. The request may name a session all the same.
+    /// With this layout, the associated data of a chain precede the source; without it, they follow the source.
+    pub has_stateless_layout: bool,
 }
 
 /// Lengths and offsets of operands in bytes, by service.
@@ -53,7 +53,7 @@ pub enum OperandLengths {
         destination_len: u32,
     },
     /// `struct virtio_crypto_alg_chain_data_para`.
-    Chain(Chain),
+    Chain(ChainLengths),
     /// `struct virtio_crypto_hash_para`.
     Hash {
         /// The length of the message.
@@ -91,9 +91,9 @@ pub enum OperandLengths {
     },
 }
 
-/// A cipher over one part of the source, and a digest or MAC over another part.
+/// Lengths and offsets of a chain: a cipher over one part of the source, and a digest or MAC over another part.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Chain {
+pub struct ChainLengths {
     /// The length of the IV.
     pub iv_len: u32,
     /// The length of the input.
@@ -114,10 +114,10 @@ pub struct Chain {
     pub result_len: u32,
 }
 
-/// The places of the operands in the variable part, in bytes from its start. They have 64 bits, because the sum of the guest's 32-bit
+/// The ranges of the operands in the variable part, in bytes from its start. They have 64 bits, because the sum of the guest's 32-bit
 /// lengths may exceed 32 bits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Readable {
+pub struct ReadableRanges {
     /// The key in a request without a session.
     pub key: Range<u64>,
     /// The MAC's key in a request without a session.
@@ -129,7 +129,7 @@ pub struct Readable {
     /// The associated data; in a verification, the signed data.
     pub aad: Range<u64>,
     /// The length of the variable part in bytes.
-    pub length: u64,
+    pub total_len: u64,
 }
 
 impl Header {
@@ -163,7 +163,7 @@ impl Header {
 
     /// Returns the number of bytes of the fixed part, which follows the header.
     pub fn fixed_length(&self, features: Features) -> Result<usize, Error> {
-        let (regular, stateless) = match self.opcode {
+        let (regular_len, stateless_len) = match self.opcode {
             op::CIPHER_ENCRYPT | op::CIPHER_DECRYPT => (48, 76),
             op::HASH | op::MAC => (8, 16),
             op::AEAD_ENCRYPT | op::AEAD_DECRYPT => (24, 32),
@@ -172,25 +172,25 @@ impl Header {
         };
         Ok(match features.has_revision_1() {
             false => LEGACY_FIXED_LEN,
-            true if features.has_stateless_mode(self.service()) => stateless,
-            true => regular,
+            true if features.has_stateless_mode(self.service()) => stateless_len,
+            true => regular_len,
         })
     }
 }
 
 impl Request {
-    /// Parses the fixed part. Ignores bytes after its structure.
+    /// Parses the fixed part. Ignores further bytes.
     pub fn parse(header: &Header, fixed: &[u8], features: Features) -> Result<Self, Error> {
         if features.has_stateless_mode(header.service()) {
-            return Self::parse_stateless(header, fixed, header.is_stateless(features));
+            return Self::parse_stateless_layout(header, fixed, header.is_stateless(features));
         }
         let reader = &mut Reader(fixed);
         let lengths = match header.opcode {
             op::CIPHER_ENCRYPT | op::CIPHER_DECRYPT => {
-                let mut parameters = Reader(reader.take(40)?);
+                let union_reader = &mut Reader(reader.take(40)?);
                 match reader.u32()? {
-                    sym_op::CIPHER => read_cipher(&mut parameters)?,
-                    sym_op::ALGORITHM_CHAINING => OperandLengths::Chain(Chain::read(&mut parameters)?),
+                    sym_op::CIPHER => read_cipher_lengths(union_reader)?,
+                    sym_op::ALGORITHM_CHAINING => OperandLengths::Chain(ChainLengths::read(union_reader)?),
                     _ => return Err(Error::Value("op_type")),
                 }
             }
@@ -199,25 +199,27 @@ impl Request {
                     (reader.u32()?, reader.u32()?, reader.u32()?, reader.u32()?);
                 OperandLengths::Aead { iv_len, aad_len, source_len, destination_len, tag_len: reader.u32()? }
             }
-            other => read_pair(other, reader)?,
+            other => read_length_pair(other, reader)?,
         };
-        Ok(Self { session_parameters: None, lengths, is_stateless_form: false })
+        Ok(Self { session_parameters: None, lengths, has_stateless_layout: false })
     }
 
-    /// Parses the stateless form. Skips the session parameters if the request names a session and so does not use them.
-    fn parse_stateless(header: &Header, fixed: &[u8], is_stateless: bool) -> Result<Self, Error> {
+    /// Parses a fixed part with the stateless layout. Skips the session parameters unless `is_stateless`, because a request that names a
+    /// session does not use them.
+    fn parse_stateless_layout(header: &Header, fixed: &[u8], is_stateless: bool) -> Result<Self, Error> {
         let reader = &mut Reader(fixed);
         let (session_parameters, lengths) = match header.opcode {
             op::CIPHER_ENCRYPT | op::CIPHER_DECRYPT => {
-                let parameters = &mut Reader(reader.take(72)?);
+                let union_reader = &mut Reader(reader.take(72)?);
                 match reader.u32()? {
                     sym_op::CIPHER => (
-                        read_parameters(parameters, is_stateless, 12, read_stateless_cipher)?,
-                        read_cipher(parameters)?,
+                        read_session_parameters(union_reader, is_stateless, 12, read_stateless_cipher)?,
+                        read_cipher_lengths(union_reader)?,
                     ),
                     sym_op::ALGORITHM_CHAINING => {
-                        let session_parameters = read_parameters(parameters, is_stateless, 32, read_stateless_chain)?;
-                        (session_parameters, OperandLengths::Chain(Chain::read(parameters)?))
+                        let session_parameters =
+                            read_session_parameters(union_reader, is_stateless, 32, read_stateless_chain)?;
+                        (session_parameters, OperandLengths::Chain(ChainLengths::read(union_reader)?))
                     }
                     _ => return Err(Error::Value("op_type")),
                 }
@@ -246,12 +248,17 @@ impl Request {
                 )
             }
             other => {
-                let session_parameters =
-                    read_parameters(reader, is_stateless, 20, |reader| Akcipher::read(reader).map(Session::Akcipher))?;
-                (session_parameters, read_pair(other, reader)?)
+                let session_parameters = read_session_parameters(reader, is_stateless, 20, |reader| {
+                    Akcipher::read(reader).map(Session::Akcipher)
+                })?;
+                (session_parameters, read_length_pair(other, reader)?)
             }
         };
-        Ok(Self { session_parameters: session_parameters.filter(|_| is_stateless), lengths, is_stateless_form: true })
+        Ok(Self {
+            session_parameters: session_parameters.filter(|_| is_stateless),
+            lengths,
+            has_stateless_layout: true,
+        })
     }
 
     /// Encodes the header and the fixed part. Includes session parameters only if the header names no session.
@@ -259,11 +266,11 @@ impl Request {
         let mut bytes = header.encode();
         // An unknown opcode has no defined length.
         let end = HEADER_LEN + header.fixed_length(features).unwrap_or(LEGACY_FIXED_LEN);
-        let stateless = features.has_stateless_mode(header.service());
+        let has_stateless_layout = features.has_stateless_mode(header.service());
         let session_parameters =
-            self.session_parameters.as_ref().filter(|_| stateless && header.is_stateless(features));
-        // In a cipher request, the kind (`op_type`) follows a union of this length.
-        let symmetric = if stateless { 72 } else { 40 };
+            self.session_parameters.as_ref().filter(|_| has_stateless_layout && header.is_stateless(features));
+        // In the fixed part of a cipher request, `op_type` follows a union. It tells which member the union contains.
+        let op_type_offset = if has_stateless_layout { 72 } else { 40 };
         match session_parameters {
             Some(Session::Cipher(cipher)) => bytes.put_words(&[cipher.algo, cipher.key_len, cipher.op as u32]),
             Some(Session::Chain(chain)) => {
@@ -275,13 +282,13 @@ impl Request {
             Some(Session::Mac(mac)) => bytes.put_words(&[mac.algo, mac.key_len]),
             Some(Session::Aead(aead)) => bytes.put_words(&[aead.algo, aead.key_len, aead.op as u32]),
             Some(Session::Akcipher(akcipher)) => akcipher.write(&mut bytes),
-            None if stateless => bytes.pad_to(HEADER_LEN + self.lengths.parameters()),
+            None if has_stateless_layout => bytes.pad_to(HEADER_LEN + self.lengths.session_parameters_len()),
             None => {}
         }
         match self.lengths {
             OperandLengths::Cipher { iv_len, source_len, destination_len } => {
                 bytes.put_words(&[iv_len, source_len, destination_len]);
-                bytes.pad_to(HEADER_LEN + symmetric);
+                bytes.pad_to(HEADER_LEN + op_type_offset);
                 bytes.put_words(&[sym_op::CIPHER]);
             }
             OperandLengths::Chain(chain) => {
@@ -293,13 +300,13 @@ impl Request {
                     chain.cipher_len,
                 ]);
                 bytes.put_words(&[chain.hash_start, chain.hash_len, chain.aad_len, chain.result_len, 0]);
-                bytes.pad_to(HEADER_LEN + symmetric);
+                bytes.pad_to(HEADER_LEN + op_type_offset);
                 bytes.put_words(&[sym_op::ALGORITHM_CHAINING]);
             }
             OperandLengths::Hash { source_len, result_len } | OperandLengths::Mac { source_len, result_len } => {
                 bytes.put_words(&[source_len, result_len]);
             }
-            OperandLengths::Aead { iv_len, aad_len, source_len, destination_len, tag_len } if stateless => {
+            OperandLengths::Aead { iv_len, aad_len, source_len, destination_len, tag_len } if has_stateless_layout => {
                 bytes.put_words(&[iv_len, tag_len, aad_len, source_len, destination_len]);
             }
             OperandLengths::Aead { iv_len, aad_len, source_len, destination_len, tag_len } => {
@@ -311,44 +318,46 @@ impl Request {
         bytes
     }
 
-    /// Returns the places of the operands that the device reads.
-    pub fn readable(&self, header: &Header) -> Readable {
+    /// Returns the ranges of the operands that the device reads.
+    pub fn readable_ranges(&self, header: &Header) -> ReadableRanges {
         let mut end = 0;
-        let mut next = |length: u32| {
+        let mut take = |length: u32| {
             let start = end;
             end += u64::from(length);
             start..end
         };
-        let mut parts = Readable::default();
+        let mut ranges = ReadableRanges::default();
         if let Some(session_parameters) = &self.session_parameters {
-            (parts.key, parts.auth_key) = (next(session_parameters.key_len()), next(session_parameters.auth_key_len()));
+            (ranges.key, ranges.auth_key) =
+                (take(session_parameters.key_len()), take(session_parameters.auth_key_len()));
         }
         match self.lengths {
             OperandLengths::Cipher { iv_len, source_len, .. } => {
-                (parts.iv, parts.source) = (next(iv_len), next(source_len));
+                (ranges.iv, ranges.source) = (take(iv_len), take(source_len));
             }
-            OperandLengths::Chain(chain) if self.is_stateless_form => {
-                (parts.iv, parts.aad, parts.source) = (next(chain.iv_len), next(chain.aad_len), next(chain.source_len));
+            OperandLengths::Chain(chain) if self.has_stateless_layout => {
+                (ranges.iv, ranges.aad, ranges.source) =
+                    (take(chain.iv_len), take(chain.aad_len), take(chain.source_len));
             }
-            OperandLengths::Chain(Chain { iv_len, source_len, aad_len, .. })
+            OperandLengths::Chain(ChainLengths { iv_len, source_len, aad_len, .. })
             | OperandLengths::Aead { iv_len, source_len, aad_len, .. } => {
-                (parts.iv, parts.source, parts.aad) = (next(iv_len), next(source_len), next(aad_len));
+                (ranges.iv, ranges.source, ranges.aad) = (take(iv_len), take(source_len), take(aad_len));
             }
             OperandLengths::Akcipher { source_len, destination_len } if header.opcode == op::AKCIPHER_VERIFY => {
-                (parts.source, parts.aad) = (next(source_len), next(destination_len));
+                (ranges.source, ranges.aad) = (take(source_len), take(destination_len));
             }
             OperandLengths::Hash { source_len, .. }
             | OperandLengths::Mac { source_len, .. }
             | OperandLengths::Akcipher { source_len, .. } => {
-                parts.source = next(source_len);
+                ranges.source = take(source_len);
             }
         }
-        parts.length = end;
-        parts
+        ranges.total_len = end;
+        ranges
     }
 
     /// Returns the numbers of bytes that the device may write before the status: the destination, then the digest.
-    pub fn writable(&self, header: &Header) -> (u32, u32) {
+    pub fn writable_lengths(&self, header: &Header) -> (u32, u32) {
         match self.lengths {
             OperandLengths::Chain(chain) => (chain.destination_len, chain.result_len),
             OperandLengths::Hash { result_len, .. } | OperandLengths::Mac { result_len, .. } => (0, result_len),
@@ -360,8 +369,8 @@ impl Request {
     }
 }
 
-/// Parses `length` bytes of session parameters. Skips them and returns `None` if `is_stateless` is false.
-fn read_parameters(
+/// Takes `length` bytes from `reader`. Parses them as session parameters if `is_stateless`, and otherwise skips them and returns `None`.
+fn read_session_parameters(
     reader: &mut Reader<'_>,
     is_stateless: bool,
     length: usize,
@@ -371,12 +380,12 @@ fn read_parameters(
     is_stateless.then(|| read(&mut parameters)).transpose()
 }
 
-fn read_cipher(reader: &mut Reader<'_>) -> Result<OperandLengths, Error> {
+fn read_cipher_lengths(reader: &mut Reader<'_>) -> Result<OperandLengths, Error> {
     Ok(OperandLengths::Cipher { iv_len: reader.u32()?, source_len: reader.u32()?, destination_len: reader.u32()? })
 }
 
-/// Reads the two lengths of a digest, a MAC or a public-key operation.
-fn read_pair(opcode: u32, reader: &mut Reader<'_>) -> Result<OperandLengths, Error> {
+/// Reads the two lengths of a digest, a MAC or a public-key operation: of the source, and of the result or destination.
+fn read_length_pair(opcode: u32, reader: &mut Reader<'_>) -> Result<OperandLengths, Error> {
     let (source_len, second) = (reader.u32()?, reader.u32()?);
     Ok(match opcode {
         op::HASH => OperandLengths::Hash { source_len, result_len: second },
@@ -389,8 +398,8 @@ fn read_pair(opcode: u32, reader: &mut Reader<'_>) -> Result<OperandLengths, Err
 }
 
 impl OperandLengths {
-    /// Returns the number of bytes of session parameters before the lengths, in the stateless form.
-    fn parameters(&self) -> usize {
+    /// Returns the number of bytes of session parameters that precede the lengths in the stateless layout.
+    fn session_parameters_len(&self) -> usize {
         match self {
             Self::Hash { .. } => 4,
             Self::Mac { .. } => 8,
@@ -401,7 +410,7 @@ impl OperandLengths {
     }
 }
 
-impl Chain {
+impl ChainLengths {
     fn read(reader: &mut Reader<'_>) -> Result<Self, Error> {
         Ok(Self {
             iv_len: reader.u32()?,

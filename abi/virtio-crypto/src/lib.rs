@@ -5,7 +5,7 @@
 //! The crate does not access guest memory: callers pass a copy.
 //!
 //! A request has a header, a fixed part and a variable part. [`data::Header`] or [`control::Header`] gives the length of the fixed
-//! part, and [`data::Request::readable`] splits the variable part.
+//! part, and [`data::Request::readable_ranges`] splits the variable part.
 //!
 //! | file | content |
 //! |---|---|
@@ -49,8 +49,8 @@ impl Features {
         self.0 >> constants::feature::REVISION_1 & 1 == 1
     }
 
-    /// Returns true if requests of a service may omit the session. The fixed part of every request then has the stateless form, which has
-    /// room for the parameters of a session. [`data::Header::is_stateless`] returns true if the request uses these parameters. The
+    /// Returns true if requests of a service may omit the session. The fixed part of every request then has the stateless layout, which
+    /// has room for the parameters of a session. [`data::Header::is_stateless`] returns true if the request uses these parameters. The
     /// stateless features require REVISION_1.
     pub const fn has_stateless_mode(self, service: u32) -> bool {
         self.has_revision_1()

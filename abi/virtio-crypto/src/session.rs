@@ -83,7 +83,7 @@ pub struct Chain {
     /// The number of the digest or MAC, depending on [`hash_mode`](Self::hash_mode).
     pub hash_algo: u32,
     /// Length of the digest or MAC in bytes. In a request without a session this field is 0, and
-    /// [`data::Chain::result_len`](crate::data::Chain::result_len) has the length.
+    /// [`data::ChainLengths::result_len`](crate::data::ChainLengths::result_len) has the length.
     pub hash_result_len: u32,
     /// Bytes of the MAC's key; 0 for a digest.
     pub auth_key_len: u32,

@@ -60,7 +60,7 @@ fn sessions_round_trip() {
 
 /// Returns for each service an operation, its lengths, and the parameters of a request without a session.
 fn requests() -> Vec<(u32, data::OperandLengths, Session)> {
-    let chain = data::Chain {
+    let chain = data::ChainLengths {
         iv_len: 16,
         source_len: 100,
         destination_len: 101,
@@ -103,7 +103,7 @@ fn requests_round_trip() {
             (STATELESS, 0, Some(session)),
         ] {
             let header = data::Header { opcode, algo: 5, session_id: 6, flag };
-            let request = data::Request { session_parameters, lengths, is_stateless_form: features == STATELESS };
+            let request = data::Request { session_parameters, lengths, has_stateless_layout: features == STATELESS };
             let bytes = request.encode(&header, features);
             assert_eq!(data::Header::parse(&bytes), Ok(header));
             assert_eq!(bytes.len(), data::HEADER_LEN + header.fixed_length(features).unwrap());
@@ -120,20 +120,20 @@ fn requests_round_trip() {
 fn parts_have_the_order_of_the_specification() {
     let header = |opcode| data::Header { opcode, algo: 0, session_id: 0, flag: 0 };
     let [cipher, chain, .., verify] = &requests()[..] else { unreachable!() };
-    let places = |request: &(u32, data::OperandLengths, Session), session_parameters| {
-        data::Request { session_parameters, lengths: request.1, is_stateless_form: session_parameters.is_some() }
-            .readable(&header(request.0))
+    let ranges = |request: &(u32, data::OperandLengths, Session), session_parameters| {
+        data::Request { session_parameters, lengths: request.1, has_stateless_layout: session_parameters.is_some() }
+            .readable_ranges(&header(request.0))
     };
-    let session = places(chain, None);
-    assert_eq!((session.iv, session.source, session.aad, session.length), (0..16, 16..116, 116..138, 138));
-    let stateless = places(chain, Some(chain.2));
+    let session = ranges(chain, None);
+    assert_eq!((session.iv, session.source, session.aad, session.total_len), (0..16, 16..116, 116..138, 138));
+    let stateless = ranges(chain, Some(chain.2));
     assert_eq!((stateless.key, stateless.auth_key, stateless.iv), (0..16, 16..37, 37..53));
-    assert_eq!((stateless.aad, stateless.source, stateless.length), (53..75, 75..175, 175));
-    let verification = places(verify, None);
-    assert_eq!((verification.source, verification.aad, verification.length), (0..256, 256..288, 288));
+    assert_eq!((stateless.aad, stateless.source, stateless.total_len), (53..75, 75..175, 175));
+    let verification = ranges(verify, None);
+    assert_eq!((verification.source, verification.aad, verification.total_len), (0..256, 256..288, 288));
     let writable = |request: &(u32, data::OperandLengths, Session)| {
-        data::Request { session_parameters: None, lengths: request.1, is_stateless_form: false }
-            .writable(&header(request.0))
+        data::Request { session_parameters: None, lengths: request.1, has_stateless_layout: false }
+            .writable_lengths(&header(request.0))
     };
     assert_eq!((writable(cipher), writable(chain), writable(verify)), ((101, 0), (101, 20), (0, 0)));
 }
@@ -148,8 +148,9 @@ fn lengths_of_four_gibibytes_do_not_wrap() {
         tag_len: 0,
     };
     let header = data::Header { opcode: operation::AEAD_ENCRYPT, algo: 0, session_id: 0, flag: 0 };
-    let parts = data::Request { session_parameters: None, lengths, is_stateless_form: false }.readable(&header);
-    assert_eq!(parts.length, 3 * u64::from(u32::MAX));
+    let ranges =
+        data::Request { session_parameters: None, lengths, has_stateless_layout: false }.readable_ranges(&header);
+    assert_eq!(ranges.total_len, 3 * u64::from(u32::MAX));
 }
 
 #[test]
@@ -158,7 +159,7 @@ fn truncated_or_unknown_input_is_an_error() {
         for (flag, session_parameters) in [(FLAG_SESSION_MODE, None), (0, Some(session))] {
             let header = data::Header { opcode, algo: 0, session_id: 0, flag };
             let bytes =
-                data::Request { session_parameters, lengths, is_stateless_form: true }.encode(&header, STATELESS);
+                data::Request { session_parameters, lengths, has_stateless_layout: true }.encode(&header, STATELESS);
             // The shortest fixed part has 16 bytes, so each is truncated to all lengths below 8 bytes.
             let needed = bytes.len() - data::HEADER_LEN - 8;
             for length in 0..needed.min(8) {

@@ -4,12 +4,12 @@ use std::net::IpAddr;
 
 use crate::Error;
 use crate::bytes::{Reader, Write};
-use crate::constants::{aevent, attribute as number};
+use crate::constants::{aevent, attribute};
 use crate::family::Family;
 use crate::netlink::{Datagram, attributes};
-use crate::parts::{Counters, Mark, Prefix, Selector, write_mark_and_interface};
+use crate::parts::{Counters, Mark, Prefix, Selector, write_mark_and_interface_id};
 use crate::policy::Policy;
-use crate::sa::attributes::{replay, replay_esn, write_replay};
+use crate::sa::attributes::{parse_replay, parse_replay_esn, write_replay};
 use crate::sa::{Replay, ReplayEsn, Sa, SaId};
 
 /// `struct xfrm_user_acquire` and its attributes: packets match a policy that has no SA.
@@ -206,14 +206,14 @@ impl AsyncEvent {
 
     fn parse_attribute(&mut self, kind: u16, reader: &mut Reader<'_>) -> Result<(), Error> {
         match kind {
-            number::REPLAY_VAL => self.replay = Some(replay(reader)?),
-            number::REPLAY_ESN_VAL => self.replay_esn = Some(replay_esn(kind, reader)?),
-            number::LTIME_VAL => self.counters = Some(Counters::parse(reader)?),
-            number::REPLAY_THRESH => self.replay_threshold = Some(reader.u32()?),
-            number::ETIMER_THRESH => self.timer_threshold = Some(reader.u32()?),
-            number::MARK => self.mark = Some(Mark::parse(reader)?),
-            number::IF_ID => self.interface_id = reader.u32()?,
-            number::PAD => {}
+            attribute::REPLAY_VAL => self.replay = Some(parse_replay(reader)?),
+            attribute::REPLAY_ESN_VAL => self.replay_esn = Some(parse_replay_esn(kind, reader)?),
+            attribute::LTIME_VAL => self.counters = Some(Counters::parse(reader)?),
+            attribute::REPLAY_THRESH => self.replay_threshold = Some(reader.u32()?),
+            attribute::ETIMER_THRESH => self.timer_threshold = Some(reader.u32()?),
+            attribute::MARK => self.mark = Some(Mark::parse(reader)?),
+            attribute::IF_ID => self.interface_id = reader.u32()?,
+            attribute::PAD => {}
             other => self.unknown.push(other),
         }
         Ok(())
@@ -226,16 +226,16 @@ impl AsyncEvent {
         to.u32(self.reqid);
         write_replay(self.replay.as_ref(), self.replay_esn.as_ref(), to);
         if let Some(counters) = &self.counters {
-            to.attribute(number::LTIME_VAL, |to| counters.write(to));
+            to.attribute(attribute::LTIME_VAL, |to| counters.write(to));
         }
         for (kind, threshold) in
-            [(number::REPLAY_THRESH, self.replay_threshold), (number::ETIMER_THRESH, self.timer_threshold)]
+            [(attribute::REPLAY_THRESH, self.replay_threshold), (attribute::ETIMER_THRESH, self.timer_threshold)]
         {
             if let Some(threshold) = threshold {
                 to.attribute(kind, |to| to.u32(threshold));
             }
         }
-        write_mark_and_interface(self.mark, self.interface_id, to);
+        write_mark_and_interface_id(self.mark, self.interface_id, to);
         for &unknown in &self.unknown {
             to.attribute(unknown, |_| {});
         }
@@ -268,8 +268,8 @@ impl AddressFilter {
         for (kind, content) in attributes(bytes).map_while(Result::ok) {
             let reader = &mut Reader(content);
             match kind {
-                number::PROTO => filter.protocol = reader.u8().map_err(|_| Error::Attribute(kind))?,
-                number::ADDRESS_FILTER => {
+                attribute::PROTO => filter.protocol = reader.u8().map_err(|_| Error::Attribute(kind))?,
+                attribute::ADDRESS_FILTER => {
                     filter.addresses = addresses(reader).map_err(|_| Error::Attribute(kind))?;
                 }
                 _ => {}
@@ -280,10 +280,10 @@ impl AddressFilter {
 
     pub(crate) fn write(&self, to: &mut Datagram) {
         if self.protocol != 0 {
-            to.attribute(number::PROTO, |to| to.u8(self.protocol));
+            to.attribute(attribute::PROTO, |to| to.u8(self.protocol));
         }
         if let Some((source, destination)) = self.addresses {
-            to.attribute(number::ADDRESS_FILTER, |to| {
+            to.attribute(attribute::ADDRESS_FILTER, |to| {
                 to.address(source.address);
                 to.address(destination.address);
                 to.u16(Family::of(source.address).number());
@@ -329,8 +329,8 @@ impl SadInfo {
         let mut info = Self { flags: reader.u32()?, ..Self::default() };
         for_each_attribute(reader.0, |kind, reader| {
             match kind {
-                number::SAD_CNT => info.count = reader.u32()?,
-                number::SAD_HINFO => (info.buckets, info.max_buckets) = (reader.u32()?, reader.u32()?),
+                attribute::SAD_CNT => info.count = reader.u32()?,
+                attribute::SAD_HINFO => (info.buckets, info.max_buckets) = (reader.u32()?, reader.u32()?),
                 _ => {}
             }
             Ok(())
@@ -340,8 +340,8 @@ impl SadInfo {
 
     pub(crate) fn write(&self, to: &mut Datagram) {
         to.u32(self.flags);
-        to.attribute(number::SAD_CNT, |to| to.u32(self.count));
-        to.attribute(number::SAD_HINFO, |to| {
+        to.attribute(attribute::SAD_CNT, |to| to.u32(self.count));
+        to.attribute(attribute::SAD_HINFO, |to| {
             to.u32(self.buckets);
             to.u32(self.max_buckets);
         });
@@ -369,16 +369,16 @@ impl SpdInfo {
         let mut info = Self { flags: reader.u32()?, ..Self::default() };
         for_each_attribute(reader.0, |kind, reader| {
             match kind {
-                number::SPD_INFO => {
+                attribute::SPD_INFO => {
                     let mut counts = [0; 6];
                     for count in &mut counts {
                         *count = reader.u32()?;
                     }
                     info.counts = Some(counts);
                 }
-                number::SPD_HINFO => info.buckets = Some([reader.u32()?, reader.u32()?]),
-                number::SPD_IPV4_HTHRESH => info.ipv4_threshold = Some([reader.u8()?, reader.u8()?]),
-                number::SPD_IPV6_HTHRESH => info.ipv6_threshold = Some([reader.u8()?, reader.u8()?]),
+                attribute::SPD_HINFO => info.buckets = Some([reader.u32()?, reader.u32()?]),
+                attribute::SPD_IPV4_HTHRESH => info.ipv4_threshold = Some([reader.u8()?, reader.u8()?]),
+                attribute::SPD_IPV6_HTHRESH => info.ipv6_threshold = Some([reader.u8()?, reader.u8()?]),
                 _ => {}
             }
             Ok(())
@@ -393,10 +393,10 @@ impl SpdInfo {
             }
         };
         to.u32(self.flags);
-        write_numbers(to, number::SPD_INFO, self.counts.as_ref().map(<[_; 6]>::as_slice));
-        write_numbers(to, number::SPD_HINFO, self.buckets.as_ref().map(<[_; 2]>::as_slice));
+        write_numbers(to, attribute::SPD_INFO, self.counts.as_ref().map(<[_; 6]>::as_slice));
+        write_numbers(to, attribute::SPD_HINFO, self.buckets.as_ref().map(<[_; 2]>::as_slice));
         for (kind, threshold) in
-            [(number::SPD_IPV4_HTHRESH, self.ipv4_threshold), (number::SPD_IPV6_HTHRESH, self.ipv6_threshold)]
+            [(attribute::SPD_IPV4_HTHRESH, self.ipv4_threshold), (attribute::SPD_IPV6_HTHRESH, self.ipv6_threshold)]
         {
             if let Some(threshold) = threshold {
                 to.attribute(kind, |to| to.bytes(&threshold));

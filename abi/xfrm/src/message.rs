@@ -2,12 +2,12 @@
 
 use crate::Error;
 use crate::bytes::{Reader, Write, padded};
-use crate::constants::{attribute as number, group, message};
+use crate::constants::{attribute, group, message};
 use crate::events::{
     Acquire, AddressFilter, AsyncEvent, Expire, Mapping, PolicyExpire, SadInfo, SpdInfo, Verdicts, for_each_attribute,
 };
 use crate::netlink::{Datagram, Frame, Header, attributes};
-use crate::parts::{Mark, write_mark_and_interface};
+use crate::parts::{Mark, write_mark_and_interface_id};
 use crate::policy::{self, Policy, PolicyRef};
 use crate::sa::{self, AllocSpi, KeyVisibility, Sa, SaId, SaRef};
 
@@ -82,13 +82,13 @@ impl Message {
         Ok(match kind {
             message::NEWSA => Self::NewSa(Sa::parse(body)?.into()),
             message::UPDSA => Self::UpdSa(Sa::parse(body)?.into()),
-            message::DELSA => match find_last_attribute(body, sa::ID_SIZE, number::SA)? {
+            message::DELSA => match find_last_attribute(body, sa::ID_SIZE, attribute::SA)? {
                 None => Self::DelSa(SaRef::parse(body)?),
                 Some(info) => {
-                    let mut sa = Sa::parse_info(&mut Reader(info)).map_err(|_| Error::Attribute(number::SA))?;
+                    let mut sa = Sa::parse_info(&mut Reader(info)).map_err(|_| Error::Attribute(attribute::SA))?;
                     sa.parse_attributes(body.get(sa::ID_SIZE..).unwrap_or_default())?;
                     // `parse_attributes` lists XFRMA_SA as unknown, although it is read above.
-                    sa.unknown.retain(|&kind| kind != number::SA);
+                    sa.unknown.retain(|&kind| kind != attribute::SA);
                     Self::SaDeleted(sa.into())
                 }
             },
@@ -98,14 +98,14 @@ impl Message {
             message::ALLOCSPI => Self::AllocSpi(AllocSpi::parse(body)?.into()),
             message::NEWPOLICY => Self::NewPolicy(Policy::parse(body)?.into()),
             message::UPDPOLICY => Self::UpdPolicy(Policy::parse(body)?.into()),
-            message::DELPOLICY => match find_last_attribute(body, PolicyRef::SIZE, number::POLICY)? {
+            message::DELPOLICY => match find_last_attribute(body, PolicyRef::SIZE, attribute::POLICY)? {
                 None => Self::DelPolicy(PolicyRef::parse(body)?),
                 Some(info) => {
                     let policy = Policy::parse_info(&mut Reader(info));
-                    let mut policy = policy.map_err(|_| Error::Attribute(number::POLICY))?;
+                    let mut policy = policy.map_err(|_| Error::Attribute(attribute::POLICY))?;
                     policy.parse_attributes(body.get(PolicyRef::SIZE..).unwrap_or_default())?;
                     // `parse_attributes` lists XFRMA_POLICY as unknown, although it is read above.
-                    policy.unknown.retain(|&kind| kind != number::POLICY);
+                    policy.unknown.retain(|&kind| kind != attribute::POLICY);
                     Self::PolicyDeleted(policy.into())
                 }
             },
@@ -205,23 +205,23 @@ impl Message {
 impl Datagram {
     /// Appends `message` with `flags`, `sequence` and `port` of a header. [`Message::DumpSa`] and [`Message::DumpPolicy`] need
     /// NLM_F_DUMP among the flags, because only this flag distinguishes them from requests for one entry.
-    pub fn push(&mut self, message: &Message, flags: u16, sequence: u32, port: u32, keys: KeyVisibility) {
+    pub fn push(&mut self, message: &Message, flags: u16, sequence: u32, port: u32, key_visibility: KeyVisibility) {
         self.begin(Header { kind: message.kind(), flags, sequence, port });
-        self.write(message, keys);
+        self.write(message, key_visibility);
         self.end();
     }
 
-    fn write(&mut self, message: &Message, keys: KeyVisibility) {
+    fn write(&mut self, message: &Message, key_visibility: KeyVisibility) {
         match message {
             Message::NewSa(sa) | Message::UpdSa(sa) => {
                 sa.write_info(self);
-                sa::attributes::write(sa, keys, self);
+                sa::attributes::write(sa, key_visibility, self);
             }
             Message::DelSa(sa) | Message::GetSa(sa) => sa.write(self),
             Message::SaDeleted(sa) => {
                 sa.id.write(self);
-                self.attribute(number::SA, |to| sa.write_info(to));
-                sa::attributes::write(sa, keys, self);
+                self.attribute(attribute::SA, |to| sa.write_info(to));
+                sa::attributes::write(sa, key_visibility, self);
             }
             Message::DumpSa(filter) => filter.write(self),
             Message::FlushSa(protocol) => self.u8(*protocol),
@@ -229,7 +229,7 @@ impl Datagram {
                 request.sa.write_info(self);
                 self.u32(request.lowest);
                 self.u32(request.highest);
-                sa::attributes::write(&request.sa, keys, self);
+                sa::attributes::write(&request.sa, key_visibility, self);
             }
             Message::NewPolicy(policy) | Message::UpdPolicy(policy) => {
                 policy.write_info(self);
@@ -238,7 +238,7 @@ impl Datagram {
             Message::DelPolicy(policy) | Message::GetPolicy(policy) => policy.write(self),
             Message::PolicyDeleted(policy) => {
                 policy::write_id(&policy.selector, policy.index, policy.direction, self);
-                self.attribute(number::POLICY, |to| policy.write_info(to));
+                self.attribute(attribute::POLICY, |to| policy.write_info(to));
                 policy.write_attributes(self);
             }
             Message::DumpPolicy => {}
@@ -253,7 +253,7 @@ impl Datagram {
                 expire.sa.write_info(self);
                 self.u8(expire.is_hard.into());
                 self.zeros(HARD_SIZE - 1);
-                sa::attributes::write_names(&expire.sa, self);
+                sa::attributes::write_distinguishing_attributes(&expire.sa, self);
             }
             Message::PolicyExpire(expire) => {
                 expire.policy.write_info(self);
@@ -289,7 +289,7 @@ fn find_last_attribute(body: &[u8], size: usize, kind: u16) -> Result<Option<&[u
 fn policy_kind(body: &[u8]) -> Result<u8, Error> {
     let mut found = 0;
     for_each_attribute(body, |kind, reader| {
-        found = if kind == number::POLICY_TYPE { reader.u8()? } else { found };
+        found = if kind == attribute::POLICY_TYPE { reader.u8()? } else { found };
         Ok(())
     })?;
     Ok(found)
@@ -302,10 +302,10 @@ impl SaRef {
         let mut sa = Self { id, source: None, mark: None, interface_id: 0, unknown: Vec::new() };
         for_each_attribute(reader.0, |kind, reader| {
             match kind {
-                number::SRCADDR => sa.source = Some(reader.address()?.to_ip(id.family())),
-                number::MARK => sa.mark = Some(Mark::parse(reader)?),
-                number::IF_ID => sa.interface_id = reader.u32()?,
-                number::PAD => {}
+                attribute::SRCADDR => sa.source = Some(reader.address()?.to_ip(id.family())),
+                attribute::MARK => sa.mark = Some(Mark::parse(reader)?),
+                attribute::IF_ID => sa.interface_id = reader.u32()?,
+                attribute::PAD => {}
                 other => sa.unknown.push(other),
             }
             Ok(())
@@ -318,9 +318,9 @@ impl SaRef {
     fn write(&self, to: &mut Datagram) {
         self.id.write(to);
         if let Some(source) = self.source {
-            to.attribute(number::SRCADDR, |to| to.address(source));
+            to.attribute(attribute::SRCADDR, |to| to.address(source));
         }
-        write_mark_and_interface(self.mark, self.interface_id, to);
+        write_mark_and_interface_id(self.mark, self.interface_id, to);
         for &unknown in &self.unknown {
             to.attribute(unknown, |_| {});
         }

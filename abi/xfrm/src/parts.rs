@@ -20,7 +20,7 @@ pub struct Prefix {
 impl Prefix {
     /// Returns whether `address` is in the network. Returns false for an address of another family.
     pub fn contains(&self, address: IpAddr) -> bool {
-        // An IPv4 address takes the upper 32 bits, because `leading_zeros` counts from the top.
+        // The bits of IPv4 addresses are shifted to the top, where `leading_zeros` begins to count.
         let difference = match (self.address, address) {
             (IpAddr::V4(a), IpAddr::V4(b)) => (u128::from(a.to_bits() ^ b.to_bits())) << 96,
             (IpAddr::V6(a), IpAddr::V6(b)) => a.to_bits() ^ b.to_bits(),
@@ -50,13 +50,13 @@ pub struct Selector {
     pub destination_port: Port,
     /// The source port.
     pub source_port: Port,
-    /// True if the selector's field for the family is 0, which only messages about SAs allow. The addresses then have the SA's family.
-    /// If the SA also has the flag AF_UNSPEC, Linux matches packets of both families.
-    pub any_family: bool,
+    /// True if the selector's field for the family is 0, which is allowed in messages about SAs only. The addresses then have the SA's
+    /// family. If the SA also has the flag XFRM_STATE_AF_UNSPEC, Linux matches packets of both families.
+    pub is_family_unspecified: bool,
     /// The IP protocol, 0 for any.
     pub protocol: u8,
     /// The index of the interface, 0 for any.
-    pub interface: i32,
+    pub interface_index: i32,
     /// A user ID, 0 for any. Linux ignores it.
     pub user: u32,
 }
@@ -74,9 +74,9 @@ impl Selector {
             source: all,
             destination_port: port,
             source_port: port,
-            any_family: false,
+            is_family_unspecified: false,
             protocol: 0,
-            interface: 0,
+            interface_index: 0,
             user: 0,
         }
     }
@@ -86,8 +86,8 @@ impl Selector {
         Family::of(self.destination.address)
     }
 
-    /// Reads a selector. If the family is 0, the addresses have the family `otherwise`; without `otherwise`, family 0 is an error.
-    pub(crate) fn parse(reader: &mut Reader<'_>, otherwise: Option<Family>) -> Result<Self, Error> {
+    /// Reads a selector. If the family is 0, the addresses have the family `default_family`; without it, family 0 is an error.
+    pub(crate) fn parse(reader: &mut Reader<'_>, default_family: Option<Family>) -> Result<Self, Error> {
         let destination = reader.address()?;
         let source = reader.address()?;
         let destination_port = Port { value: reader.be16()?, mask: reader.be16()? };
@@ -96,9 +96,9 @@ impl Selector {
         let (destination_length, source_length) = (reader.u8()?, reader.u8()?);
         let protocol = reader.u8()?;
         reader.skip(3)?;
-        let interface = reader.u32()?.cast_signed();
+        let interface_index = reader.u32()?.cast_signed();
         let user = reader.u32()?;
-        let (family, any_family) = match (family, otherwise) {
+        let (family, is_family_unspecified) = match (family, default_family) {
             (0, Some(family)) => (family, true),
             (number, _) => (Family::parse(number)?, false),
         };
@@ -110,9 +110,9 @@ impl Selector {
             source: Prefix { address: source.to_ip(family), length: source_length },
             destination_port,
             source_port,
-            any_family,
+            is_family_unspecified,
             protocol,
-            interface,
+            interface_index,
             user,
         })
     }
@@ -124,12 +124,12 @@ impl Selector {
             to.be16(port.value);
             to.be16(port.mask);
         }
-        to.u16(if self.any_family { 0 } else { self.family().number() });
+        to.u16(if self.is_family_unspecified { 0 } else { self.family().number() });
         to.u8(self.destination.length);
         to.u8(self.source.length);
         to.u8(self.protocol);
         to.zeros(3);
-        to.u32(self.interface.cast_unsigned());
+        to.u32(self.interface_index.cast_unsigned());
         to.u32(self.user);
     }
 }
@@ -243,8 +243,8 @@ impl Mark {
     }
 }
 
-/// Writes mark and interface ID, if they are set. The two distinguish SAs with the same SPI, and policies with the same selector.
-pub(crate) fn write_mark_and_interface(mark: Option<Mark>, interface_id: u32, to: &mut Datagram) {
+/// Writes the mark and the interface ID, if they are set. They distinguish SAs with the same SPI, and policies with the same selector.
+pub(crate) fn write_mark_and_interface_id(mark: Option<Mark>, interface_id: u32, to: &mut Datagram) {
     if let Some(mark) = mark {
         to.attribute(attribute::MARK, |to| mark.write(to));
     }

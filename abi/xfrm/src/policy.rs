@@ -4,10 +4,10 @@ use std::net::IpAddr;
 
 use crate::Error;
 use crate::bytes::{Reader, Write, padded};
-use crate::constants::{MAX_TEMPLATES, attribute as number};
+use crate::constants::{MAX_TEMPLATES, attribute};
 use crate::family::Family;
 use crate::netlink::{Datagram, attributes};
-use crate::parts::{Counters, Limits, Mark, Selector, write_mark_and_interface};
+use crate::parts::{Counters, Limits, Mark, Selector, write_mark_and_interface_id};
 use crate::sa::{Mode, Offload, SaId};
 
 /// The direction of a policy's packets, `XFRM_POLICY_*`.
@@ -72,13 +72,13 @@ impl Template {
     /// Bytes of `struct xfrm_user_tmpl`.
     pub(crate) const SIZE: usize = 64;
 
-    /// Reads a template. Family 0 stands for `otherwise`: "many applications simply leave it at zero" (`validate_tmpl` of Linux).
-    pub(crate) fn parse(reader: &mut Reader<'_>, otherwise: Family) -> Result<Self, Error> {
+    /// Reads a template. Family 0 stands for `default_family`: "many applications simply leave it at zero" (`validate_tmpl` of Linux).
+    pub(crate) fn parse(reader: &mut Reader<'_>, default_family: Family) -> Result<Self, Error> {
         let destination = reader.address()?;
         let (spi, protocol) = (reader.be32()?, reader.u8()?);
         reader.skip(3)?;
         let family = match reader.u16()? {
-            0 => otherwise,
+            0 => default_family,
             number => Family::parse(number)?,
         };
         reader.skip(2)?;
@@ -218,14 +218,14 @@ impl Policy {
     fn parse_attribute(&mut self, kind: u16, content: &[u8]) -> Result<(), Error> {
         let reader = &mut Reader(content);
         match kind {
-            number::TMPL => self.templates = templates(kind, content, self.selector.family())?,
-            number::POLICY_TYPE => self.kind = reader.u8()?,
-            number::MARK => self.mark = Some(Mark::parse(reader)?),
-            number::IF_ID => self.interface_id = reader.u32()?,
-            number::OFFLOAD_DEV => {
-                self.offload = Some(Offload { interface: reader.u32()?.cast_signed(), flags: reader.u8()? });
+            attribute::TMPL => self.templates = templates(kind, content, self.selector.family())?,
+            attribute::POLICY_TYPE => self.kind = reader.u8()?,
+            attribute::MARK => self.mark = Some(Mark::parse(reader)?),
+            attribute::IF_ID => self.interface_id = reader.u32()?,
+            attribute::OFFLOAD_DEV => {
+                self.offload = Some(Offload { interface_index: reader.u32()?.cast_signed(), flags: reader.u8()? });
             }
-            number::PAD => {}
+            attribute::PAD => {}
             other => self.unknown.push(other),
         }
         Ok(())
@@ -247,7 +247,7 @@ impl Policy {
     /// Writes the attributes, in the order of `dump_one_policy` of Linux.
     pub(crate) fn write_attributes(&self, to: &mut Datagram) {
         if !self.templates.is_empty() {
-            to.attribute(number::TMPL, |to| {
+            to.attribute(attribute::TMPL, |to| {
                 for template in self.templates.iter().take(MAX_TEMPLATES) {
                     template.write(to);
                 }
@@ -255,8 +255,8 @@ impl Policy {
         }
         write_common(self.kind, self.mark, self.interface_id, to);
         if let Some(offload) = self.offload {
-            to.attribute(number::OFFLOAD_DEV, |to| {
-                to.u32(offload.interface.cast_unsigned());
+            to.attribute(attribute::OFFLOAD_DEV, |to| {
+                to.u32(offload.interface_index.cast_unsigned());
                 to.u8(offload.flags);
                 to.zeros(3);
             });
@@ -294,7 +294,7 @@ impl PolicyRef {
         let mut reader = Reader(body);
         // With an index, the selector is ignored and its family may be 0. IPv4 is then only a placeholder.
         let mut selector = Selector::parse(&mut reader, Some(Family::Ipv4))?;
-        selector.any_family = false;
+        selector.is_family_unspecified = false;
         let index = reader.u32()?;
         let mut policy = Policy::new(selector, Direction::parse(reader.u8()?)?);
         reader.skip(3)?;
@@ -332,13 +332,13 @@ pub(crate) fn templates(kind: u16, content: &[u8], family: Family) -> Result<Vec
 
 fn write_common(kind: u8, mark: Option<Mark>, interface_id: u32, to: &mut Datagram) {
     write_kind(kind, to);
-    write_mark_and_interface(mark, interface_id, to);
+    write_mark_and_interface_id(mark, interface_id, to);
 }
 
 /// Writes XFRMA_POLICY_TYPE, `struct xfrm_userpolicy_type`. A kernel with CONFIG_XFRM_SUB_POLICY, such as Debian's, writes it
 /// even for main policies.
 pub(crate) fn write_kind(kind: u8, to: &mut Datagram) {
-    to.attribute(number::POLICY_TYPE, |to| {
+    to.attribute(attribute::POLICY_TYPE, |to| {
         to.u8(kind);
         to.zeros(5);
     });

@@ -197,7 +197,7 @@ impl ReplayEsn {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Offload {
     /// Index of the interface.
-    pub interface: i32,
+    pub interface_index: i32,
     /// Bits `XFRM_OFFLOAD_*`: 1 for IPv6, 2 for incoming packets, 4 for whole packets.
     pub flags: u8,
 }

@@ -367,7 +367,7 @@ fn sa() -> Sa {
         interface_id: 12,
         tfc_padding: 1400,
         care_of: Some(ip("192.0.2.2")),
-        offload: Some(Offload { interface: 2, flags: 1 }),
+        offload: Some(Offload { interface_index: 2, flags: 1 }),
         mapping_threshold: Some(13),
         direction: Some(2),
         last_used: Some(14),
@@ -379,7 +379,7 @@ fn sa() -> Sa {
 fn ipv6_sa() -> Sa {
     let mut sa = Sa::new(id("2001:db8::1"), ip("2001:db8::2"));
     sa.mode = Mode::Other(5);
-    sa.selector.any_family = true;
+    sa.selector.is_family_unspecified = true;
     sa.selector.destination = Prefix { address: ip("2001:db8::1"), length: 128 };
     sa.care_of = Some(ip("2001:db8::3"));
     sa
@@ -409,7 +409,7 @@ fn policy() -> Policy {
         kind: 1,
         mark: Some(Mark { value: 1, mask: 1 }),
         interface_id: 6,
-        offload: Some(Offload { interface: 3, flags: 4 }),
+        offload: Some(Offload { interface_index: 3, flags: 4 }),
         unknown: vec![40],
         ..Policy::new(selector(), Direction::Out)
     }
@@ -422,7 +422,7 @@ fn selector() -> Selector {
         destination_port: Port { value: 80, mask: 0xffff },
         source_port: Port { value: 0, mask: 0 },
         protocol: 6,
-        interface: -1,
+        interface_index: -1,
         user: 1000,
         ..Selector::any(Family::Ipv4)
     }

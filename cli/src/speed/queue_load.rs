@@ -16,10 +16,10 @@ pub(super) struct QueueLoad<'l> {
     device_index: Option<usize>,
     depth: usize,
     queue: Queue,
-    /// Requests that are not in flight, with their numbers, in the order of completion.
+    /// Requests that are not in flight, each with its number, in the order of completion.
     free: VecDeque<(u64, Submission)>,
-    /// Submission times of the timed requests, by their numbers.
-    submitted: Vec<Option<Instant>>,
+    /// Submission times of the timed requests in flight, by the numbers of the requests.
+    submit_times: Vec<Option<Instant>>,
 }
 
 /// Results of a thread.
@@ -41,21 +41,21 @@ impl<'l> QueueLoad<'l> {
         let mut buffers = load.allocate_buffers()?;
         let requests = buffers.operands(load.operation).map(|operands| Submission::from(&operands));
         let free: VecDeque<_> = (0..).zip(requests).map(|(number, request)| (number, request.user(number))).collect();
-        Ok(Self { load, device_index, depth, queue, submitted: vec![None; free.len()], free })
+        Ok(Self { load, device_index, depth, queue, submit_times: vec![None; free.len()], free })
     }
 
-    /// Keeps the queue full for `time`, and then drains it. Measures the latency of every `interval`-th request.
-    pub(super) fn run(&mut self, time: Duration, interval: u64) -> Result<QueueLoadResult, String> {
-        let Self { load, device_index, depth, queue, free, submitted } = self;
+    /// Keeps the queue full for `duration`, and then drains it. Measures the latency of every `sample_interval`-th request.
+    pub(super) fn run(&mut self, duration: Duration, sample_interval: u64) -> Result<QueueLoadResult, String> {
+        let Self { load, device_index, depth, queue, free, submit_times } = self;
         let (mut requests, mut latencies) = (0, Vec::new());
         let (mut is_over, mut problem) = (false, None);
         let start = Instant::now();
-        let (mut rounds, mut completed) = (Rounds::new(start, time), 0);
+        let (mut rounds, mut completed) = (Rounds::new(start, duration), 0);
         loop {
             while !is_over && queue.in_flight() < *depth {
                 let Some((number, submission)) = free.pop_front() else { break };
-                if requests % interval == 0 {
-                    submitted[number as usize] = Some(Instant::now());
+                if requests % sample_interval == 0 {
+                    submit_times[number as usize] = Some(Instant::now());
                 }
                 requests += 1;
                 if let Err(rejected) = queue.submit(load.session, submission) {
@@ -63,13 +63,13 @@ impl<'l> QueueLoad<'l> {
                     is_over = true;
                 }
             }
-            let done = queue.wait(|completion| {
+            let completions = queue.wait(|completion| {
                 completed += 1;
-                if let Some(before) = submitted[completion.user as usize].take() {
+                if let Some(submit_time) = submit_times[completion.user as usize].take() {
                     let now = Instant::now();
-                    latencies.push(now - before);
+                    latencies.push(now - submit_time);
                     rounds.record(now, completed);
-                    is_over |= now - start >= time || interrupt::is_interrupted();
+                    is_over |= now - start >= duration || interrupt::is_interrupted();
                 }
                 if problem.is_none() {
                     problem = completion_problem(&completion, *device_index);
@@ -77,7 +77,7 @@ impl<'l> QueueLoad<'l> {
                 }
                 free.push_back((completion.user, completion.submission));
             });
-            if done == 0 {
+            if completions == 0 {
                 break;
             }
         }
@@ -95,6 +95,6 @@ fn completion_problem(completion: &Completion, device_index: Option<usize>) -> O
         Ok(outcome) => return Some(outcome.to_string()),
         Err(error) => return Some(error.to_string()),
     }
-    let elsewhere = device_index.is_some() && completion.route.map(|route| route.device) != device_index;
-    elsewhere.then(|| "another device ran it".to_owned())
+    let ran_elsewhere = device_index.is_some() && completion.route.map(|route| route.device) != device_index;
+    ran_elsewhere.then(|| "another device ran it".to_owned())
 }

@@ -13,8 +13,8 @@ use std::borrow::Cow;
 pub(crate) struct Format {
     /// The algorithm's name in a BSD-style line, such as `SHA256`.
     pub(crate) tag: &'static str,
-    /// Hexadecimal digits of a digest.
-    pub(crate) digits: usize,
+    /// Number of hexadecimal digits of a digest.
+    pub(crate) digit_count: usize,
     /// True if lines are in reversed BSD format, false if they are in GNU format, `None` until a line decides between them. The decision
     /// stays for the rest of the run, because a name with a leading blank is ambiguous.
     pub(crate) reversed: Option<bool>,
@@ -37,8 +37,8 @@ pub(crate) enum Line<'a> {
 
 impl Format {
     /// Creates a format before the first line.
-    pub(crate) fn new(tag: &'static str, digits: usize) -> Self {
-        Self { tag, digits, reversed: None }
+    pub(crate) fn new(tag: &'static str, digit_count: usize) -> Self {
+        Self { tag, digit_count, reversed: None }
     }
 }
 
@@ -76,10 +76,10 @@ fn parse_entry<'a>(line: &'a [u8], format: &mut Format) -> Option<Entry<'a>> {
         return parse_bsd(rest.strip_prefix(b"(")?, escaped, format);
     }
     // A digest, a blank and at least one more character.
-    if line.len() < format.digits + 2 {
+    if line.len() < format.digit_count + 2 {
         return None;
     }
-    let (digest, rest) = line.split_at(format.digits);
+    let (digest, rest) = line.split_at(format.digit_count);
     let (&separator, rest) = rest.split_first()?;
     if !is_blank(separator) || !digest.iter().all(u8::is_ascii_hexdigit) {
         return None;
@@ -106,7 +106,7 @@ fn parse_bsd<'a>(line: &'a [u8], escaped: bool, format: &Format) -> Option<Entry
     let name = file_name(&line[..close], escaped)?;
     let digest = skip_blanks(skip_blanks(&line[close + 1..]).strip_prefix(b"=")?);
     let digest = until_nul(digest);
-    let is_digest = digest.len() == format.digits && digest.iter().all(u8::is_ascii_hexdigit);
+    let is_digest = digest.len() == format.digit_count && digest.iter().all(u8::is_ascii_hexdigit);
     is_digest.then_some((name, digest))
 }
 

@@ -35,7 +35,7 @@ impl Digest {
 
     /// Parses hexadecimal digits of either case; `None` unless they are a whole digest of this function.
     pub(crate) fn parse(id: HashId, digits: &[u8]) -> Option<Self> {
-        let whole = digits.len() == id.digits() && digits.iter().all(u8::is_ascii_hexdigit);
+        let whole = digits.len() == id.digit_count() && digits.iter().all(u8::is_ascii_hexdigit);
         whole.then(|| Self::from_hex(digits))
     }
 

@@ -66,7 +66,7 @@ pub(super) enum LocalHash {
 impl Function {
     /// Returns a zero digest with the length of this function's digests.
     pub(super) fn zero_digest(&self) -> Digest {
-        Digest::zero(self.id.digits() / 2)
+        Digest::zero(self.id.digit_count() / 2)
     }
 
     /// Hashes one message.

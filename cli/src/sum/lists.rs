@@ -57,7 +57,7 @@ pub(super) struct Expected {
 
 impl ListParser {
     pub(super) fn one(id: HashId) -> Self {
-        Self::One(Format::new(id.tag(), id.digits()), id)
+        Self::One(Format::new(id.tag(), id.digit_count()), id)
     }
 
     pub(super) fn any(only: Vec<HashId>, zero: bool) -> Self {

@@ -67,7 +67,7 @@ use listed::Listed;
 use lists::ListParser;
 use names::HashId;
 use open::Opener;
-use printer::{Printer, SkipReason};
+use printer::{EntryNote, Printer};
 use walk::{WalkEntry, walk};
 
 /// The tools of coreutils and their algorithms.
@@ -212,17 +212,17 @@ impl Run<'_> {
         printer.all_read
     }
 
-    fn walk<S: Sink<SkipReason>>(&self, functions: &Functions, pipeline: &mut Pipeline<'_, SkipReason, S>) {
+    fn walk<S: Sink<EntryNote>>(&self, functions: &Functions, pipeline: &mut Pipeline<'_, EntryNote, S>) {
         let is_listed = |name: &OsStr| self.listed.as_ref().is_some_and(|listed| listed.contains(name));
         walk(&self.options.operands, self.options, |step| match step {
             WalkEntry::File(name) if is_listed(&name) => {}
-            WalkEntry::File(name) => cache::feed(self.cache, name, functions.clone(), SkipReason::None, pipeline),
+            WalkEntry::File(name) => cache::feed(self.cache, name, functions.clone(), EntryNote::File, pipeline),
             WalkEntry::Special(name, special) if self.options.json && !is_listed(&name) => {
-                pipeline.feed_note(SkipReason::Special(name, special));
+                pipeline.feed_note(EntryNote::Special(name, special));
             }
             WalkEntry::Special(..) => {}
-            WalkEntry::Skipped(name, what) => pipeline.feed_note(SkipReason::Skipped(name, what)),
-            WalkEntry::Failed(name, error) => pipeline.feed_note(SkipReason::Failed(name, error)),
+            WalkEntry::Skipped(name, what) => pipeline.feed_note(EntryNote::Skipped(name, what)),
+            WalkEntry::Failed(name, error) => pipeline.feed_note(EntryNote::Failed(name, error)),
         });
     }
 

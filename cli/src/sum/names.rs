@@ -112,7 +112,7 @@ impl HashId {
     }
 
     /// Returns the number of hexadecimal digits of a digest.
-    pub(crate) fn digits(self) -> usize {
+    pub(crate) fn digit_count(self) -> usize {
         2 * usize::from(self.row().digest_size)
     }
 
@@ -166,6 +166,6 @@ mod tests {
         for (name, id) in &all {
             assert!(all.iter().all(|(other, of)| other != name || of == id), "{name}");
         }
-        assert!(HashId::all().all(|id| id.digits() <= 2 * MAX_DIGEST_SIZE));
+        assert!(HashId::all().all(|id| id.digit_count() <= 2 * MAX_DIGEST_SIZE));
     }
 }

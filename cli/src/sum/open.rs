@@ -132,7 +132,7 @@ mod tests {
             let id = parse_name(OsStr::new(algorithm.name())).unwrap();
             assert_eq!(id.name(), algorithm.name());
             let length = SessionParams::new(*algorithm, &[]).tag_len();
-            assert_eq!(id.digits(), 2 * length, "{algorithm}");
+            assert_eq!(id.digit_count(), 2 * length, "{algorithm}");
         }
     }
 }

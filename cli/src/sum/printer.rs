@@ -15,10 +15,10 @@ use super::record::ObjectWriter;
 use super::{needs_escape, write_name};
 use crate::args::sum::Options;
 
-/// The reason why an entry is not hashed.
-pub(super) enum SkipReason {
-    /// None: the file is hashed.
-    None,
+/// The note that accompanies an entry of the walk to the printer.
+pub(super) enum EntryNote {
+    /// A file that is hashed. Its name comes with its result.
+    File,
     /// A symbolic link or a folder.
     Special(OsString, Special),
     /// Not a regular file, with its kind.
@@ -35,8 +35,8 @@ pub(super) struct Printer<'c> {
     pub(super) all_read: bool,
 }
 
-impl Sink<SkipReason> for Printer<'_> {
-    fn on_file(&mut self, name: OsString, _: SkipReason, result: io::Result<HashedFile>) {
+impl Sink<EntryNote> for Printer<'_> {
+    fn on_file(&mut self, name: OsString, _: EntryNote, result: io::Result<HashedFile>) {
         match result {
             Ok(found) => {
                 if let Some(cache) = self.cache {
@@ -52,20 +52,20 @@ impl Sink<SkipReason> for Printer<'_> {
         }
     }
 
-    fn on_note(&mut self, reason: SkipReason) {
-        match reason {
-            SkipReason::None => {}
-            SkipReason::Special(name, special) => {
+    fn on_note(&mut self, note: EntryNote) {
+        match note {
+            EntryNote::File => {}
+            EntryNote::Special(name, special) => {
                 let mut object = ObjectWriter::begin(self.console.line());
                 object.name("path", name.as_bytes());
                 object.special(&special);
                 object.end();
                 self.console.end_line();
             }
-            SkipReason::Skipped(name, what) => {
+            EntryNote::Skipped(name, what) => {
                 self.console.error(&[&quote(name.as_bytes()), format!(": {what}, skipped").as_bytes()].concat());
             }
-            SkipReason::Failed(name, error) => self.failed(name.as_bytes(), &error),
+            EntryNote::Failed(name, error) => self.failed(name.as_bytes(), &error),
         }
     }
 

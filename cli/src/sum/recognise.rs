@@ -237,18 +237,18 @@ impl Recogniser {
         let (id, tag, is_certain) = if let Some((id, tag)) = tagged {
             (id, tag, true)
         } else {
-            let digits = start.iter().take_while(|byte| byte.is_ascii_hexdigit()).count();
-            let Some((id, is_certain)) = self.function_of_length(digits) else {
+            let digit_count = start.iter().take_while(|byte| byte.is_ascii_hexdigit()).count();
+            let Some((id, is_certain)) = self.function_of_length(digit_count) else {
                 return self.base64(without_line_end(start));
             };
-            if without_line_end(start).len() == digits {
+            if without_line_end(start).len() == digit_count {
                 let name = Cow::Owned(self.bare_name.clone()?);
-                return self.entry(name, vec![(id, Digest::from_hex(&start[..digits]))], is_certain);
+                return self.entry(name, vec![(id, Digest::from_hex(&start[..digit_count]))], is_certain);
             }
             (id, id.tag(), is_certain)
         };
         self.format.tag = tag;
-        self.format.digits = id.digits();
+        self.format.digit_count = id.digit_count();
         let before = self.format.reversed;
         // Forget a decision for GNU format, because a name after a single blank is never ambiguous here.
         self.format.reversed = before.filter(|reversed| *reversed);
@@ -273,7 +273,7 @@ impl Recogniser {
             Some((id, _)) => (id, true),
             None => self.function_of_length(2 * digest.len())?,
         };
-        let digest = (2 * digest.len() == id.digits()).then(|| Digest::from_bytes(&digest))?;
+        let digest = (2 * digest.len() == id.digit_count()).then(|| Digest::from_bytes(&digest))?;
         let name = match rest {
             [] => Cow::Owned(self.bare_name.clone()?),
             [_, b' ' | b'*', name @ ..] | [_, name @ ..] => Cow::Borrowed(name),
@@ -281,9 +281,9 @@ impl Recogniser {
         self.entry(name, vec![(id, digest)], is_certain)
     }
 
-    /// Returns the function of a digest of `digits` digits, and false if other functions are possible.
-    fn function_of_length(&self, digits: usize) -> Option<(HashId, bool)> {
-        let fits = |id: &HashId| id.digits() == digits;
+    /// Returns the function of a digest of `digit_count` digits, and false if other functions are possible.
+    fn function_of_length(&self, digit_count: usize) -> Option<(HashId, bool)> {
+        let fits = |id: &HashId| id.digit_count() == digit_count;
         let known_function = self.only.iter().copied().find(fits).or_else(|| self.learned_function.get().filter(fits));
         if let Some(id) = known_function {
             return Some((id, true));
@@ -339,7 +339,7 @@ fn is_of_distinfo(line: &[u8]) -> bool {
 
 /// Returns the other functions with digests of the same length.
 pub(crate) fn others_of_same_length(id: HashId) -> impl Iterator<Item = HashId> {
-    HashId::all().filter(move |other| other.digits() == id.digits() && *other != id)
+    HashId::all().filter(move |other| other.digit_count() == id.digit_count() && *other != id)
 }
 
 #[cfg(test)]

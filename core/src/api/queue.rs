@@ -318,7 +318,7 @@ impl Queue {
             if batch_size > 1 {
                 gantry.common().coalescer(algorithm).add_queue();
             }
-            let sends_when_full = options.immediate.is_some() || !core.has_no_rings();
+            let sends_when_full = options.immediate.is_some() || !core.all_synchronous();
             let lead = core.clone();
             groups.push(PendingGroup { group, lead, operation, since, batch_size, sends_when_full, is_posted: false });
             groups.len() - 1

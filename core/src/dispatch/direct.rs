@@ -159,7 +159,7 @@ impl SessionCore {
         let result = if self.candidates[index].capability.synchronous {
             call_guarded(|| session.run(operands.reborrow())).map_err(failed)
         } else {
-            self.run_on_ring(device, operands.reborrow()).map_err(failed)
+            self.run_on_queue_pair(device, operands.reborrow()).map_err(failed)
         };
         // The time of a failed or declined request says nothing about the device.
         if let Some(started) = started.filter(|_| result.is_ok()) {

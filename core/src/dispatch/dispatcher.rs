@@ -415,7 +415,7 @@ pub(crate) fn release_pair(gantry: &Gantry, active: ActivePair) {
 
 impl SessionCore {
     /// Runs one request through queue pairs, on a device that does not work in the calling thread.
-    pub(crate) fn run_on_ring(&self, device: usize, operands: Operands<'_>) -> Result<Outcome, Fault> {
+    pub(crate) fn run_on_queue_pair(&self, device: usize, operands: Operands<'_>) -> Result<Outcome, Fault> {
         let inbox = Inbox::new();
         let mut dispatcher = Dispatcher::new(&inbox, Sender::default());
         let shape = operands.shape();

@@ -43,7 +43,7 @@ impl Group {
         let shape = request.meta.shape;
         // The common case is another whole message.
         let whole = self.stream_route.is_none() && request.stream.is_none();
-        let fits = whole && self.operation == Some(shape.operation) || self.can_join(session, request);
+        let fits = whole && self.operation == Some(shape.operation) || self.try_join(session, request);
         if fits {
             self.add_shape(shape);
         }
@@ -53,7 +53,7 @@ impl Group {
     /// Handles the other cases: the first request, which always fits, a request with another operation, and steps of streams, which are
     /// bound to a device.
     #[inline(never)]
-    fn can_join(&mut self, session: &SessionCore, request: &Request<'_>) -> bool {
+    fn try_join(&mut self, session: &SessionCore, request: &Request<'_>) -> bool {
         let shape = request.meta.shape;
         let Shape { operation, bytes, .. } = shape;
         let previous = self.operation.replace(operation);

@@ -104,7 +104,7 @@ impl SessionCore {
 
     /// Returns `true` if all devices work in the calling thread.
     #[inline]
-    pub(crate) fn has_no_rings(&self) -> bool {
+    pub(crate) fn all_synchronous(&self) -> bool {
         self.candidates.iter().all(|candidate| candidate.capability.synchronous)
     }
 

@@ -344,11 +344,11 @@ fn choose_trial<'a>(
     let is_unconfirmed = |device: &&Device<'a>| device.costs.is_unconfirmed(requests, bytes);
     let check = |device: &Device<'a>, first: bool| {
         let first = first || !device.costs.is_confirmed_anywhere();
-        ledger.pay_for_check(first, loss(device, requests)).then_some(requests)
+        ledger.try_pay_for_check(first, loss(device, requests)).then_some(requests)
     };
     // Try all requests, or one if all are too expensive.
     let pay = |device: &Device<'a>| {
-        [requests, 1].into_iter().find(|requests| ledger.pay_for_trial(device.index, loss(device, *requests)))
+        [requests, 1].into_iter().find(|requests| ledger.try_pay_for_trial(device.index, loss(device, *requests)))
     };
     // A device with requests in flight is measured without a trial.
     let others = || measured.iter().filter(|device| device.index != best.device.index && device.ahead_ns == 0.0);

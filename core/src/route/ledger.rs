@@ -303,7 +303,7 @@ impl Ledger {
     }
 
     /// Pays for a trial of `device`, if the credit suffices.
-    pub(crate) fn pay_for_trial(&self, device: usize, loss_ns: f32) -> bool {
+    pub(crate) fn try_pay_for_trial(&self, device: usize, loss_ns: f32) -> bool {
         let Some(trial) = self.trials.get(device) else { return false };
         let credit = self.credit_ns.load(Relaxed);
         let loss = loss_ns.max(0.0) as i64;
@@ -317,7 +317,7 @@ impl Ledger {
     }
 
     /// Returns whether the work so far allows a loss of `loss_ns` to verify the stored costs of a device. If so, counts the loss.
-    pub(crate) fn pay_for_check(&self, first: bool, loss_ns: f32) -> bool {
+    pub(crate) fn try_pay_for_check(&self, first: bool, loss_ns: f32) -> bool {
         let work = self.ticks.load(Relaxed) as f32 * MEASUREMENT_INTERVAL_NS as f32;
         let lost = self.check_loss_ns.load(Relaxed) as f32 + loss_ns.max(0.0);
         let pays = self.calibration_pays() && lost * if first { FIRST_CHECK_SHARE } else { LATER_CHECK_SHARE } <= work;
@@ -412,7 +412,7 @@ mod tests {
             ledger.tick(1);
             work += MEASUREMENT_INTERVAL_NS as f32;
             // Each trial takes much longer than expected.
-            if ledger.overdue(1, false).unwrap() >= 0 && ledger.pay_for_trial(1, 5000.0) {
+            if ledger.overdue(1, false).unwrap() >= 0 && ledger.try_pay_for_trial(1, 5000.0) {
                 ledger.record_trial(1, 15_000.0, 105_000.0);
                 lost += 95_000.0;
             }
@@ -427,7 +427,7 @@ mod tests {
             let mut made = 0;
             for _ in 0..10_000 {
                 ledger.tick(1);
-                if ledger.overdue(0, false).unwrap() >= 0 && ledger.pay_for_trial(0, 100.0) {
+                if ledger.overdue(0, false).unwrap() >= 0 && ledger.try_pay_for_trial(0, 100.0) {
                     ledger.record_trial(0, expected_ns, wall_ns);
                     made += 1;
                 }
@@ -438,6 +438,6 @@ mod tests {
         assert!((5..20).contains(&losing), "{losing}");
         assert!(trials(1000.0, 500.0) > 500);
         assert_eq!(ledger.overdue(MAX_DEVICES, true), None);
-        assert!(!ledger.pay_for_trial(MAX_DEVICES, 0.0));
+        assert!(!ledger.try_pay_for_trial(MAX_DEVICES, 0.0));
     }
 }

@@ -80,7 +80,7 @@ impl RsaSession {
         let (modulus, rest) = self.params.key().split_at(self.modulus_bytes);
         let (exponent, private) = rest.split_at(rsa::EXPONENT_LEN);
         let exponent = &exponent[exponent.iter().take_while(|byte| **byte == 0).count().min(rsa::EXPONENT_LEN - 1)..];
-        RsaKey { modulus, exponent, primes: (!private.is_empty()).then(|| &private[self.modulus_bytes..]) }
+        RsaKey { modulus, exponent, crt_numbers: (!private.is_empty()).then(|| &private[self.modulus_bytes..]) }
     }
 
     /// Writes a request into its slot of a queue pair, and returns the first computation, or the outcome if there is none.
@@ -223,9 +223,9 @@ fn is_valid_key(key: &RsaKey<'_>) -> bool {
     if first >> 7 == 0 || last & 1 == 0 {
         return false;
     }
-    let Some(primes) = key.primes else { return true };
+    let Some(crt_numbers) = key.crt_numbers else { return true };
     let half = key.modulus.len() / 2;
-    let (p, q) = (&primes[..half], &primes[half..2 * half]);
+    let (p, q) = (&crt_numbers[..half], &crt_numbers[half..2 * half]);
     let mut product = Zeroizing::new(vec![0; 2 * half]);
     for (i, a) in p.iter().enumerate().rev() {
         let mut carry = 0;

@@ -83,9 +83,9 @@ pub(crate) struct RsaKey<'a> {
     pub(crate) modulus: &'a [u8],
     /// The public exponent.
     pub(crate) exponent: &'a [u8],
-    /// The five numbers that follow the private exponent in [`gantry_core::rsa`], each half as long as the modulus. `None`: a
-    /// public key.
-    pub(crate) primes: Option<&'a [u8]>,
+    /// The numbers for the Chinese remainder theorem (CRT), in the order of [`gantry_core::rsa`]: p, q, d mod p - 1, d mod q - 1, and the
+    /// inverse of q mod p. Each is half as long as the modulus. `None`: a public key.
+    pub(crate) crt_numbers: Option<&'a [u8]>,
 }
 
 /// The parameters of a DPDK session; `shim/gantry_dpdk.h` lists the fields of each kind.
@@ -367,15 +367,15 @@ impl Cryptodev {
 
     /// Makes a session for a key of RSA.
     pub(crate) fn open_rsa_session(&self, key: &RsaKey<'_>) -> Option<Session> {
-        let RsaKey { modulus, exponent, primes } = *key;
+        let RsaKey { modulus, exponent, crt_numbers } = *key;
         assert!(
-            primes.is_none_or(|primes| primes.len() == 5 * (modulus.len() / 2)),
+            crt_numbers.is_none_or(|numbers| numbers.len() == 5 * (modulus.len() / 2)),
             "a private key has five numbers of half the modulus's length"
         );
         let record = RsaRecord {
             modulus: modulus.as_ptr(),
             exponent: exponent.as_ptr(),
-            primes: primes.map_or(std::ptr::null(), <[u8]>::as_ptr),
+            primes: crt_numbers.map_or(std::ptr::null(), <[u8]>::as_ptr),
             modulus_length: modulus.len() as u32,
             exponent_length: exponent.len() as u32,
         };

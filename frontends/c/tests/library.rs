@@ -185,7 +185,7 @@ fn wrong_calls_and_queues_pass_valgrind() {
 #[test]
 fn the_examples_print_the_expected_results() {
     let Some(lab) = Lab::new("examples") else { return };
-    let shown = |name: &str, arguments: &[&str]| {
+    let run_example = |name: &str, arguments: &[&str]| {
         let program = lab.path(name);
         fs::copy(crate_path("examples").join(name), &program).unwrap();
         for standard in ["c99", "c17"] {
@@ -194,7 +194,7 @@ fn the_examples_print_the_expected_results() {
         lab.run(&program, arguments)
     };
     let alice = "7a64adf2";
-    let digests = shown("digests.c", &[]);
+    let digests = run_example("digests.c", &[]);
     let lines: Vec<&str> = digests.lines().collect();
     assert!(
         lines.len() == 5 && lines[0].starts_with(alice) && lines[0] == lines[2] && lines[1] == lines[4],
@@ -202,15 +202,15 @@ fn the_examples_print_the_expected_results() {
     );
     assert_eq!(lines[3], "0".repeat(64));
     let opened: Vec<String> = (0..8).map(|i| format!("{i}: {}\n", if i == 3 { "forged" } else { "opened" })).collect();
-    assert_eq!(shown("seal.c", &[]), opened.concat());
+    assert_eq!(run_example("seal.c", &[]), opened.concat());
 
     let files: Vec<String> = (0..40_usize)
         .map(|i| lab.write(&format!("file-{i}"), vec![i as u8; i * i * 300]).display().to_string())
         .collect();
     let files: Vec<&str> = files.iter().map(String::as_str).collect();
-    assert_eq!(shown("files.c", &files), output(Command::new("sha256sum").args(&files)));
+    assert_eq!(run_example("files.c", &files), output(Command::new("sha256sum").args(&files)));
 
-    let digests = shown("queue.c", &[ENGINE]);
+    let digests = run_example("queue.c", &[ENGINE]);
     let data: Vec<String> =
         (0..100).map(|i| lab.write(&format!("data-{i}"), vec![i; 1000]).display().to_string()).collect();
     let expected = output(Command::new("md5sum").args(&data));

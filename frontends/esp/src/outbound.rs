@@ -165,7 +165,7 @@ impl OutboundPath {
         let Some(outside) = sa.outside_headers(segments.packet()) else {
             return counters.unfit.add(segments.count() as u64);
         };
-        rule.policy.usage.count(unix_seconds(), segments.count() as u64, header.total as u64);
+        rule.policy.usage.count(unix_seconds(), segments.count() as u64, header.packet_bytes as u64);
         let most = sa.max_inner_packet_bytes();
         let class = ecn::encapsulate(header.class, sa.copies_dscp) & if sa.copies_ecn { 0xFF } else { 0xFC };
         let is_transport = sa.info.is_transport();
@@ -188,7 +188,7 @@ impl OutboundPath {
             return;
         }
         let whole = segments.whole().filter(|_| !header.dont_fragment);
-        if let Some(fragments) = whole.and_then(|packet| Fragments::new(packet, header.length, most)) {
+        if let Some(fragments) = whole.and_then(|packet| Fragments::new(packet, header.ip_header_bytes, most)) {
             counters.fragmented.add(1);
             for at in 0..fragments.count() {
                 pass.stage(sa, outside, fragments.bytes(at), class, |slot| fragments.write(at, slot));

@@ -159,7 +159,7 @@ struct CipherSession {
 impl CipherSession {
     fn with<T>(&self, encrypt: bool, run: impl FnOnce(&mut PrivateCipherCtx) -> Option<T>) -> Result<T, Fault> {
         let make = || {
-            let mut context = self.cipher.context()?;
+            let mut context = self.cipher.new_context()?;
             context.init(encrypt, Some(self.params.key()), None).then_some(context)
         };
         self.idle[usize::from(encrypt)].with(make, run)

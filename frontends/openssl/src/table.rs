@@ -215,7 +215,7 @@ impl Row {
 
     /// Returns true if the row has pipelines: AES-CBC does from 3.5 on; DES has none.
     pub(crate) fn has_pipelines(&self, version: (u32, u32)) -> bool {
-        version >= (3, 5) && self.has_lanes()
+        version >= (3, 5) && self.gains_from_batches()
     }
 
     /// Returns true if a device that every machine has may be faster than OpenSSL of this release: software, or lanes with one message
@@ -233,8 +233,9 @@ impl Row {
         }
     }
 
-    /// Returns true if lanes serve the row, and no other device runs several of its messages at a time.
-    pub(crate) fn has_lanes(&self) -> bool {
+    /// Returns true if several messages at a time are faster than one by one: lanes serve the row, and no other device runs several of its
+    /// messages at a time.
+    pub(crate) fn gains_from_batches(&self) -> bool {
         self.mode == Mode::Chain(Chain::Cbc) && self.algorithm != Some(A::DesEde3Cbc)
     }
 

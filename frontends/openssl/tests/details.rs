@@ -51,19 +51,19 @@ fn random_numbers_come_from_the_generator_in_the_configuration_and_never_from_ga
     let lab = Lab::new("random");
     lab.collect_statistics();
     let configuration = lab.configuration(&everything("POLICY = pin:software"));
-    let usual = fs::read_to_string(&configuration).unwrap();
-    let turned = usual.replace(
+    let default_first = fs::read_to_string(&configuration).unwrap();
+    let gantry_first = default_first.replace(
         "default = default_provider\ngantry = gantry_provider",
         "gantry = gantry_provider\ndefault = default_provider",
     );
-    assert_ne!(usual, turned);
-    for text_of in [&usual, &turned] {
+    assert_ne!(default_first, gantry_first);
+    for text_of in [&default_first, &gantry_first] {
         let configuration = lab.write("random.cnf", text_of);
         let output = lab.sh("openssl rand -hex 4096", &configuration);
         assert!(output.status.success(), "{}", text(&output));
         assert_eq!(lab::counters(&lab)["AES-256-CTR"], [0; 8]);
     }
     let program = lab.compile("tests/random.c");
-    let named = lab.write("random.cnf", usual.replace("[random]\n", "[random]\nrandom = FAKE\n"));
+    let named = lab.write("random.cnf", default_first.replace("[random]\n", "[random]\nrandom = FAKE\n"));
     assert_eq!(text(&Command::new(program).arg(named).output().unwrap()), "its own\n");
 }

@@ -82,7 +82,7 @@ fn the_module_works_without_a_writable_folder() {
     let place = lab.path("place");
     let stats = lab.configuration(&format!("{OFFLOADED}\nSTATS = {}", place.display()));
     // The adaptive policy keeps costs in the cache folder.
-    let learns = lab.configuration("CIPHERS = ALL\nPOLICY = latency");
+    let adaptive = lab.configuration("CIPHERS = ALL\nPOLICY = latency");
     let work =
         "openssl dgst -sha256 plain; openssl enc -aes-128-cbc -K 00 -iv 00 -in plain 2>/dev/null | openssl dgst -md5";
     let expected = text(&lab.sh(work, Path::new("/dev/null")));
@@ -91,14 +91,14 @@ fn the_module_works_without_a_writable_folder() {
          export HOME=$PWD/place XDG_CACHE_HOME=$PWD/place XDG_CONFIG_HOME=$PWD/place XDG_RUNTIME_DIR=$PWD/place TMPDIR=$PWD/place\n\
          if touch place/file 2>/dev/null; then exit 9; fi\n{work}"
     );
-    let inside = |configuration: &Path| {
+    let run_without_writable_folder = |configuration: &Path| {
         lab.command("unshare", configuration).args(["-rm", "sh", "-ec", &script]).output().unwrap()
     };
     if !lab.sh("unshare -rm mount -t tmpfs none place", Path::new("/dev/null")).status.success() {
         return gantry_lab::skip("file systems of one's own");
     }
-    for configuration in [&stats, &learns] {
-        assert_eq!(text(&inside(configuration)), expected);
+    for configuration in [&stats, &adaptive] {
+        assert_eq!(text(&run_without_writable_folder(configuration)), expected);
     }
 }
 
@@ -181,8 +181,8 @@ fn the_module_can_be_reloaded_and_leaves_nothing_behind() {
     let engine = has_models().then_some((engine, "on", 1));
     for (section, stats, descriptors) in [(OFFLOADED, "off", 0), (OFFLOADED, "on", 1)].into_iter().chain(engine) {
         let active = lab.configuration(section);
-        let off = fs::read_to_string(&active).unwrap().replace("gantry.so\nactivate = 1", "gantry.so");
-        let passive = lab.write("passive.cnf", off);
+        let inactive = fs::read_to_string(&active).unwrap().replace("gantry.so\nactivate = 1", "gantry.so");
+        let passive = lab.write("passive.cnf", inactive);
         let mut command = lab.command(program.to_str().unwrap(), &active);
         command.arg(&active).arg(&passive).arg(lab.path("gantry.so"));
         // Keeps the C library's cache of freed memory out of the count.
@@ -211,8 +211,9 @@ fn no_callback_follows_the_teardown() {
 fn other_providers_come_and_go_while_the_module_does() {
     let lab = Lab::new("loads");
     let program = lab.compile("tests/loads.c");
-    let off = fs::read_to_string(lab.configuration(OFFLOADED)).unwrap().replace("gantry.so\nactivate = 1", "gantry.so");
-    let passive = lab.write("passive.cnf", off.replace("default_properties", "# default_properties"));
+    let inactive =
+        fs::read_to_string(lab.configuration(OFFLOADED)).unwrap().replace("gantry.so\nactivate = 1", "gantry.so");
+    let passive = lab.write("passive.cnf", inactive.replace("default_properties", "# default_properties"));
     let mut command = lab.command(program.to_str().unwrap(), Path::new("/dev/null"));
     let output = command.arg(&passive).env("MALLOC_PERTURB_", "165").output().unwrap();
     assert_eq!(text(&output), "as it should\n");
@@ -220,17 +221,17 @@ fn other_providers_come_and_go_while_the_module_does() {
 
 /// Checks that a freed key leaves no more copies on heap and stack than with the default provider. Keys of our own TLS groups leave none.
 fn assert_no_key_is_left(lab: &Lab, program: &Path, algorithms: usize, own_groups: usize) {
-    let left = |configuration: &Path| {
+    let copies_left = |configuration: &Path| {
         // Binds early: lazy binding would spill registers, with their contents, to the stack.
         let printed = text(&Command::new(program).arg(configuration).env("LD_BIND_NOW", "1").output().unwrap());
-        let place =
+        let parse_line =
             |line: &str| Some((line.split_once(' ')?.0.to_owned(), line.split_once(' ')?.1.parse::<u32>().ok()?));
-        printed.lines().map(|line| place(line).unwrap_or_else(|| panic!("{printed}"))).collect::<Vec<_>>()
+        printed.lines().map(|line| parse_line(line).unwrap_or_else(|| panic!("{printed}"))).collect::<Vec<_>>()
     };
-    let default = left(Path::new("/dev/null"));
+    let default = copies_left(Path::new("/dev/null"));
     assert_eq!(default.len(), algorithms, "{default:?}");
     for policy in ["pin:software", "pin:lanes", "pin:host"] {
-        let ours = left(&lab.configuration(&OFFLOADED.replace("pin:software", policy)));
+        let ours = copies_left(&lab.configuration(&OFFLOADED.replace("pin:software", policy)));
         let groups = &ours[default.len()..];
         assert_eq!(groups.len(), own_groups, "{ours:?}");
         assert!(groups.iter().all(|(_, places)| *places == 0), "{policy}: seeds of ML-KEM or secrets in {groups:?}");

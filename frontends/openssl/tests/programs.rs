@@ -51,9 +51,9 @@ fn tls_works_with_curve25519_and_with_keys_of_the_default_provider() {
     let lab = Lab::new("curves-tls");
     lab.write("answer", noise(50_000));
     let (offloaded, none) = (lab.configuration(OFFLOADED), Path::new("/dev/null"));
-    let only = |key: &str| {
-        let all = "CIPHERS = NONE\nSIGNATURES = NONE\nKEY_EXCHANGE = NONE\nKDFS = NONE\nFORCE_FAIL = yes";
-        lab.configuration(&all.replace(&format!("{key} = NONE"), &format!("{key} = ALL")))
+    let fails_only = |key: &str| {
+        let nothing = "CIPHERS = NONE\nSIGNATURES = NONE\nKEY_EXCHANGE = NONE\nKDFS = NONE\nFORCE_FAIL = yes";
+        lab.configuration(&nothing.replace(&format!("{key} = NONE"), &format!("{key} = ALL")))
     };
     for (certificate, signature, group) in [
         ("ed25519", "ECDSA", "X25519"),
@@ -61,17 +61,17 @@ fn tls_works_with_curve25519_and_with_keys_of_the_default_provider() {
         ("rsa:3072", "RSA", "X25519"),
     ] {
         lab.certificate(certificate);
-        let before = format!("-tls1_2 -cipher ECDHE-{signature}-AES128-GCM-SHA256");
-        for version in ["-tls1_3", &before] {
+        let tls_1_2 = format!("-tls1_2 -cipher ECDHE-{signature}-AES128-GCM-SHA256");
+        for version in ["-tls1_3", &tls_1_2] {
             let arguments = format!("{version} -groups {group}");
             for (server, client) in [(&*offloaded, none), (none, &*offloaded), (&*offloaded, &*offloaded)] {
                 tls(&lab, server, client, &arguments).unwrap_or_else(|error| panic!("{arguments}: {error}"));
             }
-            for (key, of) in [("SIGNATURES", "ed25519"), ("KEY_EXCHANGE", "X25519")] {
-                if ![certificate, group].contains(&of) {
+            for (key, algorithm) in [("SIGNATURES", "ed25519"), ("KEY_EXCHANGE", "X25519")] {
+                if ![certificate, group].contains(&algorithm) {
                     continue;
                 }
-                let failed = only(key);
+                let failed = fails_only(key);
                 assert!(tls(&lab, &failed, none, &arguments).is_err(), "{key}, server, {arguments}: not used");
                 assert!(tls(&lab, none, &failed, &arguments).is_err(), "{key}, client, {arguments}: not used");
             }
@@ -241,14 +241,17 @@ fn requests_of_worker_processes_are_counted() {
             .expect("nginx has a page");
         assert_eq!((page.pids.len(), page.uid, &*page.program), (3, 0, "nginx"));
         let rows = page.read().unwrap().rows;
-        let of = |algorithm: &str, operation: &str| {
+        let requests_and_bytes = |algorithm: &str, operation: &str| {
             let row = rows.iter().find(|row| {
                 (row.device.as_deref(), &*row.algorithm, &*row.operation) == (Some(device), algorithm, operation)
             });
             row.map_or((0, 0), |row| (row.requests, row.bytes))
         };
-        assert!(of("aes-256-gcm", "seal").1 >= 30 * 3000, "{section}: {rows:?}");
-        assert!(of("ed25519", "sign").0 >= 30 && of("x25519", "derive").0 >= 30, "{section}: {rows:?}");
+        assert!(requests_and_bytes("aes-256-gcm", "seal").1 >= 30 * 3000, "{section}: {rows:?}");
+        assert!(
+            requests_and_bytes("ed25519", "sign").0 >= 30 && requests_and_bytes("x25519", "derive").0 >= 30,
+            "{section}: {rows:?}"
+        );
     }
 }
 

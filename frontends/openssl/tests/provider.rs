@@ -93,13 +93,13 @@ fn only_measurements_for_commands_are_kept_for_later_programs() {
     let folder = fs::read_dir(cache.join("gantry")).expect("costs are kept");
     let kept: Vec<String> = folder.map(|file| fs::read_to_string(file.unwrap().path()).unwrap()).collect();
     let costs: serde_json::Value = serde_json::from_str(&kept[0]).unwrap();
-    let of = |device: &str| {
+    let has_cost = |device: &str| {
         let costs = costs["costs"].as_array().unwrap();
         costs
             .iter()
             .any(|cost| cost["device"] == device && cost["algorithm"] == "ed25519" && cost["operation"] == "sign")
     };
-    assert!(of("host") && of("software"), "{costs}");
+    assert!(has_cost("host") && has_cost("software"), "{costs}");
 }
 
 /// A session keeps the state of one direction only.
@@ -115,8 +115,8 @@ fn a_context_holds_at_most_three_kilobytes_more() {
         command.arg(lab.configuration(&everything(&format!("POLICY = {policy}")))).args(ciphers);
         let printed = text(&command.env("GLIBC_TUNABLES", "glibc.malloc.tcache_count=0").output().unwrap());
         for line in printed.lines() {
-            let more = line.split(' ').nth(1).and_then(|more| more.parse::<i64>().ok());
-            assert!(more.is_some_and(|more| more <= 3072), "{line}");
+            let extra_bytes = line.split(' ').nth(1).and_then(|bytes| bytes.parse::<i64>().ok());
+            assert!(extra_bytes.is_some_and(|bytes| bytes <= 3072), "{line}");
         }
         assert_eq!(printed.lines().count(), ciphers.len(), "{printed}");
     }
@@ -241,12 +241,13 @@ fn openssl_serves_everything_unless_a_validated_device_is_there() {
     assert_ne!(devices("POLICY = latency"), 0, "a device derives the key and encrypts");
     assert_eq!(devices("REQUIRE = validated"), 0);
     let groups = "openssl list -kem-algorithms | grep -c gantry || true";
-    let with = |section: &str| text(&lab.sh(groups, &lab.configuration(section))).trim().parse::<u32>().unwrap();
+    let count_groups =
+        |section: &str| text(&lab.sh(groups, &lab.configuration(section))).trim().parse::<u32>().unwrap();
     let version = text(&lab.sh("openssl version", Path::new("/dev/null")));
     let is_before_3_5 =
         ["3.0.", "3.1.", "3.2.", "3.3.", "3.4."].iter().any(|old| version.contains(&format!("OpenSSL {old}")));
-    assert_eq!(with("") > 0, is_before_3_5 && cfg!(feature = "software"), "{version}");
-    assert_eq!(with("REQUIRE = validated"), 0);
+    assert_eq!(count_groups("") > 0, is_before_3_5 && cfg!(feature = "software"), "{version}");
+    assert_eq!(count_groups("REQUIRE = validated"), 0);
 }
 
 #[test]

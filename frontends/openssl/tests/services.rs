@@ -62,21 +62,21 @@ fn stunnel_carries_a_connection() {
         );
         lab.serve(lab.command("stunnel", configuration).arg(conf), listen)
     };
-    let carry = |server: &Path, client: &Path, version: &str| {
-        let (outside, inside) = (port(), port());
+    let carries_data = |server: &Path, client: &Path, version: &str| {
+        let (server_port, client_port) = (port(), port());
         let side = format!("cert = cert.pem\nkey = key.pem\nsslVersion = {version}\n");
-        let _server = start(server, &side, outside, echo);
+        let _server = start(server, &side, server_port, echo);
         let side = format!("client = yes\nCAfile = cert.pem\nverifyChain = yes\nsslVersion = {version}\n");
-        let _client = start(client, &side, inside, outside);
-        echo_through(inside, &data).is_ok_and(|back| back == data)
+        let _client = start(client, &side, client_port, server_port);
+        echo_through(client_port, &data).is_ok_and(|back| back == data)
     };
     for certificate in [P256, "ed25519", "rsa:3072"] {
         lab.certificate(certificate);
         for version in ["TLSv1.2", "TLSv1.3"] {
-            assert!(carry(&offloaded, none, version), "server, {version}: {}", lab.log());
-            assert!(carry(none, &offloaded, version), "client, {version}: {}", lab.log());
-            assert!(!carry(&failed, none, version), "server, {version}: not used");
-            assert!(!carry(none, &failed, version), "client, {version}: not used");
+            assert!(carries_data(&offloaded, none, version), "server, {version}: {}", lab.log());
+            assert!(carries_data(none, &offloaded, version), "client, {version}: {}", lab.log());
+            assert!(!carries_data(&failed, none, version), "server, {version}: not used");
+            assert!(!carries_data(none, &failed, version), "client, {version}: not used");
         }
     }
 }

@@ -84,8 +84,8 @@ mod tests {
     fn ring() -> Vec<u8> {
         let lengths = OperandLengths::Cipher { iv_len: 16, source_len: 64, destination_len: 64 };
         let header = Header { opcode: operation::CIPHER_ENCRYPT, algo: 0, session_id: 1, flag: 0 };
-        let mut input =
-            Request { session_parameters: None, lengths, is_stateless_form: false }.encode(&header, Features::LEGACY);
+        let mut input = Request { session_parameters: None, lengths, has_stateless_layout: false }
+            .encode(&header, Features::LEGACY);
         input.extend([9; 16]);
         input.extend([1; 64]);
         let mut bytes = vec![0; 0x400];

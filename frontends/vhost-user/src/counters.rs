@@ -17,7 +17,7 @@ enum CounterIndex {
     Requests,
     Bytes,
     Refused,
-    BatchSum,
+    BurstSum,
     Broken,
 }
 
@@ -34,9 +34,9 @@ pub struct CounterSnapshot {
     pub bytes: u64,
     /// The number of requests that were not answered with OK.
     pub refused: u64,
-    /// Sum over all requests of the number of requests in their burst. Divided by [`requests`](Self::requests) it is the mean batch
+    /// Sum over all requests of the number of requests in their burst. Divided by [`requests`](Self::requests) it is the mean burst
     /// size.
-    pub batch_sum: u64,
+    pub burst_sum: u64,
     /// Number of times that the device broke.
     pub broken: u64,
 }
@@ -53,9 +53,9 @@ impl Counters {
 
     /// Returns a snapshot. The counters are read one after another.
     pub fn snapshot(self) -> CounterSnapshot {
-        let [connections, sessions, requests, bytes, refused, batch_sum, broken] =
+        let [connections, sessions, requests, bytes, refused, burst_sum, broken] =
             self.0.each_ref().map(|number| number.load(Relaxed));
-        CounterSnapshot { connections, sessions, requests, bytes, refused, batch_sum, broken }
+        CounterSnapshot { connections, sessions, requests, bytes, refused, burst_sum, broken }
     }
 
     fn add(self, index: CounterIndex, amount: usize) {
@@ -75,8 +75,8 @@ impl Counters {
         self.add(CounterIndex::Bytes, bytes);
     }
 
-    pub(crate) fn record_batch(self, requests: usize, batch_size: usize) {
-        self.add(CounterIndex::BatchSum, requests * batch_size);
+    pub(crate) fn record_burst(self, requests: usize, burst_size: usize) {
+        self.add(CounterIndex::BurstSum, requests * burst_size);
     }
 
     pub(crate) fn record_refused(self, requests: usize) {

@@ -118,20 +118,20 @@ impl Task {
         let fixed = &mut fixed[..length];
         require(reader.read(fixed))?;
         let request = data::Request::parse(&header, fixed, features).map_err(Error::status)?;
-        let parts = request.readable(&header);
-        let (destination_length, result_length) = request.writable(&header);
+        let ranges = request.readable_ranges(&header);
+        let (destination_length, result_length) = request.writable_lengths(&header);
         let writable_length = u64::from(destination_length) + u64::from(result_length);
         // Drivers may provide more buffers than the lengths require: Linux repeats pieces of scattered buffers.
-        if parts.length > MAX_REQUEST_BYTES
+        if ranges.total_len > MAX_REQUEST_BYTES
             || writable_length > MAX_REQUEST_BYTES
-            || reader.remaining() < parts.length
+            || reader.remaining() < ranges.total_len
             || total_length(&chain.writable) <= writable_length
         {
             return Err(Status::Error);
         }
         // The lengths are at most 1 MiB, so the casts below are lossless.
         let to_usize = |range: Range<u64>| range.start as usize..range.end as usize;
-        let length = parts.length as usize;
+        let length = ranges.total_len as usize;
         if self.bytes.len() < length {
             self.bytes.resize(length, 0);
         }
@@ -140,11 +140,11 @@ impl Task {
         let guest_session = match &request.session_parameters {
             None => sessions.get(header.session_id).cloned().ok_or(Status::InvalidSession)?,
             Some(inline_params) => {
-                let keys = to_usize(parts.key.start..parts.auth_key.end);
+                let keys = to_usize(ranges.key.start..ranges.auth_key.end);
                 let session = sessions.create_stateless(
                     inline_params,
-                    &self.bytes[to_usize(parts.key)],
-                    &self.bytes[to_usize(parts.auth_key)],
+                    &self.bytes[to_usize(ranges.key)],
+                    &self.bytes[to_usize(ranges.auth_key)],
                 );
                 self.bytes[keys].zeroize();
                 session?
@@ -152,9 +152,9 @@ impl Task {
         };
         let mut operation = CryptoOperation {
             guest_session,
-            iv: to_usize(parts.iv),
-            data: to_usize(parts.source),
-            aad: to_usize(parts.aad),
+            iv: to_usize(ranges.iv),
+            data: to_usize(ranges.source),
+            aad: to_usize(ranges.aad),
             cipher_range: 0..0,
             hash_range: 0..0,
             result_length: result_length as usize,

@@ -13,7 +13,7 @@ use gantry_abi_virtio_crypto::{Config, Features, control, data};
 /// Encodes each field with a different value. The C compiler checks that the value is at the offset of the field.
 #[test]
 fn fields_have_the_offsets_of_the_header() {
-    let mut layout = Layout::default();
+    let mut checks = LayoutChecks::default();
     let cipher = Cipher { algo: 0x11, key_len: 0x12, op: Direction::Decrypt };
     let chain = Chain {
         order: Order::CipherThenHash,
@@ -24,11 +24,11 @@ fn fields_have_the_offsets_of_the_header() {
         auth_key_len: 0x15,
         aad_len: 0x16,
     };
-    let create = |session| control::Request::Create(session).encode(0, Features::LEGACY);
-    let request = "struct virtio_crypto_op_ctrl_req";
-    layout.add(
-        request,
-        &create(Session::Cipher(cipher)),
+    let encode_create = |session| control::Request::Create(session).encode(0, Features::LEGACY);
+    let control_request = "struct virtio_crypto_op_ctrl_req";
+    checks.add(
+        control_request,
+        &encode_create(Session::Cipher(cipher)),
         &[
             ("header.opcode", operation::CIPHER_CREATE_SESSION),
             ("header.algo", 0x11),
@@ -38,9 +38,9 @@ fn fields_have_the_offsets_of_the_header() {
             ("u.sym_create_session.op_type", 1),
         ],
     );
-    layout.add(
-        request,
-        &create(Session::Chain(chain)),
+    checks.add(
+        control_request,
+        &encode_create(Session::Chain(chain)),
         &[
             ("u.sym_create_session.u.chain.para.alg_chain_order", 2),
             ("u.sym_create_session.u.chain.para.hash_mode", 2),
@@ -54,18 +54,18 @@ fn fields_have_the_offsets_of_the_header() {
             ("u.sym_create_session.op_type", 2),
         ],
     );
-    layout.add(
-        request,
-        &create(Session::Hash(Hash { algo: 0x21, result_len: 0x22 })),
+    checks.add(
+        control_request,
+        &encode_create(Session::Hash(Hash { algo: 0x21, result_len: 0x22 })),
         &[
             ("u.hash_create_session.para.algo", 0x21),
             ("u.hash_create_session.para.hash_result_len", 0x22),
             ("header.opcode", operation::HASH_CREATE_SESSION),
         ],
     );
-    layout.add(
-        request,
-        &create(Session::Mac(Mac { algo: 0x23, result_len: 0x24, key_len: 0x25 })),
+    checks.add(
+        control_request,
+        &encode_create(Session::Mac(Mac { algo: 0x23, result_len: 0x24, key_len: 0x25 })),
         &[
             ("u.mac_create_session.para.algo", 0x23),
             ("u.mac_create_session.para.hash_result_len", 0x24),
@@ -73,9 +73,9 @@ fn fields_have_the_offsets_of_the_header() {
         ],
     );
     let aead = Aead { algo: 0x31, key_len: 0x32, tag_len: 0x33, aad_len: 0x34, op: Direction::Decrypt };
-    layout.add(
-        request,
-        &create(Session::Aead(aead)),
+    checks.add(
+        control_request,
+        &encode_create(Session::Aead(aead)),
         &[
             ("u.aead_create_session.para.algo", 0x31),
             ("u.aead_create_session.para.key_len", 0x32),
@@ -85,9 +85,9 @@ fn fields_have_the_offsets_of_the_header() {
         ],
     );
     let rsa = PublicKey::Rsa { padding: Padding::Pkcs1, hash: 0x42 };
-    layout.add(
-        request,
-        &create(Session::Akcipher(Akcipher { key_type: KeyType::Private, key_len: 0x41, algorithm: rsa })),
+    checks.add(
+        control_request,
+        &encode_create(Session::Akcipher(Akcipher { key_type: KeyType::Private, key_len: 0x41, algorithm: rsa })),
         &[
             ("u.akcipher_create_session.para.algo", 1),
             ("u.akcipher_create_session.para.keytype", 2),
@@ -97,13 +97,13 @@ fn fields_have_the_offsets_of_the_header() {
         ],
     );
     let destroy = control::Request::Destroy(0x43).encode(service::MAC, Features::LEGACY);
-    layout.add(request, &destroy, &[("header.opcode", 0x203), ("u.destroy_session.session_id", 0x43)]);
-    layout.add(
+    checks.add(control_request, &destroy, &[("header.opcode", 0x203), ("u.destroy_session.session_id", 0x43)]);
+    checks.add(
         "struct virtio_crypto_session_input",
         &control::encode_created(0x44, gantry_abi_virtio_crypto::Status::NoSpace),
         &[("session_id", 0x44), ("status", 5)],
     );
-    requests(&mut layout);
+    add_data_requests(&mut checks);
     let config = Config {
         status: 0x71,
         max_dataqueues: 0x72,
@@ -117,7 +117,7 @@ fn fields_have_the_offsets_of_the_header() {
         akciphers: 0x7c,
         max_size: 0x7d,
     };
-    layout.add(
+    checks.add(
         "struct virtio_crypto_config",
         &config.encode(),
         &[
@@ -136,18 +136,23 @@ fn fields_have_the_offsets_of_the_header() {
             ("max_size", 0x7d),
         ],
     );
-    compile(&layout.checks);
+    assert_in_c(&checks.0);
 }
 
-fn requests(layout: &mut Layout) {
-    let name = "struct virtio_crypto_op_data_req";
+/// Adds the checks of requests to data queues.
+fn add_data_requests(checks: &mut LayoutChecks) {
+    let data_request = "struct virtio_crypto_op_data_req";
     let encode = |opcode, lengths| {
         let header = data::Header { opcode, algo: 0x51, session_id: 0x52, flag: 0x53 };
-        data::Request { session_parameters: None, lengths, is_stateless_form: false }.encode(&header, Features::LEGACY)
+        data::Request { session_parameters: None, lengths, has_stateless_layout: false }
+            .encode(&header, Features::LEGACY)
     };
-    layout.add(
-        name,
-        &encode(1, data::OperandLengths::Cipher { iv_len: 0x54, source_len: 0x55, destination_len: 0x56 }),
+    checks.add(
+        data_request,
+        &encode(
+            operation::CIPHER_DECRYPT,
+            data::OperandLengths::Cipher { iv_len: 0x54, source_len: 0x55, destination_len: 0x56 },
+        ),
         &[
             ("header.opcode", 1),
             ("header.algo", 0x51),
@@ -159,7 +164,7 @@ fn requests(layout: &mut Layout) {
             ("u.sym_req.op_type", 1),
         ],
     );
-    let chain = data::Chain {
+    let chain = data::ChainLengths {
         iv_len: 0x61,
         source_len: 0x62,
         destination_len: 0x63,
@@ -170,9 +175,9 @@ fn requests(layout: &mut Layout) {
         aad_len: 0x68,
         result_len: 0x69,
     };
-    layout.add(
-        name,
-        &encode(0, data::OperandLengths::Chain(chain)),
+    checks.add(
+        data_request,
+        &encode(operation::CIPHER_ENCRYPT, data::OperandLengths::Chain(chain)),
         &[
             ("u.sym_req.u.chain.para.iv_len", 0x61),
             ("u.sym_req.u.chain.para.src_data_len", 0x62),
@@ -186,20 +191,20 @@ fn requests(layout: &mut Layout) {
             ("u.sym_req.op_type", 2),
         ],
     );
-    layout.add(
-        name,
+    checks.add(
+        data_request,
         &encode(operation::HASH, data::OperandLengths::Hash { source_len: 0x6a, result_len: 0x6b }),
         &[("u.hash_req.para.src_data_len", 0x6a), ("u.hash_req.para.hash_result_len", 0x6b)],
     );
-    layout.add(
-        name,
+    checks.add(
+        data_request,
         &encode(operation::MAC, data::OperandLengths::Mac { source_len: 0x6c, result_len: 0x6d }),
         &[("u.mac_req.para.hash.src_data_len", 0x6c), ("u.mac_req.para.hash.hash_result_len", 0x6d)],
     );
     let aead =
         data::OperandLengths::Aead { iv_len: 0x81, aad_len: 0x82, source_len: 0x83, destination_len: 0x84, tag_len: 0 };
-    layout.add(
-        name,
+    checks.add(
+        data_request,
         &encode(operation::AEAD_DECRYPT, aead),
         &[
             ("u.aead_req.para.iv_len", 0x81),
@@ -208,39 +213,38 @@ fn requests(layout: &mut Layout) {
             ("u.aead_req.para.dst_data_len", 0x84),
         ],
     );
-    layout.add(
-        name,
+    checks.add(
+        data_request,
         &encode(operation::AKCIPHER_SIGN, data::OperandLengths::Akcipher { source_len: 0x85, destination_len: 0x86 }),
         &[("u.akcipher_req.para.src_data_len", 0x85), ("u.akcipher_req.para.dst_data_len", 0x86)],
     );
 }
 
-/// Conditions for `_Static_assert`.
+/// Conditions in C, for `_Static_assert`.
 #[derive(Default)]
-struct Layout {
-    checks: Vec<String>,
-}
+struct LayoutChecks(Vec<String>);
 
-impl Layout {
-    /// Adds the conditions that `bytes` have the size of the structure `name` and the value of each field at its offset. Only the low half
-    /// of 64-bit fields is checked. A value may occur at several offsets, one of which must be the field's.
+impl LayoutChecks {
+    /// Adds the conditions that `bytes` have the size of the structure `name`, and the value of each field at its offset. The value of a
+    /// 64-bit field is its low half. If a value occurs at several offsets in `bytes`, one of them must be the field's.
     fn add(&mut self, name: &str, bytes: &[u8], fields: &[(&str, u32)]) {
-        self.checks.push(format!("sizeof({name}) == {}", bytes.len()));
+        self.0.push(format!("sizeof({name}) == {}", bytes.len()));
         for (field, value) in fields {
             let value = value.to_le_bytes();
-            let mut check = "0".to_owned();
-            for (place, _) in bytes.windows(4).enumerate().filter(|(_, window)| *window == value) {
-                write!(check, " || __builtin_offsetof({name}, {field}) == {place}").unwrap();
+            let mut condition = "0".to_owned();
+            for (offset, _) in bytes.windows(4).enumerate().filter(|(_, window)| *window == value) {
+                write!(condition, " || __builtin_offsetof({name}, {field}) == {offset}").unwrap();
             }
-            self.checks.push(check);
+            self.0.push(condition);
         }
     }
 }
 
-fn compile(checks: &[String]) {
+/// Panics unless all conditions hold in C, with Linux's header.
+fn assert_in_c(conditions: &[String]) {
     let mut program = "#include <linux/virtio_crypto.h>\n".to_owned();
-    for check in checks {
-        writeln!(program, "_Static_assert({check}, \"\");").unwrap();
+    for condition in conditions {
+        writeln!(program, "_Static_assert({condition}, \"\");").unwrap();
     }
     let mut compiler = Command::new("cc");
     compiler.args(["-std=gnu11", "-fsyntax-only", "-x", "c", "-"]).stdin(Stdio::piped()).stderr(Stdio::piped());

@@ -20,7 +20,7 @@ fn fields_have_the_offsets_of_the_headers() {
     let acquire = Acquire {
         id: sa.id,
         source: sa.source,
-        selector: Selector { any_family: false, ..sa.selector },
+        selector: Selector { is_family_unspecified: false, ..sa.selector },
         policy: policy.clone(),
         authentications: 0x31,
         ciphers: 0x32,
@@ -311,7 +311,7 @@ fn sa() -> Sa {
         replay: Some(Replay { output: 0xa1, input: 0xa2, bitmap: 0xa3 }),
         replay_esn: Some(esn),
         mark: Some(Mark { value: 0x91, mask: 0x92 }),
-        offload: Some(Offload { interface: 0x93, flags: 0x94 }),
+        offload: Some(Offload { interface_index: 0x93, flags: 0x94 }),
         ..Sa::new(SaId { destination: ip("10.1.1.1"), spi: 0x0102_0304, protocol: 50 }, ip("10.2.2.2"))
     }
 }
@@ -362,7 +362,7 @@ fn selector() -> Selector {
         destination_port: Port { value: 0x1112, mask: 0xf1f2 },
         source_port: Port { value: 0x1314, mask: 0xf3f4 },
         protocol: 6,
-        interface: 0x15,
+        interface_index: 0x15,
         user: 0x16,
         ..Selector::any(Family::Ipv4)
     }

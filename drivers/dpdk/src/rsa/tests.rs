@@ -46,14 +46,14 @@ fn pads_a_digest_with_pkcs1_v1_5() {
 fn rejects_a_key_whose_primes_do_not_multiply_to_its_modulus() {
     for (algorithm, size) in ALGORITHMS {
         let numbers = |key: &'_ [u8]| {
-            let (modulus, primes) = (key[..size].to_vec(), key[2 * size + rsa::EXPONENT_LEN..].to_vec());
-            is_valid_key(&RsaKey { modulus: &modulus, exponent: &[1, 0, 1], primes: Some(&primes) })
-                && is_valid_key(&RsaKey { modulus: &modulus, exponent: &[1, 0, 1], primes: None })
+            let (modulus, crt_numbers) = (key[..size].to_vec(), key[2 * size + rsa::EXPONENT_LEN..].to_vec());
+            is_valid_key(&RsaKey { modulus: &modulus, exponent: &[1, 0, 1], crt_numbers: Some(&crt_numbers) })
+                && is_valid_key(&RsaKey { modulus: &modulus, exponent: &[1, 0, 1], crt_numbers: None })
         };
         let right = key(algorithm);
         assert!(numbers(right), "{algorithm}");
-        let primes = 2 * size + rsa::EXPONENT_LEN;
-        for wrong in [0, 1, size - 1, primes, primes + size / 2 - 1, primes + size - 1] {
+        let crt_start = 2 * size + rsa::EXPONENT_LEN;
+        for wrong in [0, 1, size - 1, crt_start, crt_start + size / 2 - 1, crt_start + size - 1] {
             let mut key = right.to_vec();
             // Clear the first bit (the modulus is too short), or flip a last bit (the modulus is even or differs from the
             // product).

@@ -43,7 +43,7 @@ impl Powers {
         let (all, sums) = (&mut self.powers[range.clone()], &mut self.sums[range]);
         // SAFETY: the caller promises the instructions. A block is stored to an element, and a register where enough elements remain.
         unsafe {
-            let first = R::from_first(key.times_x(POLYNOMIAL));
+            let first = R::from_first(key.shift_left_reduced(REVERSED_POLYNOMIAL_UPPER));
             let mut power = first;
             for element in all[(REGISTERS - 1) * R::BLOCKS..].iter_mut().rev() {
                 power.first().store(core::ptr::from_mut(element).cast());
@@ -149,9 +149,9 @@ unsafe fn product<R: WideRegister>(a: R, b: R) -> R {
 
 /// The upper half of the modulus 1 + x + x^2 + x^7 + x^128 with its bits in reversed order: x, x^2 and x^7. The lower half is 1, which
 /// stands for x^128; the 1 of the modulus would be bit 128.
-const POLYNOMIAL: u64 = 0xc2 << 56;
-/// [`POLYNOMIAL`] as a block.
-const POLYNOMIAL_BLOCK: [u8; BLOCK_LEN] = (POLYNOMIAL as u128).to_le_bytes();
+const REVERSED_POLYNOMIAL_UPPER: u64 = 0xc2 << 56;
+/// [`REVERSED_POLYNOMIAL_UPPER`] as a block.
+const REVERSED_POLYNOMIAL_UPPER_BLOCK: [u8; BLOCK_LEN] = (REVERSED_POLYNOMIAL_UPPER as u128).to_le_bytes();
 
 /// Reduces products modulo the polynomial. The lower half, whose bits are the higher coefficients of the reversed product, is
 /// folded into the upper one in two steps of 64 bits.
@@ -160,10 +160,10 @@ const POLYNOMIAL_BLOCK: [u8; BLOCK_LEN] = (POLYNOMIAL as u128).to_le_bytes();
 /// The CPU has VPCLMULQDQ.
 #[inline(always)]
 unsafe fn reduce<R: WideRegister>(low: R, middle: R, high: R) -> R {
-    // SAFETY: as above, and values of the type exist; `POLYNOMIAL_BLOCK` is one block long.
+    // SAFETY: as above, and values of the type exist; `REVERSED_POLYNOMIAL_UPPER_BLOCK` is one block long.
     unsafe {
-        let polynomial = R::broadcast(&POLYNOMIAL_BLOCK);
-        let middle = middle.xor(low.swap_halves()).xor(polynomial.product::<0x00>(low));
-        high.xor(middle.swap_halves()).xor(polynomial.product::<0x00>(middle))
+        let polynomial_upper = R::broadcast(&REVERSED_POLYNOMIAL_UPPER_BLOCK);
+        let middle = middle.xor(low.swap_halves()).xor(polynomial_upper.product::<0x00>(low));
+        high.xor(middle.swap_halves()).xor(polynomial_upper.product::<0x00>(middle))
     }
 }

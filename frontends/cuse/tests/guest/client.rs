@@ -88,12 +88,12 @@ impl Server {
     pub(crate) fn resources(&self) -> Option<Resources> {
         let process = format!("/proc/{}", self.pid()?);
         // A thread that has just given a caller its descriptor may still exist, but ends soon.
-        let is_giving = || {
+        let is_creating_descriptor = || {
             let threads = fs::read_dir(format!("{process}/task")).unwrap().flatten();
             let mut names = threads.filter_map(|thread| fs::read_to_string(thread.path().join("comm")).ok());
             names.any(|name| name.trim_end() == "descriptor")
         };
-        wait_until("no thread is creating a descriptor", || !is_giving());
+        wait_until("no thread is creating a descriptor", || !is_creating_descriptor());
         let status = fs::read_to_string(format!("{process}/status")).unwrap();
         let number = |name: &str| {
             let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();

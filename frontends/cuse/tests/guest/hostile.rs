@@ -276,7 +276,7 @@ impl Checker {
     fn check(&mut self, rng: &mut Rng, turn: usize) {
         let length = 16 + rng.next() as usize % 1000;
         let data = rng.bytes(length);
-        let is_right = match rng.next() % 4 {
+        let is_correct = match rng.next() % 4 {
             0 => self.check_cbc(&data[..length / 16 * 16]),
             1 => self.check_gcm(&data),
             2 => {
@@ -286,7 +286,7 @@ impl Checker {
             }
             _ => self.check_digest(&data),
         };
-        assert!(is_right, "a wrong answer after turn {turn}");
+        assert!(is_correct, "a wrong answer after turn {turn}");
     }
 
     fn check_cbc(&self, data: &[u8]) -> bool {

@@ -112,8 +112,8 @@ gantry_lab::in_guest! {
         unsafe {
             let mut limit: libc::rlimit = std::mem::zeroed();
             assert_eq!(libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit), 0);
-            let few = libc::rlimit { rlim_cur: u64::from(crypto.0.as_raw_fd().cast_unsigned()) + 1, ..limit };
-            assert_eq!(libc::setrlimit(libc::RLIMIT_NOFILE, &raw const few), 0);
+            let low_limit = libc::rlimit { rlim_cur: u64::from(crypto.0.as_raw_fd().cast_unsigned()) + 1, ..limit };
+            assert_eq!(libc::setrlimit(libc::RLIMIT_NOFILE, &raw const low_limit), 0);
             assert_eq!(second_descriptor(&crypto).err(), Some(EMFILE));
             assert_eq!(libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit), 0);
         }

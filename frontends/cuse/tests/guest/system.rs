@@ -69,8 +69,8 @@ gantry_lab::in_guest! {
 /// Installs a file at the place where `scripts/install` puts it.
 fn install(kind: &str, place: &str) -> String {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("system");
-    let is_it = |path: &Path| path.extension().is_some_and(|extension| extension == kind);
-    let file = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).find(|path| is_it(path)).unwrap();
+    let has_kind = |path: &Path| path.extension().is_some_and(|extension| extension == kind);
+    let file = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).find(|path| has_kind(path)).unwrap();
     let place = Path::new(PREFIX).join(place);
     fs::create_dir_all(place.parent().unwrap()).unwrap();
     fs::write(&place, fs::read_to_string(file).unwrap().replace("@PREFIX@", PREFIX)).unwrap();

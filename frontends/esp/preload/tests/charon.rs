@@ -93,16 +93,16 @@ fn charon_works_with_the_server_instead_of_the_kernel() {
     wait_until("IKE begins", || daemon.log().contains("initiating IKE_SA trapped[1] to 192.0.2.2"));
 
     // The server disappears. The daemon must not busy-wait.
-    let before = daemon.log();
+    let log_before = daemon.log();
     drop(server);
     thread::sleep(Duration::from_millis(500));
-    let begin = daemon.cpu_ticks();
+    let ticks_before = daemon.cpu_ticks();
     thread::sleep(Duration::from_secs(2));
-    let spent = daemon.cpu_ticks() - begin;
-    let since = daemon.log()[before.len()..].to_owned();
-    assert!(spent < 50, "{spent} ticks of 200: {since}");
+    let spent_ticks = daemon.cpu_ticks() - ticks_before;
+    let new_log = daemon.log()[log_before.len()..].to_owned();
+    assert!(spent_ticks < 50, "{spent_ticks} ticks of 200: {new_log}");
     // The daemon's event socket reports once that events may be lost.
-    assert_eq!(since.matches("No buffer space available").count(), 1, "{since}");
+    assert_eq!(new_log.matches("No buffer space available").count(), 1, "{new_log}");
 
     // Another server starts, and gets the daemon's next requests and groups.
     let server = Server::new(&lab);

@@ -188,14 +188,14 @@ fn a_shared_port_is_bound_with_reuseport_and_reported() {
     let lab = lab();
     let server = Server::new(&lab);
     server.state.lock().unwrap().shared_ports = vec![4500];
-    let own = |arguments: &str| text(&lab.sh(&format!("unshare -n sh -c 'ip link set lo up; ./udp {arguments}'")));
+    let run_udp = |arguments: &str| text(&lab.sh(&format!("unshare -n sh -c 'ip link set lo up; ./udp {arguments}'")));
     let expected = |port| {
         format!("bind done\nreuseport {port}\nencap done 0\ngro done 0\nblock EOPNOTSUPP 0\nallow done 0x47455350\n")
     };
     for (arguments, shared, address) in
         [("4 4500", 1, "127.0.0.1:4500"), ("6 4500", 1, "[::1]:4500"), ("4 500", 0, "127.0.0.1:500")]
     {
-        assert_eq!(own(arguments), expected(shared), "{arguments}");
+        assert_eq!(run_udp(arguments), expected(shared), "{arguments}");
         let address = address.parse().unwrap();
         let mut messages = vec![PreloadMessage::Binding(address)];
         messages.extend((shared == 1).then_some(PreloadMessage::Bound(address, 0)));
@@ -203,9 +203,9 @@ fn a_shared_port_is_bound_with_reuseport_and_reported() {
     }
     // The server is not notified of a port that the kernel chooses. A port taken by another program is an error for
     // the program, and is reported to the server.
-    assert_eq!(own("4 0"), expected(0));
+    assert_eq!(run_udp("4 0"), expected(0));
     assert!(server.state.lock().unwrap().private_messages.is_empty());
-    let output = own("4 4500 taken");
+    let output = run_udp("4 4500 taken");
     assert!(output.starts_with("bind EADDRINUSE\n"), "{output}");
     let address = "127.0.0.1:4500".parse().unwrap();
     let messages = server.state.lock().unwrap().private_messages.drain(..).collect::<Vec<_>>();

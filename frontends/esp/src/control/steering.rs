@@ -27,18 +27,22 @@ pub(crate) fn steered_policy(policy: &InstalledPolicy) -> SteeredPolicy {
     SteeredPolicy { selector, direction, order, passes: passes_unprotected(policy) }
 }
 
-/// Returns the route that a policy gives to packets of this host; `find_own` finds an address of this host in a network. Policies that
-/// protect all packets from one address also give sockets that address.
-pub(crate) fn policy_route(policy: &Policy, find_own: impl Fn(&Prefix) -> Option<IpAddr>) -> Option<PolicyRoute> {
+/// Returns the route that a policy gives to packets of this host; `find_own_address` finds an address of this host in a network. Policies
+/// that protect all packets from one address also give sockets that address.
+pub(crate) fn policy_route(
+    policy: &Policy,
+    find_own_address: impl Fn(&Prefix) -> Option<IpAddr>,
+) -> Option<PolicyRoute> {
     let selector = &policy.selector;
     if policy.direction != Direction::Out || passes_unprotected(policy) {
         return None;
     }
-    let is_one = selector.source.length == Family::of(selector.source.address).bits();
-    let is_whole = selector.protocol == 0 && selector.source_port.mask | selector.destination_port.mask == 0;
+    let has_one_source = selector.source.length == Family::of(selector.source.address).bits();
+    let has_all_protocols_and_ports =
+        selector.protocol == 0 && selector.source_port.mask | selector.destination_port.mask == 0;
     let Prefix { address, length } = masked(selector.destination);
-    let source = find_own(&selector.source);
-    let precedes = is_one && is_whole && policy.action == Action::Allow && source.is_some();
+    let source = find_own_address(&selector.source);
+    let precedes = has_one_source && has_all_protocols_and_ports && policy.action == Action::Allow && source.is_some();
     Some(PolicyRoute { destination: (address, length), source, precedes })
 }
 
@@ -47,16 +51,16 @@ fn overlaps(one: &Prefix, other: &Prefix) -> bool {
 }
 
 /// Returns whether at least a part of a network is protected.
-fn is_protected(network: &Prefix, protected: &[Prefix]) -> bool {
+fn is_partly_protected(network: &Prefix, protected: &[Prefix]) -> bool {
     protected.iter().any(|other| overlaps(other, network))
 }
 
 /// Returns whether packets may match both selectors. Compares addresses only.
-fn share_packets(one: &Selector, other: &Selector) -> bool {
+fn may_share_packets(one: &Selector, other: &Selector) -> bool {
     overlaps(&one.source, &other.source) && overlaps(&one.destination, &other.destination)
 }
 
-/// Returns whether, if a firewall steers, the result of [`compute_destination_routes`] depends on a policy for outgoing packets. Few
+/// Returns whether the result of [`compute_destination_routes`] depends on a policy for outgoing packets, if a firewall steers packets. Few
 /// policies matter, so the time to install a policy does not grow with the number of policies.
 pub(crate) fn affects_destination_routes(policy: &Policy, policies: &Policies, protected: &[Prefix]) -> bool {
     if protected.is_empty() {
@@ -64,23 +68,23 @@ pub(crate) fn affects_destination_routes(policy: &Policy, policies: &Policies, p
     }
     let selector = &policy.selector;
     if passes_unprotected(policy) {
-        return is_protected(&selector.destination, protected);
+        return is_partly_protected(&selector.destination, protected);
     }
     // Such a policy gives a route its source, or keeps packets from passing.
     protected.contains(&masked(selector.destination))
         || policies
             .passing()
             .map(|passing| &passing.policy.selector)
-            .any(|passing| is_protected(&passing.destination, protected) && share_packets(passing, selector))
+            .any(|passing| is_partly_protected(&passing.destination, protected) && may_share_packets(passing, selector))
 }
 
-/// Computes the routes by destination. Packets to `protected` enter the tunnel. Without a firewall that `steers`, packets to destinations
-/// of policies with SAs enter the tunnel, too. Packets of policies without SAs pass unprotected.
+/// Computes the routes by destination. Packets to `protected` enter the tunnel. Unless `firewall_steers`, packets to destinations of
+/// policies with SAs enter the tunnel, too. Packets of policies without SAs pass unprotected.
 pub(crate) fn compute_destination_routes<'p>(
     policies: impl Iterator<Item = &'p Arc<InstalledPolicy>>,
     protected: &[Prefix],
-    ours: &[IpAddr],
-    steers: bool,
+    own_addresses: &[IpAddr],
+    firewall_steers: bool,
 ) -> DestinationRoutes {
     let mut routes = DestinationRoutes::default();
     for Prefix { address, length } in protected {
@@ -89,26 +93,26 @@ pub(crate) fn compute_destination_routes<'p>(
     let mut outbound: Vec<_> = policies.map(|policy| &policy.policy).collect();
     outbound.retain(|policy| policy.direction == Direction::Out);
     outbound.sort_by_key(|policy| policy.priority);
-    for (at, policy) in outbound.iter().enumerate() {
+    for (index, policy) in outbound.iter().enumerate() {
         let selector = &policy.selector;
         if passes_unprotected(policy) {
-            if steers && !is_protected(&selector.destination, protected) {
+            if firewall_steers && !is_partly_protected(&selector.destination, protected) {
                 continue;
             }
             // A rule would also let packets pass that an earlier policy protects or blocks. So this policy gets no rule, and packets of
             // this policy are refused.
-            let is_after = outbound[..at].iter().any(|other| {
-                let blocks = other.action == Action::Block || needs_sa(other);
-                blocks && share_packets(&other.selector, selector)
+            let is_overridden = outbound[..index].iter().any(|other| {
+                let protects_or_blocks = other.action == Action::Block || needs_sa(other);
+                protects_or_blocks && may_share_packets(&other.selector, selector)
             });
-            if !is_after {
+            if !is_overridden {
                 routes.pass_selectors.push(*selector);
             }
             continue;
         }
-        let source = || ours.iter().copied().find(|address| selector.source.contains(*address));
+        let source = || own_addresses.iter().copied().find(|address| selector.source.contains(*address));
         let Prefix { address, length } = masked(selector.destination);
-        if !steers {
+        if !firewall_steers {
             routes.tunnel_destinations.entry((address, length)).or_default();
         }
         if let Some(entry) = routes.tunnel_destinations.get_mut(&(address, length)) {
@@ -135,10 +139,12 @@ pub(crate) fn host_addresses() -> Vec<IpAddr> {
 pub fn parse_network(text: &str) -> Result<Prefix, String> {
     let (address, length) = text.split_once('/').map_or((text, None), |(address, length)| (address, Some(length)));
     let address: IpAddr = address.parse().map_err(|_| format!("{address} is not an IP address"))?;
-    let most = if address.is_ipv4() { 32 } else { 128 };
-    let length = length.map_or(Ok(most), str::parse).ok().filter(|length| *length <= most);
-    let prefix =
-        Prefix { address, length: length.ok_or_else(|| format!("the prefix length must be between 0 and {most}"))? };
+    let max_length = if address.is_ipv4() { 32 } else { 128 };
+    let length = length.map_or(Ok(max_length), str::parse).ok().filter(|length| *length <= max_length);
+    let prefix = Prefix {
+        address,
+        length: length.ok_or_else(|| format!("the prefix length must be between 0 and {max_length}"))?,
+    };
     let network = masked(prefix);
     if network == prefix { Ok(prefix) } else { Err(format!("did you mean {}/{}?", network.address, network.length)) }
 }
@@ -178,11 +184,11 @@ pub(crate) mod tests {
 
     #[test]
     fn destinations_of_policies_lead_into_the_tunnel_with_an_address_of_the_source() {
-        let ours = [[192, 168, 1, 5], [10, 1, 0, 7]].map(IpAddr::from);
+        let own_addresses = [[192, 168, 1, 5], [10, 1, 0, 7]].map(IpAddr::from);
         let routes = compute_destination_routes(
             [policy("10.1.0.0/16", "10.2.0.0/16", 1, true)].iter(),
             &[parse_network("10.9.0.0/16").unwrap()],
-            &ours,
+            &own_addresses,
             false,
         );
         let tunnel: Vec<_> = routes.tunnel_destinations.into_iter().collect();
@@ -234,7 +240,7 @@ pub(crate) mod tests {
     #[test]
     fn policies_that_do_not_matter_change_no_route() {
         let protected = [parse_network("10.2.0.0/16").unwrap()];
-        let ours = [IpAddr::from([10, 1, 0, 7])];
+        let own_addresses = [IpAddr::from([10, 1, 0, 7])];
         let mut choices = Vec::new();
         for to in ["10.2.0.0/16", "10.2.3.0/24", "10.9.0.0/16"] {
             for (from, priority) in [("10.1.0.0/16", 1), ("10.1.0.0/16", 9), ("172.16.0.0/12", 5)] {
@@ -251,7 +257,7 @@ pub(crate) mod tests {
                 for policy in [first, second] {
                     policies.add(policy.clone(), true).unwrap();
                 }
-                let before = compute_destination_routes(policies.all(), &protected, &ours, true);
+                let before = compute_destination_routes(policies.all(), &protected, &own_addresses, true);
                 for third in &choices {
                     let mut policies = policies.clone();
                     let old = policies.find(&third.selector, Direction::Out).cloned();
@@ -266,7 +272,7 @@ pub(crate) mod tests {
                     }
                     unimportant += 1;
                     assert_eq!(
-                        compute_destination_routes(policies.all(), &protected, &ours, true),
+                        compute_destination_routes(policies.all(), &protected, &own_addresses, true),
                         before,
                         "{third:?}"
                     );

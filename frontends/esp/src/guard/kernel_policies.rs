@@ -121,12 +121,12 @@ fn desired_policies(tun_index: u32, protected: &[Prefix], pass_selectors: &[Sele
     if protected.is_empty() {
         return HashMap::new();
     }
-    let by = |device: u32| Selector { interface: device.cast_signed(), ..any };
+    let by = |device: u32| Selector { interface_index: device.cast_signed(), ..any };
     let overlaps =
         |one: &Prefix| protected.iter().any(|other| other.contains(one.address) || one.contains(other.address));
     let link = LINK_LOCAL_NETWORKS.iter().filter(|network| overlaps(network)).map(|network| to(*network));
     let pass = pass_selectors.iter().filter(|selector| selector.family() == Family::Ipv4);
-    let pass = pass.map(|selector| Selector { user: OUR_USER_ID, any_family: false, ..*selector });
+    let pass = pass.map(|selector| Selector { user: OUR_USER_ID, is_family_unspecified: false, ..*selector });
     let passes = [by(LOOPBACK), by(tun_index)].into_iter().chain(link).chain(pass).map(|selector| (selector, None));
     // Packets of the data path itself, and of IKE.
     let exempt = (any, Some(Mark { value: EXEMPT_MARK, mask: u32::MAX }));

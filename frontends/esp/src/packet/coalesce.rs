@@ -41,7 +41,7 @@ impl Group {
     fn single(at: usize, packet: &[u8], header: &Header) -> Self {
         Self {
             members: vec![at],
-            bytes: header.total,
+            bytes: header.packet_bytes,
             header_bytes: 0,
             segment_bytes: packet.len(),
             next_number: 0,
@@ -53,48 +53,50 @@ impl Group {
     fn of_segment(at: usize, packet: &[u8], header: &Header) -> Option<Self> {
         let header_bytes = payload_offset(packet, header)?;
         // A segment that is not plain data stays alone. So does a damaged segment, which the stack must see.
-        let payload = header.total - header_bytes;
-        let is_plain =
-            payload > 0 && packet[header.length + FLAGS_OFFSET] & !PUSH == ACK && has_valid_checksum(packet, header);
+        let payload = header.packet_bytes - header_bytes;
+        let is_plain = payload > 0
+            && packet[header.ip_header_bytes + FLAGS_OFFSET] & !PUSH == ACK
+            && has_valid_checksum(packet, header);
         is_plain.then(|| Self {
             members: vec![at],
-            bytes: header.total,
+            bytes: header.packet_bytes,
             header_bytes,
             segment_bytes: payload,
             next_number: sequence_number(packet, header).wrapping_add(payload as u32),
-            is_closed: packet[header.length + FLAGS_OFFSET] & PUSH != 0,
+            is_closed: packet[header.ip_header_bytes + FLAGS_OFFSET] & PUSH != 0,
             header: *header,
         })
     }
 
     /// Returns whether `packet` is the next segment of the group.
     fn accepts(&self, first: &[u8], packet: &[u8], header: &Header) -> bool {
-        let layer = self.header.length;
-        let payload = header.total.saturating_sub(self.header_bytes);
-        let is_equal = |range: std::ops::Range<usize>| first[layer..][range.clone()] == packet[layer..][range];
+        let ip_header_bytes = self.header.ip_header_bytes;
+        let payload = header.packet_bytes.saturating_sub(self.header_bytes);
+        let is_equal =
+            |range: std::ops::Range<usize>| first[ip_header_bytes..][range.clone()] == packet[ip_header_bytes..][range];
         !self.is_closed
             && self.members.len() < MAX_MEMBERS
-            && header.length == layer
+            && header.ip_header_bytes == ip_header_bytes
             && (1..=self.segment_bytes).contains(&payload)
             && self.bytes + payload <= MAX_PACKET_BYTES
             && sequence_number(packet, header) == self.next_number
             // The IP headers are equal except for length, identification and checksum.
-            && constant_ip_fields(first, layer) == constant_ip_fields(packet, layer)
+            && constant_ip_fields(first, ip_header_bytes) == constant_ip_fields(packet, ip_header_bytes)
             // The acknowledgement number and the header length.
             && is_equal(8..FLAGS_OFFSET)
-            && packet[layer + FLAGS_OFFSET] & !PUSH == ACK
+            && packet[ip_header_bytes + FLAGS_OFFSET] & !PUSH == ACK
             && is_equal(WINDOW)
             // The TCP options.
-            && is_equal(20..self.header_bytes - layer)
+            && is_equal(20..self.header_bytes - ip_header_bytes)
             && has_valid_checksum(packet, header)
     }
 
     fn add(&mut self, at: usize, packet: &[u8], header: &Header) {
-        let payload = header.total - self.header_bytes;
+        let payload = header.packet_bytes - self.header_bytes;
         self.members.push(at);
         self.bytes += payload;
         self.next_number = self.next_number.wrapping_add(payload as u32);
-        self.is_closed = payload < self.segment_bytes || packet[header.length + FLAGS_OFFSET] & PUSH != 0;
+        self.is_closed = payload < self.segment_bytes || packet[header.ip_header_bytes + FLAGS_OFFSET] & PUSH != 0;
     }
 
     /// Returns the length of the headers. The payload of each further member begins after them.
@@ -108,16 +110,17 @@ impl Group {
         if self.members.len() == 1 {
             return Offload::default();
         }
-        let layer = self.header.length;
-        ip::write_length(first, layer, self.bytes);
+        let ip_header_bytes = self.header.ip_header_bytes;
+        ip::write_length(first, ip_header_bytes, self.bytes);
         if pushes {
-            first[layer + FLAGS_OFFSET] |= PUSH;
+            first[ip_header_bytes + FLAGS_OFFSET] |= PUSH;
         }
         // The stack completes the checksum, which begins with the sum of the pseudo-header.
-        let pseudo = checksum::fold(checksum::pseudo_header_sum(ip::addresses(first), TCP, self.bytes - layer));
-        first[layer + 16..layer + 18].copy_from_slice(&pseudo);
+        let pseudo =
+            checksum::fold(checksum::pseudo_header_sum(ip::addresses(first), TCP, self.bytes - ip_header_bytes));
+        first[ip_header_bytes + 16..ip_header_bytes + 18].copy_from_slice(&pseudo);
         Offload {
-            checksum: Some((layer, 16)),
+            checksum: Some((ip_header_bytes, 16)),
             segment_bytes: Some(self.segment_bytes),
             header_bytes: self.header_bytes,
         }
@@ -157,31 +160,32 @@ pub(crate) fn coalesce<'p>(burst: impl Iterator<Item = Option<(&'p [u8], Header)
 
 /// Returns the offset of a segment's payload, if its headers allow merging.
 fn payload_offset(packet: &[u8], header: &Header) -> Option<usize> {
-    let has_options = header.length != if header.is_v6() { ip::V6_HEADER_BYTES } else { ip::V4_HEADER_BYTES };
-    let words = usize::from(packet.get(header.length + 12)? >> 4);
-    let header_bytes = header.length + words * 4;
-    (!has_options && words >= 5 && header_bytes <= header.total).then_some(header_bytes)
+    let has_options = header.ip_header_bytes != if header.is_v6() { ip::V6_HEADER_BYTES } else { ip::V4_HEADER_BYTES };
+    let words = usize::from(packet.get(header.ip_header_bytes + 12)? >> 4);
+    let header_bytes = header.ip_header_bytes + words * 4;
+    (!has_options && words >= 5 && header_bytes <= header.packet_bytes).then_some(header_bytes)
 }
 
 fn sequence_number(packet: &[u8], header: &Header) -> u32 {
-    packet[header.length..]
+    packet[header.ip_header_bytes..]
         .get(SEQUENCE_NUMBER)
         .and_then(|bytes| bytes.first_chunk())
         .map_or(0, |bytes| u32::from_be_bytes(*bytes))
 }
 
 /// Returns the parts of the IP header that are equal in all segments of a packet.
-fn constant_ip_fields(packet: &[u8], layer: usize) -> [&[u8]; 3] {
+fn constant_ip_fields(packet: &[u8], ip_header_bytes: usize) -> [&[u8]; 3] {
     if packet[0] >> 4 == 4 {
-        [&packet[..2], &packet[6..10], &packet[12..layer]]
+        [&packet[..2], &packet[6..10], &packet[12..ip_header_bytes]]
     } else {
-        [&packet[..4], &packet[6..8], &packet[8..layer]]
+        [&packet[..4], &packet[6..8], &packet[8..ip_header_bytes]]
     }
 }
 
 /// Returns whether a TCP packet has the PSH flag. A group takes the flag from its last packet.
 pub(crate) fn has_push_flag(packet: &[u8], header: &Header) -> bool {
-    header.flow.protocol == TCP && packet.get(header.length + FLAGS_OFFSET).is_some_and(|flags| flags & PUSH != 0)
+    header.flow.protocol == TCP
+        && packet.get(header.ip_header_bytes + FLAGS_OFFSET).is_some_and(|flags| flags & PUSH != 0)
 }
 
 #[cfg(test)]
@@ -218,10 +222,14 @@ mod tests {
             let offload = group.finish(&mut packets[0], last);
             let mut joined = packets[0].clone();
             packets[1..].iter().for_each(|packet| joined.extend_from_slice(&packet[group.header_bytes()..]));
-            let layer = headers[0].length;
+            let ip_header_bytes = headers[0].ip_header_bytes;
             assert_eq!(
                 offload,
-                Offload { checksum: Some((layer, 16)), segment_bytes: Some(1200), header_bytes: layer + 32 }
+                Offload {
+                    checksum: Some((ip_header_bytes, 16)),
+                    segment_bytes: Some(1200),
+                    header_bytes: ip_header_bytes + 32
+                }
             );
             // Completed with its checksum, the merged packet equals the original.
             let complete = Segments::new(&mut joined, &Offload { segment_bytes: None, ..offload }).unwrap();

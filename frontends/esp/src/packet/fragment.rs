@@ -111,7 +111,7 @@ mod tests {
             let mut payload = vec![0; packet.len() - 20];
             let parts = fragments(&packet, 20, most);
             for (at, part) in parts.iter().enumerate() {
-                assert!(part.len() <= most && Header::read(part).unwrap().total == part.len());
+                assert!(part.len() <= most && Header::read(part).unwrap().packet_bytes == part.len());
                 assert_eq!(checksum::fold(checksum::add(0, &part[..20])), [0xFF; 2]);
                 let field = u16::from_be_bytes([part[6], part[7]]);
                 let offset = usize::from(field & OFFSET_MASK) * 8;

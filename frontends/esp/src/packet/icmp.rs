@@ -48,7 +48,7 @@ pub(crate) fn build_notice(packet: &[u8], header: &Header, reason: NoticeReason)
     } else {
         (ip::V4_HEADER_BYTES, ICMP, V4_MAX_NOTICE)
     };
-    let quoted = &packet[..header.total.min(most - outer - 8)];
+    let quoted = &packet[..header.packet_bytes.min(most - outer - 8)];
     let mut out = if header.is_v6() {
         [&[0x60, 0, 0, 0, 0, 0, protocol, 64], &packet[24..40], &packet[8..24]].concat()
     } else {
@@ -81,7 +81,7 @@ mod tests {
         let packet = v4([10, 1, 0, 1], [10, 2, 0, 1], (7, 8), &[9; 1400]);
         let notice = notice_for(&packet, NoticeReason::TooLong(1360)).unwrap();
         let header = Header::read(&notice).unwrap();
-        assert_eq!((header.total, header.flow.protocol), (V4_MAX_NOTICE, ICMP));
+        assert_eq!((header.packet_bytes, header.flow.protocol), (V4_MAX_NOTICE, ICMP));
         assert_eq!(
             (header.flow.source.to_string(), header.flow.destination.to_string()),
             ("10.2.0.1".into(), "10.1.0.1".into())
@@ -99,7 +99,7 @@ mod tests {
         let packet = v6(&[], UDP, &[7; 200]);
         let notice = notice_for(&packet, NoticeReason::TooLong(1000)).unwrap();
         let header = Header::read(&notice).unwrap();
-        assert_eq!((header.total, header.flow.protocol, &notice[40..42]), (notice.len(), ICMPV6, &[2, 0][..]));
+        assert_eq!((header.packet_bytes, header.flow.protocol, &notice[40..42]), (notice.len(), ICMPV6, &[2, 0][..]));
         assert_eq!(notice[44..48], 1280_u32.to_be_bytes(), "the minimum link MTU");
         let pseudo = checksum::pseudo_header_sum(&notice[8..40], ICMPV6, notice.len() - 40);
         assert_eq!(checksum::fold(checksum::add(pseudo, &notice[40..])), [0xFF; 2]);

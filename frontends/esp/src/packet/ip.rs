@@ -36,9 +36,9 @@ pub(crate) struct Flow {
 pub(crate) struct Header {
     pub(crate) flow: Flow,
     /// Bytes of the IP headers, before the header of `flow.protocol`.
-    pub(crate) length: usize,
-    /// Bytes of the whole packet.
-    pub(crate) total: usize,
+    pub(crate) ip_header_bytes: usize,
+    /// Bytes of the whole packet, with its headers.
+    pub(crate) packet_bytes: usize,
     /// DSCP and ECN.
     pub(crate) class: u8,
     /// True if the packet must not be fragmented: it is IPv6, or has the DF flag of IPv4.
@@ -80,9 +80,9 @@ impl Header {
 
     fn read_v4(packet: &[u8]) -> Option<Self> {
         let header: &[u8; V4_HEADER_BYTES] = packet.first_chunk()?;
-        let length = usize::from(header[0] & 0xF) * 4;
-        let total = usize::from(u16::from_be_bytes([header[2], header[3]]));
-        if length < V4_HEADER_BYTES || total < length || packet.len() < total {
+        let ip_header_bytes = usize::from(header[0] & 0xF) * 4;
+        let packet_bytes = usize::from(u16::from_be_bytes([header[2], header[3]]));
+        if ip_header_bytes < V4_HEADER_BYTES || packet_bytes < ip_header_bytes || packet.len() < packet_bytes {
             return None;
         }
         // The flags DF (0x4000) and MF (0x2000), and the offset in units of eight bytes.
@@ -90,7 +90,7 @@ impl Header {
         let address = |at: usize| IpAddr::from([header[at], header[at + 1], header[at + 2], header[at + 3]]);
         let offset = fragment & 0x1FFF;
         let (source_port, destination_port) =
-            if offset == 0 { ports(header[9], &packet[length..total]) } else { (0, 0) };
+            if offset == 0 { ports(header[9], &packet[ip_header_bytes..packet_bytes]) } else { (0, 0) };
         Some(Self {
             flow: Flow {
                 source: address(12),
@@ -99,8 +99,8 @@ impl Header {
                 source_port,
                 destination_port,
             },
-            length,
-            total,
+            ip_header_bytes,
+            packet_bytes,
             class: header[1],
             dont_fragment: fragment & 0x4000 != 0,
             fragment: (fragment & 0x3FFF != 0).then(|| Fragment {
@@ -118,17 +118,17 @@ impl Header {
         const AUTHENTICATION: u8 = 51;
         const OPTIONS: u8 = 60;
         let header: &[u8; V6_HEADER_BYTES] = packet.first_chunk()?;
-        let total = V6_HEADER_BYTES + usize::from(u16::from_be_bytes([header[4], header[5]]));
-        let packet = packet.get(..total)?;
+        let packet_bytes = V6_HEADER_BYTES + usize::from(u16::from_be_bytes([header[4], header[5]]));
+        let packet = packet.get(..packet_bytes)?;
         let address = |at: usize| packet[at..at + 16].first_chunk::<16>().map(|bytes| IpAddr::from(*bytes));
-        let (mut protocol, mut length, mut fragment, mut offset) = (header[6], V6_HEADER_BYTES, None, 0);
+        let (mut protocol, mut ip_header_bytes, mut fragment, mut offset) = (header[6], V6_HEADER_BYTES, None, 0);
         // A later fragment contains no further headers.
         while offset == 0 && matches!(protocol, HOP_BY_HOP | ROUTING | FRAGMENT | AUTHENTICATION | OPTIONS) {
-            let &[next, words, high, low] = packet[length..].first_chunk()?;
-            length += match protocol {
+            let &[next, words, high, low] = packet[ip_header_bytes..].first_chunk()?;
+            ip_header_bytes += match protocol {
                 FRAGMENT => {
                     offset = u16::from_be_bytes([high, low]) & 0xFFF8;
-                    let identification = packet[length..].get(4..8)?.first_chunk()?;
+                    let identification = packet[ip_header_bytes..].get(4..8)?.first_chunk()?;
                     let (identification, is_last) = (u32::from_be_bytes(*identification), low & 1 == 0);
                     fragment = Some(Fragment { identification, offset: offset.into(), is_last });
                     8
@@ -136,16 +136,17 @@ impl Header {
                 AUTHENTICATION => (usize::from(words) + 2) * 4,
                 _ => (usize::from(words) + 1) * 8,
             };
-            if length > total {
+            if ip_header_bytes > packet_bytes {
                 return None;
             }
             protocol = next;
         }
-        let (source_port, destination_port) = if offset == 0 { ports(protocol, &packet[length..]) } else { (0, 0) };
+        let (source_port, destination_port) =
+            if offset == 0 { ports(protocol, &packet[ip_header_bytes..]) } else { (0, 0) };
         Some(Self {
             flow: Flow { source: address(8)?, destination: address(24)?, protocol, source_port, destination_port },
-            length,
-            total,
+            ip_header_bytes,
+            packet_bytes,
             class: (header[0] & 0xF) << 4 | header[1] >> 4,
             dont_fragment: true,
             fragment,
@@ -177,21 +178,21 @@ pub(crate) fn addresses(packet: &[u8]) -> &[u8] {
     if packet[0] >> 4 == 4 { &packet[12..V4_HEADER_BYTES] } else { &packet[8..V6_HEADER_BYTES] }
 }
 
-/// Writes the total length into the header of a packet, whose other fields are complete. In IPv4 it then writes the checksum of the
-/// header, which has `length` bytes.
-pub(crate) fn write_length(packet: &mut [u8], length: usize, total: usize) {
+/// Writes the length `packet_bytes` into the header of a packet, whose other fields are complete. In IPv4 it then writes the checksum of
+/// the header, which has `header_bytes` bytes.
+pub(crate) fn write_length(packet: &mut [u8], header_bytes: usize, packet_bytes: usize) {
     if packet[0] >> 4 == 4 {
-        packet[2..4].copy_from_slice(&(total as u16).to_be_bytes());
-        write_checksum(packet, length);
+        packet[2..4].copy_from_slice(&(packet_bytes as u16).to_be_bytes());
+        write_checksum(packet, header_bytes);
     } else {
-        packet[4..6].copy_from_slice(&((total - V6_HEADER_BYTES) as u16).to_be_bytes());
+        packet[4..6].copy_from_slice(&((packet_bytes - V6_HEADER_BYTES) as u16).to_be_bytes());
     }
 }
 
 /// Writes the checksum of an IPv4 header.
-pub(crate) fn write_checksum(packet: &mut [u8], length: usize) {
+pub(crate) fn write_checksum(packet: &mut [u8], header_bytes: usize) {
     packet[10..12].fill(0);
-    let sum = checksum::complement(checksum::add(0, &packet[..length]));
+    let sum = checksum::complement(checksum::add(0, &packet[..header_bytes]));
     packet[10..12].copy_from_slice(&sum);
 }
 
@@ -199,8 +200,8 @@ pub(crate) fn write_checksum(packet: &mut [u8], length: usize) {
 pub(crate) fn write_class(packet: &mut [u8], class: u8) {
     if packet[0] >> 4 == 4 {
         packet[1] = class;
-        let length = usize::from(packet[0] & 0xF) * 4;
-        write_checksum(packet, length);
+        let header_bytes = usize::from(packet[0] & 0xF) * 4;
+        write_checksum(packet, header_bytes);
     } else {
         packet[0] = packet[0] & 0xF0 | class >> 4;
         packet[1] = packet[1] & 0xF | class << 4;
@@ -245,7 +246,7 @@ pub(crate) mod tests {
         let flow = header.flow;
         assert_eq!((flow.source.to_string(), flow.destination.to_string()), ("10.1.0.1".into(), "10.2.0.1".into()));
         assert_eq!((flow.protocol, flow.source_port, flow.destination_port), (UDP, 1000, 53));
-        assert_eq!((header.length, header.total, header.dont_fragment), (20, 32, false));
+        assert_eq!((header.ip_header_bytes, header.packet_bytes, header.dont_fragment), (20, 32, false));
     }
 
     #[test]
@@ -253,7 +254,7 @@ pub(crate) mod tests {
         let hop = [60, 0, 0, 0, 0, 0, 0, 0];
         let options = [UDP, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
         let header = Header::read(&v6(&[&hop[..], &options].concat(), 0, b"x")).unwrap();
-        assert_eq!((header.flow.protocol, header.flow.source_port, header.length), (UDP, 53, 64));
+        assert_eq!((header.flow.protocol, header.flow.source_port, header.ip_header_bytes), (UDP, 53, 64));
         assert!(header.dont_fragment && header.fragment.is_none());
     }
 
@@ -309,6 +310,6 @@ pub(crate) mod tests {
         let mut packet = v6(&[], UDP, b"data");
         write_class(&mut packet, 0xB9);
         let header = Header::read(&packet).unwrap();
-        assert_eq!((header.class, header.total), (0xB9, packet.len()));
+        assert_eq!((header.class, header.packet_bytes), (0xB9, packet.len()));
     }
 }

@@ -67,7 +67,7 @@ impl Reassembly {
                 whole
             }
         };
-        whole.extend_from_slice(&packet[outside.length..header.total]);
+        whole.extend_from_slice(&packet[outside.length..header.packet_bytes]);
         if whole.len() > MAX_DATAGRAM_BYTES {
             dropped.add(1);
             return None;

@@ -27,7 +27,7 @@ impl<'f> Segments<'f> {
     /// does not match `offload`.
     pub(crate) fn new(packet: &'f mut [u8], offload: &Offload) -> Option<Self> {
         let header = Header::read(packet)?;
-        let packet = &mut packet[..header.total];
+        let packet = &mut packet[..header.packet_bytes];
         let Some(payload_bytes) = offload.segment_bytes else {
             if let Some((start, offset)) = offload.checksum {
                 // The stack has left the sum of the pseudo-header in the checksum field.
@@ -35,15 +35,15 @@ impl<'f> Segments<'f> {
                 let sum = replace_zero_checksum(checksum::complement(checksum::add(0, covered)));
                 packet.get_mut(start + offset..start + offset + 2)?.copy_from_slice(&sum);
             }
-            return Some(Self { packet, header, header_bytes: 0, payload_bytes: header.total });
+            return Some(Self { packet, header, header_bytes: 0, payload_bytes: header.packet_bytes });
         };
-        let header_bytes = header.length
+        let header_bytes = header.ip_header_bytes
             + match header.flow.protocol {
-                TCP => usize::from(packet.get(header.length + 12)? >> 4) * 4,
+                TCP => usize::from(packet.get(header.ip_header_bytes + 12)? >> 4) * 4,
                 UDP => 8,
                 _ => return None,
             };
-        let least = header.length + if header.flow.protocol == TCP { 20 } else { 8 };
+        let least = header.ip_header_bytes + if header.flow.protocol == TCP { 20 } else { 8 };
         (least <= header_bytes && header_bytes < packet.len() && header.fragment.is_none()).then_some(Self {
             packet,
             header,
@@ -88,14 +88,15 @@ impl<'f> Segments<'f> {
         let from = self.header_bytes + segment * self.payload_bytes;
         head.copy_from_slice(&self.packet[..self.header_bytes]);
         payload.copy_from_slice(&self.packet[from..from + payload.len()]);
-        let (layer, total) = (self.header.length, self.header_bytes + payload.len());
+        let (ip_header_bytes, total) = (self.header.ip_header_bytes, self.header_bytes + payload.len());
         if head[0] >> 4 == 4 {
             let id = u16::from_be_bytes([head[4], head[5]]).wrapping_add(segment as u16);
             head[4..6].copy_from_slice(&id.to_be_bytes());
         }
-        ip::write_length(head, layer, total);
-        let pseudo = checksum::pseudo_header_sum(ip::addresses(head), self.header.flow.protocol, total - layer);
-        let transport = &mut head[layer..];
+        ip::write_length(head, ip_header_bytes, total);
+        let pseudo =
+            checksum::pseudo_header_sum(ip::addresses(head), self.header.flow.protocol, total - ip_header_bytes);
+        let transport = &mut head[ip_header_bytes..];
         let checksum_offset = if self.header.flow.protocol == TCP {
             let number = u32::from_be_bytes([transport[4], transport[5], transport[6], transport[7]]);
             let number = number.wrapping_add((segment * self.payload_bytes) as u32);
@@ -108,7 +109,7 @@ impl<'f> Segments<'f> {
             }
             16
         } else {
-            transport[4..6].copy_from_slice(&((total - layer) as u16).to_be_bytes());
+            transport[4..6].copy_from_slice(&((total - ip_header_bytes) as u16).to_be_bytes());
             6
         };
         transport[checksum_offset..checksum_offset + 2].fill(0);
@@ -125,7 +126,7 @@ pub(crate) fn replace_zero_checksum(sum: [u8; 2]) -> [u8; 2] {
 
 /// Returns whether the checksum of a TCP packet is correct.
 pub(crate) fn has_valid_checksum(packet: &[u8], header: &Header) -> bool {
-    let segment = &packet[header.length..header.total];
+    let segment = &packet[header.ip_header_bytes..header.packet_bytes];
     let pseudo = checksum::pseudo_header_sum(ip::addresses(packet), header.flow.protocol, segment.len());
     checksum::fold(checksum::add(pseudo, segment)) == [0xFF; 2]
 }
@@ -143,18 +144,20 @@ pub(crate) mod tests {
         segment.extend([1, 1, 8, 10, 0, 0, 0, 1, 0, 0, 0, 2]);
         segment.extend(payload);
         let mut packet = if is_v6 { v6(&[], TCP, b"") } else { v4([10, 1, 0, 1], [10, 2, 0, 1], (0, 0), b"") };
-        let layer = packet.len() - 8;
-        packet.truncate(layer);
+        let ip_header_bytes = packet.len() - 8;
+        packet.truncate(ip_header_bytes);
         packet.extend(segment);
         let total = packet.len();
         if !is_v6 {
             packet[9] = TCP;
             packet[6] = 0x40;
         }
-        ip::write_length(&mut packet, layer, total);
-        let sum =
-            checksum::add(checksum::pseudo_header_sum(ip::addresses(&packet), TCP, total - layer), &packet[layer..]);
-        packet[layer + 16..layer + 18].copy_from_slice(&checksum::complement(sum));
+        ip::write_length(&mut packet, ip_header_bytes, total);
+        let sum = checksum::add(
+            checksum::pseudo_header_sum(ip::addresses(&packet), TCP, total - ip_header_bytes),
+            &packet[ip_header_bytes..],
+        );
+        packet[ip_header_bytes + 16..ip_header_bytes + 18].copy_from_slice(&checksum::complement(sum));
         packet
     }
 
@@ -180,7 +183,7 @@ pub(crate) mod tests {
             let mut joined = Vec::new();
             for (at, part) in parts.iter().enumerate() {
                 let header = Header::read(part).unwrap();
-                assert_eq!(header.total, part.len());
+                assert_eq!(header.packet_bytes, part.len());
                 assert!(has_valid_checksum(part, &header), "segment {at}");
                 let expected = tcp(
                     is_v6,
@@ -191,7 +194,7 @@ pub(crate) mod tests {
                 // The identification differs, and so does the header checksum.
                 let from = if is_v6 { 0 } else { 12 };
                 assert_eq!(part[from..], expected[from..], "segment {at}");
-                joined.extend_from_slice(&part[header.length + 32..]);
+                joined.extend_from_slice(&part[header.ip_header_bytes + 32..]);
                 if !is_v6 {
                     assert_eq!(part[4..6], [0, 1 + at as u8]);
                     assert_eq!(checksum::fold(checksum::add(0, &part[..20])), [0xFF; 2]);
@@ -224,19 +227,19 @@ pub(crate) mod tests {
     #[test]
     fn no_packet_gets_a_checksum_of_zero() {
         let mut whole = v6(&[], UDP, &[7; 10]);
-        let (layer, total) = (ip::V6_HEADER_BYTES, whole.len());
-        let pseudo = checksum::pseudo_header_sum(ip::addresses(&whole), UDP, total - layer);
+        let (ip_header_bytes, total) = (ip::V6_HEADER_BYTES, whole.len());
+        let pseudo = checksum::pseudo_header_sum(ip::addresses(&whole), UDP, total - ip_header_bytes);
         // The last two bytes make the checksum zero.
         whole[total - 2..].fill(0);
-        let rest = checksum::complement(checksum::add(pseudo, &whole[layer..]));
+        let rest = checksum::complement(checksum::add(pseudo, &whole[ip_header_bytes..]));
         whole[total - 2..].copy_from_slice(&rest);
-        whole[layer + 6..layer + 8].copy_from_slice(&checksum::fold(pseudo));
-        let offload = Offload { checksum: Some((layer, 6)), ..Offload::default() };
+        whole[ip_header_bytes + 6..ip_header_bytes + 8].copy_from_slice(&checksum::fold(pseudo));
+        let offload = Offload { checksum: Some((ip_header_bytes, 6)), ..Offload::default() };
         let [packet] = &segments(&mut whole.clone(), &offload)[..] else { panic!("it is one packet") };
-        assert_eq!(packet[layer + 6..layer + 8], [0xFF; 2]);
+        assert_eq!(packet[ip_header_bytes + 6..ip_header_bytes + 8], [0xFF; 2]);
         assert!(has_valid_checksum(packet, &Header::read(packet).unwrap()));
         // Segments have no zero checksum either.
-        let offload = Offload { segment_bytes: Some(total - layer - 8), ..Offload::default() };
+        let offload = Offload { segment_bytes: Some(total - ip_header_bytes - 8), ..Offload::default() };
         assert_eq!(segments(&mut whole, &offload), std::slice::from_ref(packet));
     }
 

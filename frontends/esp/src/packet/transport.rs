@@ -82,7 +82,7 @@ pub(crate) fn rebuild_packet(
 /// device has no flag for this. A new checksum hides no error, because the integrity check value has protected the packet.
 pub(crate) fn correct_checksum(packet: &mut [u8]) {
     // The checksum of a fragmented datagram covers all fragments, so it cannot be computed from one.
-    let Some(Header { flow, length, total, fragment: None, .. }) = Header::read(packet) else { return };
+    let Some(Header { flow, ip_header_bytes, packet_bytes, fragment: None, .. }) = Header::read(packet) else { return };
     let checksum_offset = match flow.protocol {
         TCP => 16,
         UDP => 6,
@@ -90,12 +90,13 @@ pub(crate) fn correct_checksum(packet: &mut [u8]) {
         _ => return,
     };
     // A datagram tells its own length; padding may follow (RFC 4303, 2.7).
-    let bytes = match packet[length..total] {
+    let bytes = match packet[ip_header_bytes..packet_bytes] {
         [_, _, _, _, high, low, ..] if flow.protocol == UDP => usize::from(u16::from_be_bytes([high, low])),
-        _ => total - length,
+        _ => packet_bytes - ip_header_bytes,
     };
     let pseudo = checksum::pseudo_header_sum(ip::addresses(packet), flow.protocol, bytes);
-    let Some(segment) = packet.get_mut(length..length + bytes).filter(|segment| segment.len() >= checksum_offset + 2)
+    let Some(segment) =
+        packet.get_mut(ip_header_bytes..ip_header_bytes + bytes).filter(|segment| segment.len() >= checksum_offset + 2)
     else {
         return;
     };
@@ -139,9 +140,11 @@ mod tests {
             let header = Header::read(&rebuilt).unwrap();
             assert_eq!((header.flow, header.class), (Header::read(&whole).unwrap().flow, 0xB9));
             assert!(
-                header.total == rebuilt.len() && has_valid_checksum(&rebuilt, &header) && header.fragment.is_none()
+                header.packet_bytes == rebuilt.len()
+                    && has_valid_checksum(&rebuilt, &header)
+                    && header.fragment.is_none()
             );
-            assert_eq!(rebuilt[header.length..], whole[header.length..]);
+            assert_eq!(rebuilt[header.ip_header_bytes..], whole[header.ip_header_bytes..]);
             if !is_v6 {
                 assert_eq!(checksum::fold(checksum::add(0, &rebuilt[..ip::V4_HEADER_BYTES])), [0xFF; 2]);
             }

@@ -208,7 +208,8 @@ impl Routes {
             &desired.pass_selectors,
         )?;
         // Rules do not look at the interface, so policies of several interfaces share a rule.
-        let same_rule = |a: &Selector, b: &Selector| Selector { interface: 0, ..*a } == Selector { interface: 0, ..*b };
+        let same_rule =
+            |a: &Selector, b: &Selector| Selector { interface_index: 0, ..*a } == Selector { interface_index: 0, ..*b };
         let is_needed = |selector: &Selector| desired.pass_selectors.iter().any(|other| same_rule(other, selector));
         for selector in self.installed.pass_selectors.iter().filter(|selector| !is_needed(selector)) {
             self.request_tolerating(&pass_rule(selector).message(RTM_DELRULE, 0), &[libc::ENOENT])?;

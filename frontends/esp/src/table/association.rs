@@ -475,10 +475,10 @@ pub(super) fn check_features(sa: &Sa) -> Result<(), Refusal> {
         return refuse(libc::EOPNOTSUPP, "the only supported encapsulation is that in UDP (`espinudp`)");
     }
     check_marks(&[sa.mark, sa.set_mark], sa.interface_id)?;
-    let Selector { source, destination, source_port, destination_port, protocol, interface, .. } = sa.selector;
+    let Selector { source, destination, source_port, destination_port, protocol, interface_index, .. } = sa.selector;
     // All packets of transport mode have the addresses of the SA. Charon repeats these addresses in the selector.
     let is_of_ends = is_transport && source.contains(sa.source) && destination.contains(sa.id.destination);
-    let narrows = !is_of_ends && source.length | destination.length != 0 || protocol != 0 || interface != 0;
+    let narrows = !is_of_ends && source.length | destination.length != 0 || protocol != 0 || interface_index != 0;
     if narrows || source_port.mask | destination_port.mask != 0 {
         return refuse(libc::EOPNOTSUPP, "selectors of SAs are not supported: use those of policies");
     }

@@ -347,17 +347,25 @@ impl Associations {
         for entry in self.entries.values_mut() {
             let limits = &entry.sa.limits;
             let age = now.saturating_duration_since(entry.added).as_secs();
-            let first = entry.active.as_ref().map_or(0, |active| active.usage().first_used.load(Ordering::Relaxed));
-            // Seconds since the first packet, from which limits of use count.
-            let idle = if first == 0 { 0 } else { unix_seconds().saturating_sub(first) };
-            let past =
-                |add: u64, since_use: u64| (add > 0 && age >= add) || (since_use > 0 && first > 0 && idle >= since_use);
+            let first_used =
+                entry.active.as_ref().map_or(0, |active| active.usage().first_used.load(Ordering::Relaxed));
+            // Limits of use count from the first packet.
+            let seconds_since_first_use = if first_used == 0 { 0 } else { unix_seconds().saturating_sub(first_used) };
+            let is_past = |add_seconds: u64, use_seconds: u64| {
+                (add_seconds > 0 && age >= add_seconds)
+                    || (use_seconds > 0 && first_used > 0 && seconds_since_first_use >= use_seconds)
+            };
             let is_larval = entry.active.is_none() && age >= LARVAL_TIMEOUT.as_secs();
             // Threads report volume limits, too, but their events may be dropped.
             let reached = entry.active.as_ref().and_then(ActiveSa::recheck_limits);
-            if is_larval || reached == Some(LimitKind::Hard) || past(limits.hard_add_seconds, limits.hard_use_seconds) {
+            if is_larval
+                || reached == Some(LimitKind::Hard)
+                || is_past(limits.hard_add_seconds, limits.hard_use_seconds)
+            {
                 ended.push(entry.sa.id);
-            } else if !entry.is_dying && (reached.is_some() || past(limits.soft_add_seconds, limits.soft_use_seconds)) {
+            } else if !entry.is_dying
+                && (reached.is_some() || is_past(limits.soft_add_seconds, limits.soft_use_seconds))
+            {
                 entry.set_dying(true, &self.view);
                 expirations.push((entry.snapshot(), LimitKind::Soft));
             }

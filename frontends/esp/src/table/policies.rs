@@ -166,7 +166,7 @@ fn check_features(policy: &Policy) -> Result<(), Refusal> {
         return refuse("ports, types and keys are supported only with the protocol that has them");
     }
     let has_templates = needs_sa(policy);
-    if policy.selector.interface != 0 && (policy.action == Action::Block || has_templates) {
+    if policy.selector.interface_index != 0 && (policy.action == Action::Block || has_templates) {
         return refuse("policies of one interface are supported only if they let packets pass");
     }
     if policy.flags & constants::policy::ICMP != 0 {

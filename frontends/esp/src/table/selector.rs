@@ -76,7 +76,7 @@ impl<T> SelectorIndex<T> {
 /// Returns the hash table of a selector, as its mask, and the key in that table. Returns `None` for a selector with an interface: it
 /// matches no packet, since all packets come from the TUN device.
 fn mask_and_key(selector: &Selector) -> Option<(SelectorMask, Flow)> {
-    let Selector { source, destination, source_port, destination_port, protocol, interface, .. } = *selector;
+    let Selector { source, destination, source_port, destination_port, protocol, interface_index, .. } = *selector;
     let mask = SelectorMask {
         source_length: source.length,
         destination_length: destination.length,
@@ -87,7 +87,7 @@ fn mask_and_key(selector: &Selector) -> Option<(SelectorMask, Flow)> {
     let (source, destination) = (source.address, destination.address);
     let (source_port, destination_port) = (source_port.value, destination_port.value);
     let key = mask.apply(&Flow { source, destination, protocol, source_port, destination_port })?;
-    (interface == 0).then_some((mask, key))
+    (interface_index == 0).then_some((mask, key))
 }
 
 impl SelectorMask {
@@ -130,7 +130,7 @@ mod tests {
     /// Returns whether a packet matches a selector, compared part by part. Checks that an index gives the same result.
     fn matches(selector: &Selector, flow: &Flow) -> bool {
         let port = |wanted: Port, port: u16| (wanted.value ^ port) & wanted.mask == 0;
-        let is_match = selector.interface == 0
+        let is_match = selector.interface_index == 0
             && selector.destination.contains(flow.destination)
             && selector.source.contains(flow.source)
             && (selector.protocol == 0 || selector.protocol == flow.protocol)
@@ -173,7 +173,7 @@ mod tests {
             .map(|(first, length)| Selector { destination: net(first, length), ..Selector::any(Family::Ipv4) });
         let tcp = Selector { protocol: 6, ..Selector::any(Family::Ipv4) };
         let port = |value| Selector { protocol: 17, source_port: Port { value, mask: 0xFFFF }, ..all[1] };
-        let device = Selector { interface: 2, ..all[0] };
+        let device = Selector { interface_index: 2, ..all[0] };
         let selectors = [&[device, tcp, Selector::any(Family::Ipv6), port(2), port(1)][..], &all].concat();
         let flows = [([10, 2, 0, 9], 17), ([10, 2, 0, 8], 17), ([11, 2, 9, 9], 17), ([10, 2, 0, 9], 6)];
         let flows = flows.map(|(destination, protocol)| flow([10, 1, 0, 1], destination, protocol, (1, 2)));

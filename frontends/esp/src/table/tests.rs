@@ -332,7 +332,7 @@ fn unsupported_features_are_refused() {
     let mut twice = policy(Direction::Out, 1, 0);
     twice.templates.push(twice.templates[0]);
     let mut of_a_device = policy(Direction::Out, 1, 0);
-    of_a_device.selector.interface = 7;
+    of_a_device.selector.interface_index = 7;
     let mut of_errors = policy(Direction::Out, 1, 0);
     of_errors.flags |= gantry_abi_xfrm::constants::policy::ICMP;
     for policy in [marked, beet, twice, of_a_device.clone(), of_errors] {

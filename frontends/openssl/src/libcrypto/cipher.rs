@@ -36,27 +36,28 @@ impl DefaultProviderCipherCtx {
     /// Passes buffered associated data. The default provider requires output room of the same length, although it writes nothing.
     pub(crate) fn update_aad(&self, data: &[u8]) -> c_int {
         let mut written = 0;
-        let (at, length) = (data.as_ptr(), data.len());
+        let (input, length) = (data.as_ptr(), data.len());
         // SAFETY: the default provider, with a slice to read.
-        unsafe { (self.functions().update)(self.as_ptr(), ptr::null_mut(), &raw mut written, length, at, length) }
+        unsafe { (self.functions().update)(self.as_ptr(), ptr::null_mut(), &raw mut written, length, input, length) }
     }
 
-    /// GCM: passes an empty record, which is invalid, so that the default provider drops the header of a record that a device processed.
-    pub(crate) fn end_record(&self) {
-        let (mut nothing, mut written) = ([0_u8; 1], 0);
-        let at = nothing.as_mut_ptr();
+    /// Makes the default provider drop the header of a TLS record with GCM, because a device has processed the record. Passes an empty
+    /// record, which is invalid and ends the use of the header.
+    pub(crate) fn drop_record_header(&self) {
+        let (mut unused, mut written) = ([0_u8; 1], 0);
+        let pointer = unused.as_mut_ptr();
         if let Some(cipher) = self.functions().cipher {
             // SAFETY: the default provider, with a place for no bytes.
-            unsafe { cipher(self.as_ptr(), at, &raw mut written, 0, at, 0) };
+            unsafe { cipher(self.as_ptr(), pointer, &raw mut written, 0, pointer, 0) };
         }
     }
 
-    /// Sets another nonce under the same key.
-    pub(crate) fn set_nonce(&self, encrypt: bool, iv: &[u8]) -> c_int {
+    /// Sets another IV or nonce under the same key.
+    pub(crate) fn set_iv(&self, encrypt: bool, iv: &[u8]) -> c_int {
         let init = self.functions().init(encrypt);
-        let (at, length) = (iv.as_ptr(), iv.len());
+        let (iv, length) = (iv.as_ptr(), iv.len());
         // SAFETY: the default provider, with a slice to read and no parameters.
-        init.map_or(0, |init| unsafe { init(self.as_ptr(), ptr::null(), 0, at, length, ptr::null()) })
+        init.map_or(0, |init| unsafe { init(self.as_ptr(), ptr::null(), 0, iv, length, ptr::null()) })
     }
 
     pub(crate) fn query_params(&self, mut query: ParamQuery<'_>) -> c_int {
@@ -77,7 +78,7 @@ impl DefaultProviderCipherCtx {
     }
 }
 
-/// An algorithm of the default provider, for contexts of Gantry's own: the device that represents this provider uses these contexts.
+/// A cipher of the default provider that makes contexts of Gantry's own. The device that represents the default provider uses them.
 #[derive(Clone, Copy)]
 pub(crate) struct DefaultProviderCipher {
     provctx: *mut c_void,
@@ -87,19 +88,19 @@ pub(crate) struct DefaultProviderCipher {
 
 // SAFETY: the default provider: contexts may be made and used on any thread.
 unsafe impl Send for DefaultProviderCipher {}
-// SAFETY: as above; the algorithm is never changed through a reference.
+// SAFETY: as above; a reference never changes the cipher.
 unsafe impl Sync for DefaultProviderCipher {}
 
 impl DefaultProviderCipher {
-    /// The provider owns the arguments, and outlives this. Returns `None` for another kind of algorithm, and without a
-    /// default provider.
+    /// Returns `None` if `functions` are not those of a cipher, or if there is no default provider. The provider must own both arguments,
+    /// and outlive the result.
     pub(crate) fn new(default_provider: &DefaultProvider, functions: &Functions) -> Option<Self> {
         let provctx = default_provider.provctx();
         let functions = CipherFns::select(functions).filter(|_| !provctx.is_null())?;
         Some(Self { provctx, default_provider, functions })
     }
 
-    pub(crate) fn context(&self) -> Option<PrivateCipherCtx> {
+    pub(crate) fn new_context(&self) -> Option<PrivateCipherCtx> {
         // SAFETY: the default provider made the context for us; ours: the provider owns the functions, and outlives its framework.
         let ctx = unsafe { DefaultProviderCipherCtx::new(self.provctx, self.functions, CipherFns::call_newctx) };
         ctx.map(|ctx| PrivateCipherCtx { ctx, nonce_len: None })
@@ -122,8 +123,9 @@ impl PrivateCipherCtx {
     pub(crate) fn init(&mut self, encrypt: bool, key: Option<&[u8]>, iv: Option<&[u8]>) -> bool {
         let functions = self.ctx.functions();
         let init = functions.init(encrypt);
-        let parts = |slice: Option<&[u8]>| slice.map_or((ptr::null(), 0), |slice| (slice.as_ptr(), slice.len()));
-        let ((key, key_len), (iv, iv_len)) = (parts(key), parts(iv));
+        let pointer_and_len =
+            |slice: Option<&[u8]>| slice.map_or((ptr::null(), 0), |slice| (slice.as_ptr(), slice.len()));
+        let ((key, key_len), (iv, iv_len)) = (pointer_and_len(key), pointer_and_len(iv));
         // SAFETY: the default provider, with readable slices and no parameters.
         init.is_some_and(|init| unsafe { init(self.ctx.as_ptr(), key, key_len, iv, iv_len, ptr::null()) == 1 })
     }
@@ -158,7 +160,7 @@ impl PrivateCipherCtx {
         self.ctx.finish(&mut io) == 1
     }
 
-    /// Writes the tag after sealing.
+    /// Copies the tag to `tag`, after sealing.
     pub(crate) fn read_tag(&mut self, tag: &mut [u8]) -> bool {
         let mut table = [Param::octets(c"tag", tag.as_mut_ptr().cast(), tag.len()), params::end()];
         // SAFETY: a terminated table, whose data has room.
@@ -167,7 +169,7 @@ impl PrivateCipherCtx {
 
     /// Sets the tag before opening.
     pub(crate) fn set_tag(&mut self, tag: &[u8]) -> bool {
-        self.set(Param::octets(c"tag", tag.as_ptr().cast_mut().cast(), tag.len()))
+        self.set_param(Param::octets(c"tag", tag.as_ptr().cast_mut().cast(), tag.len()))
     }
 
     pub(crate) fn set_nonce_len(&mut self, mut bytes: usize) -> bool {
@@ -177,10 +179,10 @@ impl PrivateCipherCtx {
         self.nonce_len = Some(bytes);
         let data: *mut c_void = (&raw mut bytes).cast();
         let data_type = crate::abi::OSSL_PARAM_UNSIGNED_INTEGER as u32;
-        self.set(Param { data_type, ..Param::octets(c"ivlen", data, size_of::<usize>()) })
+        self.set_param(Param { data_type, ..Param::octets(c"ivlen", data, size_of::<usize>()) })
     }
 
-    fn set(&mut self, param: Param) -> bool {
+    fn set_param(&mut self, param: Param) -> bool {
         let table = [param, params::end()];
         // SAFETY: a terminated table.
         unsafe { self.ctx.set_params(table.as_ptr()) == 1 }

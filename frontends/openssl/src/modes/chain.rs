@@ -95,7 +95,7 @@ impl ChainState {
             return self.catch_up(default_ctx);
         }
         self.default_ctx_is_behind = false;
-        default_ctx.set_nonce(self.keyed.encrypt, &self.iv[..self.block_len])
+        default_ctx.set_iv(self.keyed.encrypt, &self.iv[..self.block_len])
     }
 
     /// Records that the default provider refused an initialisation. Its state is then unknown, perhaps with the new nonce.
@@ -316,7 +316,7 @@ impl ChainState {
         }
         self.default_ctx_is_behind = false;
         self.nonce_moved = true;
-        default_ctx.set_nonce(self.keyed.encrypt, &self.chaining_value[..self.block_len])
+        default_ctx.set_iv(self.keyed.encrypt, &self.chaining_value[..self.block_len])
     }
 }
 

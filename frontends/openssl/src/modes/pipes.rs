@@ -74,7 +74,7 @@ impl Pipes {
             && self.0.iter_mut().zip(ivs).all(|(pipe, iv)| {
                 pipe.offset = 0;
                 pipe.message.init_accepted(wrapped, encrypt, None, Some(iv));
-                pipe.default_ctx.set_nonce(encrypt, iv) == 1
+                pipe.default_ctx.set_iv(encrypt, iv) == 1
             });
         if !good {
             self.close();

@@ -216,9 +216,10 @@ impl Provider {
         // SAFETY: the default provider: the dispatch table of one of its algorithms.
         let functions = Functions::new(operation, unsafe { DispatchTable::new(default_row.implementation) });
         let (counted_row, first_counter) = (counters::counted_row(row), counters::first_counter(row));
-        let is_only_counted = self.settings.counts_all && !self.settings.configuration_serves(row, self.version);
-        let examines_all_calls = self.settings.force_fail && !is_only_counted;
-        let initial_sizes = if is_only_counted { SizeSet::NONE } else { self.settings.initial_sizes() };
+        let stays_with_default_provider =
+            self.settings.counts_all && !self.settings.configuration_serves(row, self.version);
+        let examines_all_calls = self.settings.force_fail && !stays_with_default_provider;
+        let initial_sizes = if stays_with_default_provider { SizeSet::NONE } else { self.settings.initial_sizes() };
         Box::new(WrappedAlgorithm {
             provider: self,
             row,
@@ -229,7 +230,7 @@ impl Provider {
             dispatch: OnceLock::new(),
             takes_aad_after_data: OnceLock::new(),
             examines_all_calls,
-            is_only_counted,
+            stays_with_default_provider,
             initial_sizes,
         })
     }

@@ -34,8 +34,8 @@ pub(crate) struct WrappedAlgorithm {
     pub(super) takes_aad_after_data: OnceLock<bool>,
     /// True if every call is examined, because the configuration makes calls fail.
     pub(super) examines_all_calls: bool,
-    /// True if the algorithm is served only to be counted: the configuration leaves it to the default provider.
-    pub(super) is_only_counted: bool,
+    /// True if the configuration leaves the algorithm to the default provider. The algorithm is then served only to be counted.
+    pub(super) stays_with_default_provider: bool,
     /// The sizes of requests that another device than the default provider may serve, until measurements are known.
     pub(super) initial_sizes: SizeSet,
 }
@@ -74,7 +74,7 @@ impl WrappedAlgorithm {
     pub(crate) fn takes_aad_after_data(&self) -> bool {
         let ask = |cipher: DefaultProviderCipher| {
             let taken = || {
-                let mut context = cipher.context()?;
+                let mut context = cipher.new_context()?;
                 let has_begun =
                     context.init(true, Some(&[0; 32]), Some(&[0; 12])) && context.update((&mut [0][..]).into());
                 Some(has_begun && context.update_aad(&[0]))
@@ -113,11 +113,11 @@ impl WrappedAlgorithm {
     /// Returns the framework, opened if necessary. Returns `None` if all requests of this algorithm stay with the default provider, or if
     /// the stack has no room for a device.
     pub(crate) fn framework(&self) -> Option<&Framework> {
-        if self.is_only_counted || !stack::has_room() { None } else { self.provider().framework() }
+        if self.stays_with_default_provider || !stack::has_room() { None } else { self.provider().framework() }
     }
 
     pub(crate) fn framework_if_open(&self) -> Option<&Framework> {
-        if self.is_only_counted { None } else { self.provider().framework_if_open() }
+        if self.stays_with_default_provider { None } else { self.provider().framework_if_open() }
     }
 
     /// Returns the sizes of requests that another device than the default provider may serve, until measurements are known.
@@ -140,7 +140,7 @@ impl WrappedAlgorithm {
     /// Puts an error on the stack and returns true if the configuration makes operations fail.
     pub(crate) fn raise_if_forced(&self) -> bool {
         let provider = self.provider();
-        let is_forced = provider.settings.force_fail && self.may_use_device() && !self.is_only_counted;
+        let is_forced = provider.settings.force_fail && self.may_use_device() && !self.stays_with_default_provider;
         if is_forced {
             let sentence = format!("gantry: made to fail by FORCE_FAIL:{}", self.row.name);
             provider.core.raise(abi::ERR_R_OPERATION_FAIL, &sentence);

@@ -51,14 +51,14 @@ impl Drop for Program {
 /// Starts `openssl` with a suite and an end's own arguments.
 fn start_openssl(folder: &Path, arguments: &str, suite: &SupportedCipherSuite) -> Program {
     let name = suite.suite().as_str().unwrap();
-    let only = if suite.version() == &TLS13 {
+    let suite_options = if suite.version() == &TLS13 {
         format!("-tls1_3 -ciphersuites {}", name.replace("TLS13", "TLS"))
     } else {
         // As in ECDHE-RSA-AES256-GCM-SHA384.
         let name = name.trim_start_matches("TLS_").replace("_WITH", "").replace("AES_", "AES").replace('_', "-");
         format!("-tls1_2 -cipher {}", name.replace("POLY1305-SHA256", "POLY1305"))
     };
-    let arguments = format!("{arguments} {only}");
+    let arguments = format!("{arguments} {suite_options}");
     let mut command = Command::new("openssl");
     command.args(arguments.split(' ')).current_dir(folder).stdin(Stdio::piped()).stdout(Stdio::piped());
     Program(command.stderr(Stdio::null()).spawn().unwrap())

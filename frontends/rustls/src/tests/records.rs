@@ -28,9 +28,9 @@ fn cipher_pair(suite: SupportedCipherSuite) -> (Box<dyn MessageEncrypter>, Box<d
 
 /// Returns our suites with AES-256-GCM, each with the same suite of aws-lc-rs. (`AeadKey` has no public constructor for shorter keys.)
 fn suites() -> impl Iterator<Item = (SupportedCipherSuite, SupportedCipherSuite)> {
-    let own = aws_lc_rs::default_provider().cipher_suites;
-    let both = gantry().cipher_suites.into_iter().zip(own);
-    both.filter(|(suite, _)| crate::gcm_algorithm(suite.suite()) == Some(gantry_core::Algorithm::Aes256Gcm))
+    let aws_lc_suites = aws_lc_rs::default_provider().cipher_suites;
+    let pairs = gantry().cipher_suites.into_iter().zip(aws_lc_suites);
+    pairs.filter(|(suite, _)| crate::gcm_algorithm(suite.suite()) == Some(gantry_core::Algorithm::Aes256Gcm))
 }
 
 /// Seals a record of two chunks. Returns its payload.

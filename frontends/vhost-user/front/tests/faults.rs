@@ -52,8 +52,8 @@ fn a_memory_table_may_be_replaced_while_requests_run() {
     keep_in_flight(&mut hostile.guest, &requests, |guest, rounds| {
         // Maps the same memory again each time.
         let begin = Instant::now();
-        let more = |seconds| begin.elapsed() < Duration::from_secs(seconds);
-        while more(1) || rounds.load(Ordering::Relaxed) <= 10 && more(60) {
+        let is_within = |seconds| begin.elapsed() < Duration::from_secs(seconds);
+        while is_within(1) || rounds.load(Ordering::Relaxed) <= 10 && is_within(60) {
             guest.replace_memory(guest.memory()).unwrap();
         }
     });

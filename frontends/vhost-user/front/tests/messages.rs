@@ -30,7 +30,7 @@ fn table(count: u32, regions: &[[u64; 4]]) -> Vec<u8> {
 #[test]
 fn wrong_memory_tables_are_refused_or_end_the_connection() {
     const MIB: u64 = 1 << 20;
-    let one = [MIB, MIB, MIB, 0];
+    let valid_region = [MIB, MIB, MIB, 0];
     for (what, count, regions) in [
         ("a region that exceeds its file", 1, vec![[MIB, 64 * MIB, MIB, 0]]),
         ("an offset behind the file", 1, vec![[MIB, MIB, MIB, 1 << 40]]),
@@ -39,10 +39,10 @@ fn wrong_memory_tables_are_refused_or_end_the_connection() {
         ("a user address that overflows", 1, vec![[MIB, MIB, u64::MAX - 4095, 0]]),
         ("no bytes", 1, vec![[MIB, 0, MIB, 0]]),
         ("all bytes", 1, vec![[MIB, u64::MAX, MIB, 0]]),
-        ("two regions at one address", 2, vec![one, one]),
-        ("fewer regions than it says", 8, vec![one]),
-        ("more regions than it says", 0, vec![one]),
-        ("very many regions", u32::MAX, vec![one]),
+        ("two regions at one address", 2, vec![valid_region, valid_region]),
+        ("fewer regions than it says", 8, vec![valid_region]),
+        ("more regions than it says", 0, vec![valid_region]),
+        ("very many regions", u32::MAX, vec![valid_region]),
     ] {
         let mut hostile = hostile();
         let file = Memory::new(&[(MIB, MIB as usize)]).unwrap();

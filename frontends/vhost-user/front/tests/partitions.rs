@@ -34,14 +34,14 @@ fn a_session_is_valid_only_for_its_own_guest() {
 #[test]
 fn the_limit_of_sessions_applies_to_each_guest() {
     let server = Host::new();
-    let few = Limits { sessions: 3, ..Limits::default() };
-    let mut one = server.guest(few);
-    let sessions: Vec<_> = (0..3).map(|_| one.guest.open(&CBC).unwrap()).collect();
-    assert!(matches!(one.guest.open(&CBC), Err(Error::SessionRefused(-1))));
-    assert!(server.guest(few).guest.open(&CBC).is_ok());
-    one.guest.close(sessions[1]).unwrap();
-    assert!(one.guest.open(&CBC).is_ok());
-    assert_eq!(server.counters(&one.name).sessions, 3);
+    let three_sessions = Limits { sessions: 3, ..Limits::default() };
+    let mut peer = server.guest(three_sessions);
+    let sessions: Vec<_> = (0..3).map(|_| peer.guest.open(&CBC).unwrap()).collect();
+    assert!(matches!(peer.guest.open(&CBC), Err(Error::SessionRefused(-1))));
+    assert!(server.guest(three_sessions).guest.open(&CBC).is_ok());
+    peer.guest.close(sessions[1]).unwrap();
+    assert!(peer.guest.open(&CBC).is_ok());
+    assert_eq!(server.counters(&peer.name).sessions, 3);
 }
 
 #[test]
@@ -115,7 +115,7 @@ fn a_guest_at_its_limit_of_bytes_is_served_in_pieces() {
         assert!(replies.iter().all(|reply| reply.output == expected(&[6; 4096])));
     }
     let counters = server.counters(&peer.name);
-    assert!(counters.batch_sum <= 2 * counters.requests, "more than two were in flight at a time: {counters:?}");
+    assert!(counters.burst_sum <= 2 * counters.requests, "more than two were in flight at a time: {counters:?}");
 }
 
 #[test]
@@ -131,7 +131,7 @@ fn the_weight_of_a_guest_sets_its_requests_per_visit() {
         // All requests were offered at once, so that every visit found a full share.
         let counters = server.counters(&peer.name);
         assert_eq!(counters.requests, 256);
-        assert!(expected_mean.contains(&(counters.batch_sum / 256)), "weight {weight}: {counters:?}");
+        assert!(expected_mean.contains(&(counters.burst_sum / 256)), "weight {weight}: {counters:?}");
     }
 }
 
@@ -155,7 +155,7 @@ fn requests_of_several_guests_share_bursts() {
     for peer in &peers {
         let counters = server.counters(&peer.name);
         assert_eq!((counters.requests, counters.refused), (1600, 0));
-        assert!(counters.batch_sum > counters.requests, "no burst had more than one request: {counters:?}");
+        assert!(counters.burst_sum > counters.requests, "no burst had more than one request: {counters:?}");
     }
 }
 

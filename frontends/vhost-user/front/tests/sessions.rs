@@ -66,8 +66,8 @@ fn a_closed_session_is_refused_and_its_number_not_reused() {
 
 #[test]
 fn a_hundred_thousand_requests_open_no_more_sessions_than_the_limit() {
-    let most = 100;
-    let server = Server::new(&[Limits { sessions: most, ..Limits::default() }, Limits::default()]);
+    let max_sessions = 100;
+    let server = Server::new(&[Limits { sessions: max_sessions, ..Limits::default() }, Limits::default()]);
     let mut guest = Guest::connect(&server.socket(0), &Setup::qemu()).unwrap();
     let mut open = Vec::new();
     for number in 0..100_000_u32 {
@@ -79,7 +79,7 @@ fn a_hundred_thousand_requests_open_no_more_sessions_than_the_limit() {
             Err(error) => panic!("session {number}: {error}"),
         }
     }
-    assert_eq!(open.len(), most);
+    assert_eq!(open.len(), max_sessions);
     assert_serves_another(&server.socket(1));
     // Closing a session makes room for another.
     guest.close(open[0]).unwrap();

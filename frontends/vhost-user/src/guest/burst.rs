@@ -56,7 +56,7 @@ impl Burst {
         let mut rest = &mut self.tasks[..self.task_count];
         for requests in self.ring_requests.drain(..) {
             let (tasks, others) = rest.split_at_mut(requests.count);
-            requests.guest.counters.record_batch(tasks.len(), size);
+            requests.guest.counters.record_burst(tasks.len(), size);
             requests.guest.return_requests(requests.ring, &requests.memory, tasks);
             rest = others;
         }

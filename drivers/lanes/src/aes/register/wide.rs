@@ -79,17 +79,17 @@ impl Xmm {
         Self(unsafe { _mm_add_epi32(self.0, _mm_cvtsi32_si128(blocks.cast_signed())) })
     }
 
-    /// Shifts a block left by one bit, and reduces it modulo GHASH's polynomial in reversed bit order. `polynomial` is its upper half
-    /// without bit 128.
+    /// Shifts a block left by one bit, and reduces it modulo GHASH's polynomial in reversed bit order. `polynomial_upper` is its upper
+    /// half without bit 128.
     #[inline(always)]
-    pub(in crate::aes) fn times_x(self, polynomial: u64) -> Self {
+    pub(in crate::aes) fn shift_left_reduced(self, polynomial_upper: u64) -> Self {
         // SAFETY: SSE2 is part of the architecture.
         unsafe {
             let carry = _mm_slli_si128::<8>(_mm_srli_epi64::<63>(self.0));
             let doubled = _mm_or_si128(_mm_slli_epi64::<1>(self.0), carry);
             // The coefficient that was shifted out, repeated over the block.
             let overflow = _mm_srai_epi32::<31>(_mm_shuffle_epi32::<0xff>(self.0));
-            Self(_mm_xor_si128(doubled, _mm_and_si128(overflow, _mm_set_epi64x(polynomial.cast_signed(), 1))))
+            Self(_mm_xor_si128(doubled, _mm_and_si128(overflow, _mm_set_epi64x(polynomial_upper.cast_signed(), 1))))
         }
     }
 }

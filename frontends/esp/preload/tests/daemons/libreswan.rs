@@ -51,7 +51,7 @@ fn whack(root: &Path, gateway: &Gateway, arguments: &str) -> String {
 /// Starts the daemon with its files in the gateway's folder, and waits until it has loaded the connection.
 fn start(root: &Path, gateway: &mut Gateway) {
     let folder = gateway.folder.clone();
-    let at = folder.display();
+    let dir = folder.display();
     let file = format!(
         "conn net
     authby=secret
@@ -72,17 +72,17 @@ fn start(root: &Path, gateway: &mut Gateway) {
     fs::write(folder.join("ipsec.conf"), file).unwrap();
     fs::write(folder.join("ipsec.secrets"), "@gateway0 @gateway1 : PSK \"a secret of both gateways\"\n").unwrap();
     let script = format!(
-        "mkdir -p {at}/nss /run/pluto
-        [ -e {at}/nss/cert9.db ] || certutil -N --empty-password -d sql:{at}/nss
-        exec {PLUTO} --nofork --stderrlog --config {at}/ipsec.conf --secretsfile {at}/ipsec.secrets --nssdir {at}/nss --rundir {at}\n"
+        "mkdir -p {dir}/nss /run/pluto
+        [ -e {dir}/nss/cert9.db ] || certutil -N --empty-password -d sql:{dir}/nss
+        exec {PLUTO} --nofork --stderrlog --config {dir}/ipsec.conf --secretsfile {dir}/ipsec.secrets --nssdir {dir}/nss --rundir {dir}\n"
     );
     fs::write(folder.join("pluto.sh"), script).unwrap();
-    gateway.spawn_daemon(root, &format!("sh {at}/pluto.sh"));
+    gateway.spawn_daemon(root, &format!("sh {dir}/pluto.sh"));
     wait_until("pluto listens", || {
         let status = whack(root, gateway, "--status");
         status.lines().any(|line| line.contains("interface wire") && line.ends_with(":4500"))
     });
-    let add = format!("/usr/libexec/ipsec/addconn --config {at}/ipsec.conf --ctlsocket {at}/pluto.ctl net");
+    let add = format!("/usr/libexec/ipsec/addconn --config {dir}/ipsec.conf --ctlsocket {dir}/pluto.ctl net");
     wait_until("pluto knows the connection", || {
         gateway.run_inside(root, &add);
         whack(root, gateway, "--status").contains("\"net\"")

@@ -67,8 +67,8 @@ impl Wire {
             let line = counts.lines().find(|line| line.ends_with(counter)).expect("tcpdump counts");
             line.split_whitespace().next().unwrap().to_owned()
         };
-        let is_all = count("captured") == count("received by filter") && count("dropped by kernel") == "0";
-        assert!(is_all, "the listener has not seen all packets: {counts}");
+        let has_all_packets = count("captured") == count("received by filter") && count("dropped by kernel") == "0";
+        assert!(has_all_packets, "the listener has not seen all packets: {counts}");
         // tcpdump ends the line in which a terminal would show the interrupt key.
         text.trim().to_owned()
     }

@@ -8,7 +8,7 @@ use gantry_abi_xfrm::*;
 /// Arguments of `ip xfrm state add`, the output of `ip xfrm state`, and the SA.
 pub(crate) fn states() -> Vec<(&'static str, &'static str, Sa)> {
     let id = |destination, spi| SaId { destination: ip(destination), spi, protocol: 50 };
-    let any = |family| Selector { any_family: true, ..Selector::any(family) };
+    let any = |family| Selector { is_family_unspecified: true, ..Selector::any(family) };
     let esp = |spi| Sa { selector: any(Family::Ipv4), ..Sa::new(id("10.0.0.2", spi), ip("10.0.0.1")) };
     let aead = |bits, key: &[u8], name: &str| Some(NamedAead { name: name.into(), key: Key::new(key), icv_bits: bits });
     let cipher = |name: &str, key: &[u8]| Some(NamedCipher { name: name.into(), key: Key::new(key) });

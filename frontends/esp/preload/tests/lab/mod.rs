@@ -62,9 +62,10 @@ impl Lab {
     /// Compiles a program from `tests/programs`.
     pub(crate) fn compile(&self, name: &str) {
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(name).with_extension("c");
-        let made = Command::new("cc").args(["-O2", "-Wall", "-Werror", "-o"]).arg(self.path(name)).arg(source).output();
-        let made = made.unwrap();
-        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        let output =
+            Command::new("cc").args(["-O2", "-Wall", "-Werror", "-o"]).arg(self.path(name)).arg(source).output();
+        let output = output.unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     }
 }
 
@@ -269,8 +270,9 @@ fn answers(frame: &Frame<'_>, connection: &Arc<OwnedFd>, state: &mut State) -> V
             None => errno = 3,
         },
         Ok(Message::GetPolicy(wanted)) => {
-            let same = |policy: &&Policy| (policy.selector, policy.direction) == (wanted.selector, wanted.direction);
-            match state.policies.iter().find(same) {
+            let is_wanted =
+                |policy: &&Policy| (policy.selector, policy.direction) == (wanted.selector, wanted.direction);
+            match state.policies.iter().find(is_wanted) {
                 Some(policy) => one(&mut answer, &Message::NewPolicy(policy.clone().into())),
                 None => errno = 2,
             }

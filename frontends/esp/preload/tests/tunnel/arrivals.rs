@@ -21,18 +21,18 @@ fn pair() -> Pair {
 }
 
 /// Formats a network of one address.
-fn one(address: IpAddr) -> String {
+fn one_address(address: IpAddr) -> String {
     format!("{address}/{}", if address.is_ipv4() { 32 } else { 128 })
 }
 
 /// Returns the number of packets that a host has dropped since the rules of its firewall were last replaced.
 fn dropped(host: &Host) -> u64 {
-    let of = |chain: &str| {
+    let dropped_in = |chain: &str| {
         let text = String::from_utf8(host.run("nft", &format!("list chain inet gantry_esp {chain}")).stdout).unwrap();
         let counts = text.split("counter packets ").skip(1).map(|rest| rest.split(' ').next().unwrap().to_owned());
         counts.map(|count| count.parse::<u64>().unwrap()).sum::<u64>()
     };
-    of("in_clear") + of("forwarded")
+    dropped_in("in_clear") + dropped_in("forwarded")
 }
 
 /// A program that sends, and another that receives at two ports behind a host with a data path.
@@ -74,9 +74,9 @@ impl<'h> Programs<'h> {
 
     /// Asserts that packets arrive or are dropped as the policies of a direction say: one for all packets, and one for port 7.
     fn check_policies(&self, direction: &str) {
-        let ends = [&self.sender, &self.receivers[0]].map(|socket| one(socket.local_addr().unwrap().ip()));
-        let selector = format!("src {} dst {} dir {direction}", ends[0], ends[1]);
-        let port = format!("src {} dst {} proto udp dport 7 dir {direction}", ends[0], ends[1]);
+        let networks = [&self.sender, &self.receivers[0]].map(|socket| one_address(socket.local_addr().unwrap().ip()));
+        let selector = format!("src {} dst {} dir {direction}", networks[0], networks[1]);
+        let port_selector = format!("src {} dst {} proto udp dport 7 dir {direction}", networks[0], networks[1]);
         let xfrm = |command: String| drop(self.host.xfrm(&command));
         let both_arrive = || [0, 1].iter().for_each(|at| self.assert_arrives(*at, 3000));
         both_arrive();
@@ -85,24 +85,24 @@ impl<'h> Programs<'h> {
             self.assert_dropped(at);
         }
         // A policy that lets packets pass has an effect before the other policy, and none after it.
-        xfrm(format!("policy add {port} priority 5"));
+        xfrm(format!("policy add {port_selector} priority 5"));
         self.assert_arrives(0, 3000);
         self.assert_dropped(1);
-        xfrm(format!("policy update {port} priority 15"));
+        xfrm(format!("policy update {port_selector} priority 15"));
         self.assert_dropped(0);
         // A template may be optional, and a policy may block.
-        xfrm(format!("policy update {port} priority 5 {TEMPLATE} level use"));
+        xfrm(format!("policy update {port_selector} priority 5 {TEMPLATE} level use"));
         self.assert_arrives(0, 100);
-        xfrm(format!("policy update {port} priority 5 action block"));
+        xfrm(format!("policy update {port_selector} priority 5 action block"));
         self.assert_dropped(0);
         xfrm(format!("policy delete {selector}"));
         self.assert_dropped(0);
         // Other ports pass, even in fragments.
         self.assert_arrives(1, 3000);
-        xfrm(format!("policy delete {port}"));
+        xfrm(format!("policy delete {port_selector}"));
         both_arrive();
         let other = if direction == "in" { "fwd" } else { "in" };
-        xfrm(format!("policy add src {} dst {} dir {other} {TEMPLATE}", ends[0], ends[1]));
+        xfrm(format!("policy add src {} dst {} dir {other} {TEMPLATE}", networks[0], networks[1]));
         both_arrive();
         xfrm("policy flush".to_owned());
     }
@@ -118,7 +118,11 @@ fn packets_to_this_host_that_arrive_in_clear_are_dropped() {
     }
     // The selector has a type of ICMP.
     let (near, far) = (pair.a.outer[V4], pair.b.outer[V4]);
-    pair.b.xfrm(&format!("policy add src {} dst {} proto icmp type 8 dir in {TEMPLATE}", one(near), one(far)));
+    pair.b.xfrm(&format!(
+        "policy add src {} dst {} proto icmp type 8 dir in {TEMPLATE}",
+        one_address(near),
+        one_address(far)
+    ));
     let before = dropped(&pair.b);
     assert_eq!(pair.a.ping("-W 0.2", far).0, 0);
     wait_until("the request is dropped", || dropped(&pair.b) == before + 1);
@@ -150,7 +154,7 @@ fn clear_packets_of_transport_mode_are_dropped_except_ike_and_neighbour_discover
         let programs = Programs::new(&pair.a, near, &pair.b, &pair.b.namespace, far);
         programs.assert_arrives(0, 100);
         let template = "tmpl proto esp reqid 1 mode transport";
-        pair.b.xfrm(&format!("policy add src {} dst {} dir in {template}", one(near), one(far)));
+        pair.b.xfrm(&format!("policy add src {} dst {} dir in {template}", one_address(near), one_address(far)));
         programs.assert_dropped(0);
         assert_eq!(pair.a.ping("-W 0.2", far).0, 0);
         let daemon = pair.b.udp(far, 500);
@@ -177,7 +181,7 @@ fn clear_packets_of_transport_mode_are_dropped_except_ike_and_neighbour_discover
 fn packets_in_clear_are_dropped_after_the_data_path_has_ended() {
     let mut pair = pair();
     let addresses = [pair.a.inner[V4], pair.b.inner[V4]];
-    let selector = format!("src {} dst {} dir in", one(addresses[0]), one(addresses[1]));
+    let selector = format!("src {} dst {} dir in", one_address(addresses[0]), one_address(addresses[1]));
     pair.b.xfrm(&format!("policy add {selector} {TEMPLATE}"));
     let check = |pair: &Pair, is_heard: bool| {
         let programs = Programs::new(&pair.a, addresses[0], &pair.b, &pair.b.namespace, addresses[1]);

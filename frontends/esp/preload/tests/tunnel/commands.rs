@@ -19,7 +19,7 @@ fn sas_are_added_shown_changed_and_deleted() {
     let keys = Keys::gcm();
     let sa = Sa::new(&pair.a, &pair.b, 0x1077, &keys);
     let id = "src 10.1.0.1 dst 10.2.0.2 proto esp spi 0x1077";
-    pair.a.xfrm(&sa.add());
+    pair.a.xfrm(&sa.add_command());
     let shown = pair.a.xfrm(&format!("state get {id}"));
     for expected in [
         "src 10.1.0.1 dst 10.2.0.2",
@@ -31,24 +31,24 @@ fn sas_are_added_shown_changed_and_deleted() {
         assert!(shown.contains(expected), "{expected} is not in {shown}");
     }
     assert_eq!(pair.a.xfrm("state list"), shown);
-    assert!(pair.a.refused(&sa.add()).contains("the SA exists already"));
+    assert!(pair.a.refused(&sa.add_command()).contains("the SA exists already"));
     // An update keeps keys and sequence numbers, and changes limits.
-    pair.a.xfrm(&format!("{} limit packet-hard 77", sa.add().replace("state add", "state update")));
+    pair.a.xfrm(&format!("{} limit packet-hard 77", sa.add_command().replace("state add", "state update")));
     let shown = pair.a.statistics("state list");
     assert!(shown.contains("77(packets)"), "{shown}");
     let another = Sa::new(&pair.b, &pair.a, 0x1078, &keys);
-    pair.a.xfrm(&another.add());
+    pair.a.xfrm(&another.add_command());
     assert!(pair.a.xfrm("state count").contains("SAD count 2"));
     assert_eq!(pair.a.xfrm("state list src 10.2.0.2").matches("proto esp").count(), 1);
     assert!(!pair.a.xfrm("state list nokeys").contains(&hex(&keys.key)));
-    pair.a.xfrm(&sa.delete());
-    assert!(pair.a.refused(&sa.delete()).contains("there is no such SA"));
+    pair.a.xfrm(&sa.delete_command());
+    assert!(pair.a.refused(&sa.delete_command()).contains("there is no such SA"));
     assert!(pair.a.refused(&format!("state get {id}")).contains("there is no such SA"));
     pair.a.xfrm("state flush proto ah");
     assert!(pair.a.xfrm("state count").contains("SAD count 1"));
     pair.a.xfrm("state flush proto esp");
     assert_eq!(pair.a.xfrm("state list"), "");
-    pair.a.xfrm(&sa.add());
+    pair.a.xfrm(&sa.add_command());
     pair.a.xfrm("state deleteall");
     assert_eq!(pair.a.xfrm("state list"), "");
 }
@@ -109,10 +109,10 @@ fn an_spi_is_reserved_and_then_gets_its_keys() {
     assert!(refusal.contains("no SPI is free in the range"), "{refusal}");
     assert_eq!(pair.a.status()["associations"]["in"], 0);
     let keys = Keys::gcm().text();
-    let more = format!("reqid 3 mode tunnel {keys} encap espinudp 4500 4500 0.0.0.0");
-    pair.a.xfrm(&format!("state update {between} spi {spi} {more}"));
+    let options = format!("reqid 3 mode tunnel {keys} encap espinudp 4500 4500 0.0.0.0");
+    pair.a.xfrm(&format!("state update {between} spi {spi} {options}"));
     assert_eq!(pair.a.status()["associations"]["in"], 1);
-    assert!(pair.a.refused(&format!("state update {between} spi 0x5555 {more}")).contains("there is no such SA"));
+    assert!(pair.a.refused(&format!("state update {between} spi 0x5555 {options}")).contains("there is no such SA"));
 }
 
 #[test]

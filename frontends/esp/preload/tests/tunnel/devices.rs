@@ -9,7 +9,7 @@ use gantry_lab::wait_until;
 use gantry_protocols::esp::{Integrity, Suite};
 
 use crate::host::{Pair, Plan};
-use crate::keys::{Keys, Sa, V4, V6, install, policies};
+use crate::keys::{Keys, Sa, V4, V6, add_policies, install};
 use crate::traffic::{Flow, datagrams, stream};
 
 #[test]
@@ -86,8 +86,8 @@ fn keys_are_zeroized_when_their_sa_is_deleted() {
         let a_to_b = Sa::new(&pair.a, &pair.b, 0x1001, &keys);
         let b_to_a = Sa::new(&pair.b, &pair.a, 0x1002, &keys.with_other_keys());
         install(&[&a_to_b, &b_to_a]);
-        policies(&a_to_b, &b_to_a);
-        policies(&b_to_a, &a_to_b);
+        add_policies(&a_to_b, &b_to_a);
+        add_policies(&b_to_a, &a_to_b);
         stream(&pair.a, &pair.b, V4, 1 << 18);
         // Devices store keys without the salt.
         let secrets: Vec<&[u8]> = [&a_to_b, &b_to_a]
@@ -136,7 +136,7 @@ fn a_user_with_cap_net_admin_alone_may_serve() {
     assert_eq!(pair.a.status()["guarded"], true);
     // Raw sockets need another capability.
     let raw = Sa { in_udp: false, ..Sa::new(&pair.a, &pair.b, 0x1003, &Keys::gcm()) };
-    assert!(pair.a.refused(&raw.add()).contains("ESP without UDP needs CAP_NET_RAW"));
+    assert!(pair.a.refused(&raw.add_command()).contains("ESP without UDP needs CAP_NET_RAW"));
     pair.add_tunnel(&Keys::gcm(), V4, "replay-window 128");
     for inner in [V4, V6] {
         datagrams(&pair.a, &pair.b, inner, [100].into_iter());

@@ -21,8 +21,8 @@ struct Victim {
 }
 
 impl Victim {
-    fn new(keys: &Keys, more: &str) -> Self {
-        let peer = Peer::new(keys, more);
+    fn new(keys: &Keys, options: &str) -> Self {
+        let peer = Peer::new(keys, options);
         let program = peer.pair.b.udp(peer.pair.b.inner[V4], 0);
         Self { peer, program }
     }
@@ -246,20 +246,20 @@ fn a_blocking_policy_applies_despite_one_of_the_other_direction() {
     victim.peer.send(&packet(host_behind));
     host.await_counter("unadmitted", 3);
     // While the host has the address, the packets are for this host, and the policy for forwarded packets does not block them.
-    let blocks = |count: u64| {
+    let await_refusals = |refusals_per_packet: u64| {
         let mut before = host.counter("unadmitted");
         wait_until("packets are refused", || {
             victim.peer.send(&packet(host_behind));
             let current = host.counter("unadmitted");
-            let is_so = current - before == count;
+            let is_reached = current - before == refusals_per_packet;
             before = current;
-            is_so
+            is_reached
         });
     };
     host.namespace.ip("address add 10.12.0.99/32 dev lo");
-    blocks(0);
+    await_refusals(0);
     host.namespace.ip("address delete 10.12.0.99/32 dev lo");
-    blocks(1);
+    await_refusals(1);
 }
 
 /// Only a peer with the keys can send these packets.

@@ -133,7 +133,7 @@ impl Host {
     }
 
     /// Returns the status as this thread's user sees it; `None` without an answer.
-    pub(crate) fn view(&self) -> Option<Value> {
+    pub(crate) fn try_status(&self) -> Option<Value> {
         status(&self.folder)
     }
 

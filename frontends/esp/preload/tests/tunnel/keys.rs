@@ -94,13 +94,13 @@ pub(crate) struct Sa<'h> {
     pub(crate) keys: Keys,
     pub(crate) in_udp: bool,
     /// Further arguments of `ip xfrm state add`.
-    pub(crate) more: &'h str,
+    pub(crate) options: &'h str,
 }
 
 impl<'h> Sa<'h> {
     /// Builds an SA in IPv4 with reqid 1 and a window of 32 packets.
     pub(crate) fn new(from: &'h Host, to: &'h Host, spi: u32, keys: &Keys) -> Self {
-        Self { from, to, outer: V4, spi, reqid: 1, keys: keys.clone(), in_udp: true, more: "replay-window 32" }
+        Self { from, to, outer: V4, spi, reqid: 1, keys: keys.clone(), in_udp: true, options: "replay-window 32" }
     }
 
     fn id(&self) -> String {
@@ -109,15 +109,15 @@ impl<'h> Sa<'h> {
     }
 
     /// Returns the command that adds the SA.
-    pub(crate) fn add(&self) -> String {
+    pub(crate) fn add_command(&self) -> String {
         let any = ["0.0.0.0", "::"][self.outer];
-        let (id, keys, Self { reqid, more, .. }) = (self.id(), self.keys.text(), self);
+        let (id, keys, Self { reqid, options, .. }) = (self.id(), self.keys.text(), self);
         let encap = if self.in_udp { format!("encap espinudp 4500 4500 {any}") } else { String::new() };
-        format!("state add {id} reqid {reqid} mode tunnel flag af-unspec {more} {keys} {encap}")
+        format!("state add {id} reqid {reqid} mode tunnel flag af-unspec {options} {keys} {encap}")
     }
 
     /// Returns the command that deletes the SA.
-    pub(crate) fn delete(&self) -> String {
+    pub(crate) fn delete_command(&self) -> String {
         format!("state delete {}", self.id())
     }
 
@@ -136,13 +136,13 @@ impl<'h> Sa<'h> {
     /// Adds the SA at both ends.
     pub(crate) fn install(&self) {
         // The receiving end comes first.
-        self.to.xfrm(&self.add());
-        self.from.xfrm(&self.add());
+        self.to.xfrm(&self.add_command());
+        self.from.xfrm(&self.add_command());
     }
 
     pub(crate) fn remove(&self) {
-        self.from.xfrm(&self.delete());
-        self.to.xfrm(&self.delete());
+        self.from.xfrm(&self.delete_command());
+        self.to.xfrm(&self.delete_command());
     }
 }
 
@@ -152,32 +152,32 @@ pub(crate) fn install(sas: &[&Sa<'_>]) {
     }
 }
 
-/// Adds policies at the host that sends through the SA `out` and receives through `arriving`: for all packets between the inner
+/// Adds policies at the host that sends through the SA `outbound` and receives through the SA `inbound`: for all packets between the inner
 /// addresses.
-pub(crate) fn policies(out: &Sa<'_>, arriving: &Sa<'_>) {
+pub(crate) fn add_policies(outbound: &Sa<'_>, inbound: &Sa<'_>) {
     let all = [V4, V6].map(|inner| {
-        let sent = format!("{} dir out priority 9 {}", out.selector(inner), out.template());
-        let received = format!("{} dir in priority 9 {}", arriving.selector(inner), arriving.template());
+        let sent = format!("{} dir out priority 9 {}", outbound.selector(inner), outbound.template());
+        let received = format!("{} dir in priority 9 {}", inbound.selector(inner), inbound.template());
         format!("xfrm policy add {sent}\nxfrm policy add {received}\n")
     });
-    out.from.xfrm_batch(&all.concat());
+    outbound.from.xfrm_batch(&all.concat());
 }
 
 impl Pair {
     /// Adds a tunnel in UDP: SAs of both directions, and the policies of both hosts.
-    pub(crate) fn add_tunnel(&self, keys: &Keys, outer: usize, more: &str) {
-        self.add_tunnel_with_encap(keys, outer, more, true);
+    pub(crate) fn add_tunnel(&self, keys: &Keys, outer: usize, options: &str) {
+        self.add_tunnel_with_encap(keys, outer, options, true);
     }
 
     /// Adds a tunnel, in UDP if `in_udp` is true.
-    pub(crate) fn add_tunnel_with_encap(&self, keys: &Keys, outer: usize, more: &str, in_udp: bool) {
-        let a_to_b = Sa { outer, in_udp, more, ..Sa::new(&self.a, &self.b, 0x1001, keys) };
-        let b_to_a = Sa { outer, in_udp, more, ..Sa::new(&self.b, &self.a, 0x1002, &keys.with_other_keys()) };
+    pub(crate) fn add_tunnel_with_encap(&self, keys: &Keys, outer: usize, options: &str, in_udp: bool) {
+        let a_to_b = Sa { outer, in_udp, options, ..Sa::new(&self.a, &self.b, 0x1001, keys) };
+        let b_to_a = Sa { outer, in_udp, options, ..Sa::new(&self.b, &self.a, 0x1002, &keys.with_other_keys()) };
         for host in [&self.a, &self.b] {
-            host.xfrm_batch(&format!("xfrm {}\nxfrm {}\n", a_to_b.add(), b_to_a.add()));
+            host.xfrm_batch(&format!("xfrm {}\nxfrm {}\n", a_to_b.add_command(), b_to_a.add_command()));
         }
-        policies(&a_to_b, &b_to_a);
-        policies(&b_to_a, &a_to_b);
+        add_policies(&a_to_b, &b_to_a);
+        add_policies(&b_to_a, &a_to_b);
     }
 
     /// Creates a pair with a tunnel of AES-GCM in IPv4.

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::host::{EVENT_TIMEOUT, Host, Pair, Plan};
-use crate::keys::{Keys, Sa, V4, policies};
+use crate::keys::{Keys, Sa, V4, add_policies};
 use crate::traffic::{MARKER, Udp, datagrams, stream};
 use crate::wire::{self, Listener};
 use gantry_lab::wait_until;
@@ -64,11 +64,11 @@ impl Drop for Monitor {
 /// ends.
 fn one_way(pair: &Pair, [at_a, at_b]: [&str; 2]) -> [Udp; 2] {
     let a_to_b = Sa::new(&pair.a, &pair.b, 0x1001, &Keys::gcm());
-    pair.b.xfrm(&Sa { more: at_b, ..a_to_b.clone() }.add());
-    pair.a.xfrm(&Sa { more: at_a, ..a_to_b.clone() }.add());
+    pair.b.xfrm(&Sa { options: at_b, ..a_to_b.clone() }.add_command());
+    pair.a.xfrm(&Sa { options: at_a, ..a_to_b.clone() }.add_command());
     let b_to_a = Sa::new(&pair.b, &pair.a, 0x1002, &Keys::gcm());
-    policies(&a_to_b, &b_to_a);
-    policies(&b_to_a, &a_to_b);
+    add_policies(&a_to_b, &b_to_a);
+    add_policies(&b_to_a, &a_to_b);
     let [near, far] = [&pair.a, &pair.b].map(|host| host.udp(host.inner[V4], 0));
     near.connect(far.local_addr().unwrap()).unwrap();
     [near, far]
@@ -96,15 +96,17 @@ fn count_passed(pair: &Pair, sockets: &[Udp; 2], most: usize) -> usize {
 #[test]
 #[ignore = "as root, in network namespaces"]
 fn an_sa_ends_with_its_last_sequence_number() {
-    let last = "replay-window 32 flag esn replay-oseq 0xfffffffa replay-oseq-hi 0xffffffff";
-    let same = "replay-window 32 flag esn replay-seq 0xfffffffa replay-seq-hi 0xffffffff";
-    for (ends, left) in [(["replay-window 32 replay-oseq 0xfffffff0", NO_LIMITS], 15), ([last, same], 5)] {
+    let at_sender = "replay-window 32 flag esn replay-oseq 0xfffffffa replay-oseq-hi 0xffffffff";
+    let at_receiver = "replay-window 32 flag esn replay-seq 0xfffffffa replay-seq-hi 0xffffffff";
+    for (options, packets_left) in
+        [(["replay-window 32 replay-oseq 0xfffffff0", NO_LIMITS], 15), ([at_sender, at_receiver], 5)]
+    {
         let pair = Pair::with_data_paths(&Plan::default());
         let (wire, monitor) = (Listener::start(&pair.a.namespace, "va"), Monitor::new(&pair.a));
-        let sockets = one_way(&pair, ends);
-        assert_eq!(count_passed(&pair, &sockets, 30), left, "{ends:?}");
+        let sockets = one_way(&pair, options);
+        assert_eq!(count_passed(&pair, &sockets, 30), packets_left, "{options:?}");
         monitor.await_lines(&["Expired", "spi 0x00001001", "hard 1"]);
-        assert_eq!(wire::count_sealed(&wire.finish()), left);
+        assert_eq!(wire::count_sealed(&wire.finish()), packets_left);
         assert_eq!(pair.a.status()["associations"]["out"], 0);
     }
 }
@@ -127,14 +129,14 @@ fn extended_numbers_go_beyond_32_bits() {
 #[ignore = "as root, in network namespaces"]
 fn volume_is_reported_at_the_soft_limit_and_ends_an_sa_at_the_hard_one() {
     // A packet has IPv4 and UDP headers before the marker.
-    for (more, passes) in [
+    for (options, passes) in [
         ("limit packet-soft 3 limit packet-hard 6", 6),
         ("limit byte-soft 100 limit byte-hard 180", 180 / (28 + MARKER.len())),
     ] {
         let pair = Pair::with_data_paths(&Plan::default());
         let (wire, monitor) = (Listener::start(&pair.a.namespace, "va"), Monitor::new(&pair.a));
-        let sockets = one_way(&pair, [&format!("replay-window 32 {more}"), NO_LIMITS]);
-        assert_eq!(count_passed(&pair, &sockets, 20), passes, "{more}");
+        let sockets = one_way(&pair, [&format!("replay-window 32 {options}"), NO_LIMITS]);
+        assert_eq!(count_passed(&pair, &sockets, 20), passes, "{options}");
         monitor.await_lines(&["Expired", "spi 0x00001001", "hard 0"]);
         monitor.await_lines(&["Expired", "spi 0x00001001", "hard 1"]);
         assert_eq!(wire::count_sealed(&wire.finish()), passes);
@@ -166,12 +168,12 @@ fn updated_limits_end_an_sa() {
     let a_to_b = Sa::new(&pair.a, &pair.b, 0x1001, &keys);
     a_to_b.install();
     let b_to_a = Sa::new(&pair.b, &pair.a, 0x1002, &Keys::gcm());
-    policies(&a_to_b, &b_to_a);
-    policies(&b_to_a, &a_to_b);
+    add_policies(&a_to_b, &b_to_a);
+    add_policies(&b_to_a, &a_to_b);
     let sockets = [&pair.a, &pair.b].map(|host| host.udp(host.inner[V4], 0));
     sockets[0].connect(sockets[1].local_addr().unwrap()).unwrap();
     let update = |limits: &str| {
-        pair.a.xfrm(&format!("{} {limits}", a_to_b.add().replace("state add", "state update")));
+        pair.a.xfrm(&format!("{} {limits}", a_to_b.add_command().replace("state add", "state update")));
     };
     update("limit packet-soft 2 limit packet-hard 4");
     assert_eq!(count_passed(&pair, &sockets, 3), 3);
@@ -192,13 +194,13 @@ fn updated_limits_end_an_sa() {
 fn an_update_leads_packets_to_another_port_of_the_peer() {
     let pair = Pair::with_data_paths(&Plan::default());
     let a_to_b = Sa::new(&pair.a, &pair.b, 0x1001, &Keys::gcm());
-    pair.a.xfrm(&a_to_b.add());
-    policies(&a_to_b, &Sa::new(&pair.b, &pair.a, 0x1002, &Keys::gcm()));
+    pair.a.xfrm(&a_to_b.add_command());
+    add_policies(&a_to_b, &Sa::new(&pair.b, &pair.a, 0x1002, &Keys::gcm()));
     let near = pair.a.udp(pair.a.inner[V4], 0);
     for port in [1024, 1025] {
         let nat = pair.b.udp(pair.b.outer[V4], port);
         let ports = format!("4500 {port}");
-        pair.a.xfrm(&a_to_b.add().replace("state add", "state update").replace("4500 4500", &ports));
+        pair.a.xfrm(&a_to_b.add_command().replace("state add", "state update").replace("4500 4500", &ports));
         near.send_to(MARKER, (pair.b.inner[V4], 9)).unwrap();
         let mut packet = [0; 256];
         let (_, from) = nat.recv_from(&mut packet).unwrap();
@@ -218,8 +220,8 @@ fn time_is_reported_at_the_soft_limit_and_ends_an_sa_at_the_hard_one() {
     monitor.await_lines(&["Expired", "spi 0x00001001", "hard 1"]);
     assert_eq!(count_passed(&pair, &sockets, 1), 0);
     // With this limit, time counts from the first packet.
-    let a_to_b = Sa { more: "limit time-use-hard 1", ..Sa::new(&pair.a, &pair.b, 0x1003, &Keys::gcm()) };
-    pair.a.xfrm(&a_to_b.add());
+    let a_to_b = Sa { options: "limit time-use-hard 1", ..Sa::new(&pair.a, &pair.b, 0x1003, &Keys::gcm()) };
+    pair.a.xfrm(&a_to_b.add_command());
     let lasts = "src 198.51.100.1/32 dst 198.51.100.2/32 dir in action block limit time-hard 1";
     pair.a.xfrm(&format!("policy add {lasts}"));
     sockets[0].send(MARKER).unwrap();
@@ -233,7 +235,7 @@ fn a_packet_without_an_sa_requests_one() {
     let pair = Pair::with_data_paths(&Plan::default());
     let monitor = Monitor::new(&pair.a);
     let b_to_a = Sa::new(&pair.b, &pair.a, 1002, &Keys::gcm());
-    policies(&Sa::new(&pair.a, &pair.b, 1001, &Keys::gcm()), &b_to_a);
+    add_policies(&Sa::new(&pair.a, &pair.b, 1001, &Keys::gcm()), &b_to_a);
     let near = pair.a.udp(pair.a.inner[V4], 4321);
     for _ in 0..20 {
         near.send_to(MARKER, (pair.b.inner[V4], 99)).unwrap();

@@ -15,8 +15,8 @@ const ECT_0: u8 = 2;
 const CE: u8 = 3;
 
 /// Returns the outer traffic classes of packets with these inner classes.
-fn outer_classes(more: &str, classes: &[u8]) -> Vec<u8> {
-    let peer = Peer::new(&Keys::gcm(), more);
+fn outer_classes(options: &str, classes: &[u8]) -> Vec<u8> {
+    let peer = Peer::new(&Keys::gcm(), options);
     let wire = Listener::start(&peer.pair.a.namespace, "va");
     let host = &peer.pair.b;
     for inner in [V4, V6] {
@@ -31,8 +31,8 @@ fn outer_classes(more: &str, classes: &[u8]) -> Vec<u8> {
             program.send(MARKER).unwrap();
             // The inner header keeps the class that the program set.
             let packet = peer.receive();
-            let own = if inner == V4 { packet[1] } else { packet[0] << 4 | packet[1] >> 4 };
-            assert_eq!(own, *class);
+            let inner_class = if inner == V4 { packet[1] } else { packet[0] << 4 | packet[1] >> 4 };
+            assert_eq!(inner_class, *class);
         }
     }
     let esp = wire::esp(&wire.finish());
@@ -55,8 +55,8 @@ fn the_outer_class_follows_the_flags_of_the_sa() {
 
 /// Returns the classes of decapsulated packets, given pairs of inner and outer class. Also returns the count of
 /// dropped packets.
-fn decapsulated_classes(more: &str, pairs: &[(u8, u8)]) -> (Vec<Option<u8>>, u64) {
-    let peer = Peer::new(&Keys::gcm(), more);
+fn decapsulated_classes(options: &str, pairs: &[(u8, u8)]) -> (Vec<Option<u8>>, u64) {
+    let peer = Peer::new(&Keys::gcm(), options);
     let delivered = Listener::start(&peer.pair.b.namespace, "gantry0");
     let mut classes = Vec::new();
     for (at, (own, outer)) in pairs.iter().enumerate() {
@@ -72,13 +72,13 @@ fn decapsulated_classes(more: &str, pairs: &[(u8, u8)]) -> (Vec<Option<u8>>, u64
         frames.iter().any(|frame| frame.ends_with(&end))
     });
     for at in 0..pairs.len() {
-        let mut of = [0x40, 0x60].map(|version| {
+        let mut classes_by_family = [0x40, 0x60].map(|version| {
             let mut frames = frames.iter();
             let matching = frames.find(|frame| frame[0] & 0xF0 == version && frame.ends_with(&[at as u8; 8]))?;
             Some(if version == 0x40 { matching[1] } else { matching[0] << 4 | matching[1] >> 4 })
         });
-        assert_eq!(of[0], of[1], "both families of packets are treated alike");
-        classes.push(of[0].take());
+        assert_eq!(classes_by_family[0], classes_by_family[1], "both families of packets are treated alike");
+        classes.push(classes_by_family[0].take());
     }
     (classes, peer.pair.b.counter("congested"))
 }

@@ -1,43 +1,43 @@
 //! No sequence number is used twice under one key, regardless of the daemon's actions.
 
 use crate::host::{Pair, Plan};
-use crate::keys::{Keys, Sa, V4, policies};
+use crate::keys::{Keys, Sa, V4, add_policies};
 use crate::traffic::Flow;
 use crate::wire::{self, Listener};
 use gantry_lab::wait_until;
 
 /// Returns the value after a word in a text, up to the next comma or space.
-fn after<'t>(text: &'t str, word: &str) -> &'t str {
+fn value_after<'t>(text: &'t str, word: &str) -> &'t str {
     text.split(word).nth(1).unwrap_or_else(|| panic!("{word} is not in {text}")).split([',', ' ', '\n']).next().unwrap()
 }
 
-/// Acts like charon when a peer has moved: reads the sequence numbers, deletes the SA, and adds it with these numbers.
+/// Acts like charon when a peer has moved: reads the SA's last sequence number, deletes the SA, and adds it with this number.
 #[test]
 #[ignore = "as root, in network namespaces"]
 fn an_sa_added_again_under_traffic_repeats_no_number() {
     let pair = Pair::with_data_paths(&Plan::default());
     let a_to_b = Sa::new(&pair.a, &pair.b, 0x1001, &Keys::gcm());
     a_to_b.install();
-    policies(&a_to_b, &Sa::new(&pair.b, &pair.a, 0x1002, &Keys::gcm()));
-    policies(&Sa::new(&pair.b, &pair.a, 0x1002, &Keys::gcm()), &a_to_b);
+    add_policies(&a_to_b, &Sa::new(&pair.b, &pair.a, 0x1002, &Keys::gcm()));
+    add_policies(&Sa::new(&pair.b, &pair.a, 0x1002, &Keys::gcm()), &a_to_b);
     let listener = Listener::start(&pair.a.namespace, "va");
     let flow = Flow::start(&pair.a, &pair.b, V4);
-    let get = a_to_b.delete().replace("state delete", "state get");
+    let get_command = a_to_b.delete_command().replace("state delete", "state get");
     for _ in 0..20 {
         let sent = pair.a.counter("sent_packets");
         wait_until("packets pass", || pair.a.counter("sent_packets") > sent + 5);
-        let shown = pair.a.xfrm(&get);
-        let more = format!("replay-window 32 replay-oseq {}", after(&shown, "oseq "));
-        pair.a.xfrm(&a_to_b.delete());
-        pair.a.xfrm(&Sa { more: &more, ..a_to_b.clone() }.add());
+        let shown_sa = pair.a.xfrm(&get_command);
+        let options = format!("replay-window 32 replay-oseq {}", value_after(&shown_sa, "oseq "));
+        pair.a.xfrm(&a_to_b.delete_command());
+        pair.a.xfrm(&Sa { options: &options, ..a_to_b.clone() }.add_command());
     }
     let sent = pair.a.counter("sent_packets");
     wait_until("packets pass", || pair.a.counter("sent_packets") > sent + 5);
     flow.finish();
-    let mut numbers: Vec<u32> = wire::esp(&listener.finish()).iter().map(|esp| esp.number).collect();
-    let count = numbers.len();
+    let mut numbers: Vec<u32> = wire::esp(&listener.finish()).iter().map(|esp| esp.sequence_number).collect();
+    let packets = numbers.len();
     numbers.sort_unstable();
     numbers.dedup();
-    assert_eq!(count, numbers.len(), "numbers were used twice");
-    assert!(count > 100);
+    assert_eq!(packets, numbers.len(), "numbers were used twice");
+    assert!(packets > 100);
 }

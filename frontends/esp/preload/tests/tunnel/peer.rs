@@ -10,7 +10,7 @@ use gantry_runtime::Config;
 use nix::sys::socket::{setsockopt, sockopt};
 
 use crate::host::{Pair, Plan};
-use crate::keys::{Keys, Sa, V4, policies};
+use crate::keys::{Keys, Sa, V4, add_policies};
 use crate::traffic::Udp;
 
 /// A tunnel between a data path, which is `pair.b`, and the test, which has the address of `pair.a`.
@@ -27,21 +27,21 @@ pub(crate) const OUTBOUND_SPI: u32 = 0x2001;
 pub(crate) const INBOUND_SPI: u32 = 0x2002;
 
 impl Peer {
-    pub(crate) fn new(keys: &Keys, more: &str) -> Self {
-        Self::with_queues(keys, more, 1)
+    pub(crate) fn new(keys: &Keys, options: &str) -> Self {
+        Self::with_queues(keys, options, 1)
     }
 
-    pub(crate) fn with_queues(keys: &Keys, more: &str, queues: usize) -> Self {
+    pub(crate) fn with_queues(keys: &Keys, options: &str, queues: usize) -> Self {
         let mut pair = Pair::linked();
         pair.b.serve(&Plan { queues, ..Plan::default() });
         let socket = pair.a.udp(pair.a.outer[V4], 4500);
         socket.connect((pair.b.outer[V4], 4500)).unwrap();
         let others = keys.with_other_keys();
-        let a_to_b = Sa { more, ..Sa::new(&pair.a, &pair.b, OUTBOUND_SPI, keys) };
-        let b_to_a = Sa { more, ..Sa::new(&pair.b, &pair.a, INBOUND_SPI, &others) };
-        pair.b.xfrm(&a_to_b.add());
-        pair.b.xfrm(&b_to_a.add());
-        policies(&b_to_a, &a_to_b);
+        let a_to_b = Sa { options, ..Sa::new(&pair.a, &pair.b, OUTBOUND_SPI, keys) };
+        let b_to_a = Sa { options, ..Sa::new(&pair.b, &pair.a, INBOUND_SPI, &others) };
+        pair.b.xfrm(&a_to_b.add_command());
+        pair.b.xfrm(&b_to_a.add_command());
+        add_policies(&b_to_a, &a_to_b);
         let gantry = gantry_runtime::open(Config::default()).unwrap();
         let (out, arriving) = (outbound(&gantry, keys), inbound(&gantry, &others));
         Self { pair, socket, out, arriving }
@@ -94,8 +94,9 @@ impl Peer {
         let status = self.pair.b.status();
         let all = status["counters"].as_object().unwrap();
         let all = all.iter().map(|(name, value)| (name.clone(), value.as_u64().unwrap()));
-        let passed = |name: &str| name.starts_with("sent_") || name.starts_with("received_") || name == "unprotected";
-        all.filter(|(name, value)| *value > 0 && !passed(name)).collect()
+        let counts_passed_packets =
+            |name: &str| name.starts_with("sent_") || name.starts_with("received_") || name == "unprotected";
+        all.filter(|(name, value)| *value > 0 && !counts_passed_packets(name)).collect()
     }
 }
 

@@ -10,7 +10,7 @@ use nix::libc;
 use nix::sys::socket::{ControlMessage, MsgFlags, SockaddrStorage, sendmsg, setsockopt, sockopt};
 
 use crate::host::{Host, Pair, Plan};
-use crate::keys::{Keys, Sa, V4, V6, install, policies};
+use crate::keys::{Keys, Sa, V4, V6, add_policies, install};
 use crate::namespace::Namespace;
 use crate::traffic::{Flow, MARKER, Udp, datagrams};
 use crate::wire::{self, Listener};
@@ -49,7 +49,7 @@ impl Wire {
     }
 
     /// Returns whether a frame was in clear since the last call, at either end.
-    pub(crate) fn has_plaintext(&self) -> bool {
+    pub(crate) fn take_has_plaintext(&self) -> bool {
         let clear = |frame: &Vec<u8>| frame.windows(MARKER.len()).any(|part| part == MARKER);
         self.0.iter().any(|listener| listener.take().iter().any(clear))
     }
@@ -99,7 +99,7 @@ fn protected_packets_do_not_leave_before_there_is_a_policy() {
     let mut pair = Pair::linked();
     let wire = Wire::new(&pair);
     try_everything(&pair.a, &pair.b);
-    wait_until("packets pass without a data path", || wire.has_plaintext());
+    wait_until("packets pass without a data path", || wire.take_has_plaintext());
     pair.a.serve(&Plan { protect: PROTECTED.to_vec(), ..Plan::default() });
     let wire = Wire::new(&pair);
     try_everything(&pair.a, &pair.b);
@@ -117,7 +117,7 @@ fn a_policy_without_an_sa_lets_no_packet_leave() {
     let wire = Wire::new(&pair);
     let keys = Keys::gcm();
     let (a_to_b, b_to_a) = (Sa::new(&pair.a, &pair.b, 1, &keys), Sa::new(&pair.b, &pair.a, 2, &keys));
-    policies(&a_to_b, &b_to_a);
+    add_policies(&a_to_b, &b_to_a);
     try_everything(&pair.a, &pair.b);
     assert_eq!(wire.count_sealed(), 0);
     wait_until("packets wait for an SA", || pair.a.counter("without_sa") > 0);
@@ -154,8 +154,8 @@ fn a_rekey_under_traffic_loses_no_packet() {
         };
         let mut current = sas(0);
         current.iter().for_each(Sa::install);
-        policies(&current[0], &current[1]);
-        policies(&current[1], &current[0]);
+        add_policies(&current[0], &current[1]);
+        add_policies(&current[1], &current[0]);
         let flows = [
             Flow::start(&pair.a, &pair.b, V4),
             Flow::start(&pair.b, &pair.a, V4),
@@ -198,7 +198,7 @@ fn a_killed_data_path_leaves_no_way_around_the_tunnel() {
     try_everything(&pair.a, &pair.b);
     let (a_to_b, b_to_a) =
         (Sa::new(&pair.a, &pair.b, 0x4001, &keys), Sa::new(&pair.b, &pair.a, 0x4002, &keys.with_other_keys()));
-    policies(&a_to_b, &b_to_a);
+    add_policies(&a_to_b, &b_to_a);
     try_everything(&pair.a, &pair.b);
     let before = pair.b.counter("received_packets");
     install(&[&a_to_b, &b_to_a]);
@@ -228,7 +228,7 @@ fn leftovers_of_a_data_path_are_cleared_on_request() {
     assert_eq!(pair.a.namespace.enter(gantry_esp::clear_leftovers).unwrap(), 0);
     let wire = Wire::new(&pair);
     try_everything(&pair.a, &pair.b);
-    wait_until("packets pass as without a data path", || wire.has_plaintext());
+    wait_until("packets pass as without a data path", || wire.take_has_plaintext());
 }
 
 #[test]
@@ -239,8 +239,8 @@ fn routes_of_other_programs_do_not_bypass_the_tunnel() {
     let keys = Keys::gcm();
     let (a_to_b, b_to_a) =
         (Sa::new(&pair.a, &pair.b, 1001, &keys), Sa::new(&pair.b, &pair.a, 1002, &keys.with_other_keys()));
-    policies(&a_to_b, &b_to_a);
-    policies(&b_to_a, &a_to_b);
+    add_policies(&a_to_b, &b_to_a);
+    add_policies(&b_to_a, &a_to_b);
     let ip = |arguments: &str| pair.a.namespace.ip(arguments);
     for (family, far) in [("-4", pair.b.inner[V4]), ("-6", pair.b.inner[V6])] {
         // Routes that charon sets with install_routes, and routes that an operator may set.
@@ -316,7 +316,7 @@ fn packets_pass_in_clear_when_their_policy_is_deleted() {
     }
     datagrams(&pair.a, &pair.b, V4, [100].into_iter());
     datagrams(&pair.a, &pair.b, V6, [100].into_iter());
-    wait_until("packets are in clear", || wire.has_plaintext());
+    wait_until("packets are in clear", || wire.take_has_plaintext());
     pair.a.await_counter("sent_packets", 1);
 }
 
@@ -336,7 +336,7 @@ fn a_policy_without_template_lets_only_its_own_packets_pass() {
         program.send_to(MARKER, to.local_addr().unwrap()).unwrap();
         assert_eq!(to.recv(&mut buffer).unwrap(), MARKER.len());
         if is_clear {
-            wait_until("the packet is in clear", || wire.has_plaintext());
+            wait_until("the packet is in clear", || wire.take_has_plaintext());
         } else {
             assert_eq!(wire.count_sealed(), 1);
         }
@@ -385,7 +385,7 @@ fn a_stream_continues_when_the_data_path_is_restarted() {
     a.kill();
     a.serve(&Plan::default());
     let (a_to_b, b_to_a) = (Sa::new(a, b, 0x5001, &keys), Sa::new(b, a, 0x5002, &keys.with_other_keys()));
-    policies(&a_to_b, &b_to_a);
+    add_policies(&a_to_b, &b_to_a);
     install(&[&a_to_b, &b_to_a]);
     assert_eq!(echo(2).unwrap(), [2; 100]);
     assert!(wire.count_sealed() > 4);

@@ -6,7 +6,7 @@ use gantry_lab::wait_until;
 use nix::sys::socket::{setsockopt, sockopt};
 
 use crate::host::{Pair, Plan};
-use crate::keys::{Keys, Sa, V4, V6, policies};
+use crate::keys::{Keys, Sa, V4, V6, add_policies};
 use crate::paths::{path_mtu, reported_mtu, set_mtu};
 use crate::traffic::{MARKER, datagrams, stream};
 use crate::wire::{self, Esp, Listener};
@@ -17,7 +17,7 @@ const WINDOW: &str = "replay-window 128";
 fn assert_raw(packets: &[Esp], from: IpAddr, spi: u32) {
     let sent: Vec<&Esp> = packets.iter().filter(|packet| packet.from == from).collect();
     assert!(sent.iter().all(|packet| !packet.in_udp && packet.spi == spi));
-    assert!(sent.iter().map(|packet| packet.number).eq(1..=sent.len() as u32), "{from} numbers them");
+    assert!(sent.iter().map(|packet| packet.sequence_number).eq(1..=sent.len() as u32), "{from} numbers them");
 }
 
 #[test]
@@ -55,10 +55,10 @@ fn a_tunnel_without_udp_carries_both_families() {
 fn the_outer_header_without_udp_has_the_class_and_the_flag_of_the_sa() {
     const EF_ECT: i32 = 46 << 2 | 2;
     const DF: u8 = 0x40;
-    for (more, flag) in [(WINDOW.to_owned(), DF), (format!("{WINDOW} flag nopmtudisc"), 0)] {
+    for (options, flag) in [(WINDOW.to_owned(), DF), (format!("{WINDOW} flag nopmtudisc"), 0)] {
         for outer in [V4, V6] {
             let pair = Pair::with_data_paths(&Plan::default());
-            pair.add_tunnel_with_encap(&Keys::gcm(), outer, &more, false);
+            pair.add_tunnel_with_encap(&Keys::gcm(), outer, &options, false);
             let wire = Listener::start(&pair.b.namespace, pair.b.device);
             let (from, to) = (pair.a.udp(pair.a.inner[V4], 0), pair.b.udp(pair.b.inner[V4], 0));
             setsockopt(&*from, sockopt::Ipv4Tos, &EF_ECT).unwrap();
@@ -68,9 +68,9 @@ fn the_outer_header_without_udp_has_the_class_and_the_flag_of_the_sa() {
             let classed =
                 |frame: &&Vec<u8>| wire::esp(std::slice::from_ref(*frame)).iter().any(|esp| esp.class == EF_ECT as u8);
             let found: Vec<_> = frames.iter().filter(classed).collect();
-            assert_eq!(found.len(), 1, "{more}: {frames:02x?}");
+            assert_eq!(found.len(), 1, "{options}: {frames:02x?}");
             // The flag is behind the Ethernet header, in the seventh byte of the IPv4 header.
-            assert!(outer == V6 || found[0][14 + 6] & DF == flag, "{more}: {found:02x?}");
+            assert!(outer == V6 || found[0][14 + 6] & DF == flag, "{options}: {found:02x?}");
         }
     }
 }
@@ -85,13 +85,13 @@ fn a_path_without_udp_carries_eight_bytes_more() {
             pair.serve(&Plan::default());
             pair.add_tunnel_with_encap(&Keys::gcm(), outer, WINDOW, in_udp);
             let to = pair.b.inner[V4];
-            let most = reported_mtu(&pair.a, to);
-            pair.a.pings(2, &format!("-M do -s {}", most - 28), to);
+            let mtu = reported_mtu(&pair.a, to);
+            pair.a.pings(2, &format!("-M do -s {}", mtu - 28), to);
             assert_eq!(path_mtu(&pair.a), 1396);
-            most
+            mtu
         })
     });
-    assert_eq!(mtus[1], mtus[0].map(|most| most + 8));
+    assert_eq!(mtus[1], mtus[0].map(|mtu| mtu + 8));
 }
 
 #[test]
@@ -122,11 +122,11 @@ fn an_sa_admits_only_packets_of_its_own_encapsulation() {
             let a_to_b = Sa { outer, in_udp, ..Sa::new(&pair.a, &pair.b, 0x1001, &keys) };
             let b_to_a = Sa { outer, in_udp, ..Sa::new(&pair.b, &pair.a, 0x1002, &keys.with_other_keys()) };
             for sa in [&a_to_b, &b_to_a] {
-                sa.from.xfrm(&sa.add());
-                sa.to.xfrm(&Sa { in_udp: !in_udp, ..sa.clone() }.add());
+                sa.from.xfrm(&sa.add_command());
+                sa.to.xfrm(&Sa { in_udp: !in_udp, ..sa.clone() }.add_command());
             }
-            policies(&a_to_b, &b_to_a);
-            policies(&b_to_a, &a_to_b);
+            add_policies(&a_to_b, &b_to_a);
+            add_policies(&b_to_a, &a_to_b);
             let wire = Listener::start(&pair.a.namespace, pair.a.device);
             let from = pair.a.udp(pair.a.inner[V4], 0);
             for at in 1..4 {

@@ -10,7 +10,7 @@ use crate::namespace::Namespace;
 use crate::plaintext::Wire;
 use crate::traffic::{MARKER, Udp, datagrams, payload, stream};
 
-/// Returns both SAs of a pair.
+/// Returns the SAs from `a` to `b` and from `b` to `a`.
 pub(crate) fn sas(pair: &Pair) -> [Sa<'_>; 2] {
     let keys = Keys::gcm();
     [Sa::new(&pair.a, &pair.b, 0x1001, &keys), Sa::new(&pair.b, &pair.a, 0x1002, &keys.with_other_keys())]
@@ -20,29 +20,29 @@ pub(crate) fn sas(pair: &Pair) -> [Sa<'_>; 2] {
 /// selector of packets from `near` to `far`, and `to_near` to the selector of the other direction.
 fn protect(pair: &Pair, near: &str, far: &str, [to_far, to_near]: [&str; 2]) {
     install(&sas(pair).each_ref());
-    policies_between(pair, near, far, [to_far, to_near]);
+    add_policies_between(pair, near, far, [to_far, to_near]);
 }
 
 /// Adds the policies of [`protect`].
-pub(crate) fn policies_between(pair: &Pair, near: &str, far: &str, [to_far, to_near]: [&str; 2]) {
-    let [out, arriving] = sas(pair);
+pub(crate) fn add_policies_between(pair: &Pair, near: &str, far: &str, [to_far, to_near]: [&str; 2]) {
+    let [a_to_b, b_to_a] = sas(pair);
     let (to_far, to_near) = (format!("src {near} dst {far} {to_far}"), format!("src {far} dst {near} {to_near}"));
-    for (host, [sent, received], [out, arriving]) in
-        [(&pair.a, [&to_far, &to_near], [&out, &arriving]), (&pair.b, [&to_near, &to_far], [&arriving, &out])]
+    for (host, [sent, received], [outbound, inbound]) in
+        [(&pair.a, [&to_far, &to_near], [&a_to_b, &b_to_a]), (&pair.b, [&to_near, &to_far], [&b_to_a, &a_to_b])]
     {
-        host.xfrm(&format!("policy add {sent} dir out priority 10 {}", out.template()));
+        host.xfrm(&format!("policy add {sent} dir out priority 10 {}", outbound.template()));
         for direction in ["in", "fwd"] {
-            host.xfrm(&format!("policy add {received} dir {direction} priority 10 {}", arriving.template()));
+            host.xfrm(&format!("policy add {received} dir {direction} priority 10 {}", inbound.template()));
         }
     }
 }
 
-/// Adds a host behind `host`, with an address in `network`, such as 10.13.0.
-pub(crate) fn host_behind(host: &Host, name: &str, network: &str) -> Namespace {
-    let (other, peer) = (Namespace::new(), format!("{name}p"));
-    host.namespace.join(name, &other, &peer);
-    host.namespace.ip(&format!("address add {network}.1/24 dev {name}"));
-    other.ip(&format!("address add {network}.5/24 dev {peer}"));
+/// Adds a host behind `host`, which reaches it by `device`. `network` has the first three bytes of both addresses, such as 10.13.0.
+pub(crate) fn host_behind(host: &Host, device: &str, network: &str) -> Namespace {
+    let (other, peer_device) = (Namespace::new(), format!("{device}p"));
+    host.namespace.join(device, &other, &peer_device);
+    host.namespace.ip(&format!("address add {network}.1/24 dev {device}"));
+    other.ip(&format!("address add {network}.5/24 dev {peer_device}"));
     other.ip(&format!("route add default via {network}.1"));
     host.namespace.sysctl("ipv4/ip_forward", "1");
     other
@@ -114,14 +114,15 @@ fn a_policy_for_one_port_leaves_pings_and_other_ports_alone() {
         if family == V4 {
             protect(&pair, &near, &far, ["proto tcp dport 80", "proto tcp sport 80"]);
         } else {
-            let [out, arriving] = sas(&pair);
+            let [a_to_b, b_to_a] = sas(&pair);
             for (host, sent, received, [outbound, inbound]) in [
-                (&pair.a, (&near, &far, "dport"), (&far, &near, "sport"), [&out, &arriving]),
-                (&pair.b, (&far, &near, "sport"), (&near, &far, "dport"), [&arriving, &out]),
+                (&pair.a, (&near, &far, "dport"), (&far, &near, "sport"), [&a_to_b, &b_to_a]),
+                (&pair.b, (&far, &near, "sport"), (&near, &far, "dport"), [&b_to_a, &a_to_b]),
             ] {
-                let text = |(source, destination, port)| format!("src {source} dst {destination} proto tcp {port} 80");
-                host.xfrm(&format!("policy add {} dir out priority 10 {}", text(sent), outbound.template()));
-                host.xfrm(&format!("policy add {} dir in {}", text(received), inbound.template()));
+                let selector =
+                    |(source, destination, port)| format!("src {source} dst {destination} proto tcp {port} 80");
+                host.xfrm(&format!("policy add {} dir out priority 10 {}", selector(sent), outbound.template()));
+                host.xfrm(&format!("policy add {} dir in {}", selector(received), inbound.template()));
             }
         }
         let connect = |port: u16| {
@@ -143,35 +144,35 @@ fn a_policy_for_one_port_leaves_pings_and_other_ports_alone() {
 fn policies_steer_by_icmp_type_and_gre_key() {
     let pair = Pair::with_data_paths(&Plan::default());
     let [near, far] = [&pair.a, &pair.b].map(|host| format!("{}/32", host.outer[V4]));
-    let [out, _] = sas(&pair);
-    pair.a.xfrm(&format!("policy add src {near} dst {far} proto icmp type 8 dir out {}", out.template()));
+    let [a_to_b, _] = sas(&pair);
+    pair.a.xfrm(&format!("policy add src {near} dst {far} proto icmp type 8 dir out {}", a_to_b.template()));
     assert!(!sends_in_clear(&pair, || {
         pair.a.ping("-W 0.2", pair.b.outer[V4]);
         pair.a.await_counter("without_sa", 1);
     }));
     // Answers have another type.
     assert!(sends_in_clear(&pair, || pair.b.pings(1, "", pair.a.outer[V4])));
-    pair.a.xfrm(&format!("policy add src {near} dst {far} proto gre key 5 dir out {}", out.template()));
-    let gre = |key: u32, checksum: bool| {
-        let flags: [u8; 4] = [if checksum { 0xA0 } else { 0x20 }, 0, 8, 0];
-        [&flags[..], if checksum { &[0; 4] } else { &[] }, &key.to_be_bytes(), MARKER].concat()
+    pair.a.xfrm(&format!("policy add src {near} dst {far} proto gre key 5 dir out {}", a_to_b.template()));
+    let gre_packet = |key: u32, has_checksum: bool| {
+        let flags: [u8; 4] = [if has_checksum { 0xA0 } else { 0x20 }, 0, 8, 0];
+        [&flags[..], if has_checksum { &[0; 4] } else { &[] }, &key.to_be_bytes(), MARKER].concat()
     };
-    let socket = pair.a.namespace.enter(|| raw(47));
-    for (key, checksum, dropped) in [(5, false, 2), (5, true, 3)] {
+    let socket = pair.a.namespace.enter(|| raw_socket(47));
+    for (has_checksum, dropped) in [(false, 2), (true, 3)] {
         assert!(!sends_in_clear(&pair, || {
-            send_raw(&socket, &gre(key, checksum), pair.b.outer[V4]);
+            send_raw(&socket, &gre_packet(5, has_checksum), pair.b.outer[V4]);
             pair.a.await_counter("without_sa", dropped);
         }));
     }
-    for checksum in [false, true] {
+    for has_checksum in [false, true] {
         let wire = Wire::new(&pair);
-        send_raw(&socket, &gre(6, checksum), pair.b.outer[V4]);
-        wait_until("the packet is in clear", || wire.has_plaintext());
+        send_raw(&socket, &gre_packet(6, has_checksum), pair.b.outer[V4]);
+        wait_until("the packet is in clear", || wire.take_has_plaintext());
     }
 }
 
 /// Opens a raw socket of a protocol.
-fn raw(protocol: i32) -> std::os::fd::OwnedFd {
+fn raw_socket(protocol: i32) -> std::os::fd::OwnedFd {
     use nix::libc;
     use std::os::fd::FromRawFd as _;
     // SAFETY: `socket` takes three numbers and returns a new descriptor, or an error, which the assertion finds.
@@ -206,8 +207,8 @@ fn pass_and_block_policies_apply_by_their_priority() {
             assert_eq!(exchange((&pair.a.namespace, from), (&pair.b.namespace, &far), 7), pair.a.outer[V4]);
         }));
     }
-    let inside = [&pair.a, &pair.b].map(|host| host.inner[V4].to_string());
-    let between_inner = || exchange((&pair.a.namespace, &inside[0]), (&pair.b.namespace, &inside[1]), 7);
+    let inner = [&pair.a, &pair.b].map(|host| host.inner[V4].to_string());
+    let between_inner = || exchange((&pair.a.namespace, &inner[0]), (&pair.b.namespace, &inner[1]), 7);
     assert!(!sends_in_clear(&pair, between_inner));
     // A block policy takes precedence over both policies.
     pair.a.xfrm(&format!("policy add src {near} dst {far} proto udp dport 9 dir out priority 1 action block"));
@@ -223,8 +224,8 @@ fn pass_and_block_policies_apply_by_their_priority() {
             host.xfrm(&format!("policy update src 10.0.0.0/14 dst 10.0.0.0/14 dir {direction} priority 50"));
         }
     }
-    let direct = || exchange((&pair.a.namespace, &near), (&pair.b.namespace, &far), 7);
-    assert!(!sends_in_clear(&pair, direct));
+    let between_outer = || exchange((&pair.a.namespace, &near), (&pair.b.namespace, &far), 7);
+    assert!(!sends_in_clear(&pair, between_outer));
     assert!(!sends_in_clear(&pair, between_inner));
 }
 
@@ -249,15 +250,15 @@ fn a_stream_between_protected_networks_finds_the_mtu_of_the_tunnel() {
 #[ignore = "as root, in network namespaces"]
 fn datagrams_beyond_the_mtu_match_a_policy_with_ports() {
     let pair = Pair::with_data_paths(&Plan::default());
-    let [out, arriving] = sas(&pair);
-    install(&[&out, &arriving]);
-    for (host, sa, [sent, received]) in
-        [(&pair.a, [&out, &arriving], ["dport", "sport"]), (&pair.b, [&arriving, &out], ["sport", "dport"])]
+    let [a_to_b, b_to_a] = sas(&pair);
+    install(&[&a_to_b, &b_to_a]);
+    for (host, [outbound, inbound], [sent_port, received_port]) in
+        [(&pair.a, [&a_to_b, &b_to_a], ["dport", "sport"]), (&pair.b, [&b_to_a, &a_to_b], ["sport", "dport"])]
     {
         for family in [V4, V6] {
-            let [outbound, inbound] = sa.map(|sa| sa.selector(family));
-            host.xfrm(&format!("policy add {outbound} proto udp {sent} 5060 dir out {}", sa[0].template()));
-            host.xfrm(&format!("policy add {inbound} proto udp {received} 5060 dir in {}", sa[1].template()));
+            let [sent, received] = [outbound, inbound].map(|sa| sa.selector(family));
+            host.xfrm(&format!("policy add {sent} proto udp {sent_port} 5060 dir out {}", outbound.template()));
+            host.xfrm(&format!("policy add {received} proto udp {received_port} 5060 dir in {}", inbound.template()));
         }
     }
     for family in [V4, V6] {
@@ -298,7 +299,7 @@ fn forwarded_fragments_follow_their_first_fragment() {
     }));
     // A lone fragment does not pass, because its flow is unknown.
     assert!(!sends_in_clear(&pair, || {
-        let socket = lan.enter(|| raw(255));
+        let socket = lan.enter(|| raw_socket(255));
         let mut packet = vec![0x45, 0, 0, 0, 0, 9, 0, 100, 64, 17, 0, 0, 10, 13, 0, 5];
         let IpAddr::V4(to) = pair.b.outer[V4] else { unreachable!() };
         packet.extend(to.octets());
@@ -342,15 +343,15 @@ fn packets_marked_by_another_program_take_its_route() {
 fn strict_reverse_path_filters_change_nothing() {
     let pair = Pair::with_data_paths(&Plan::default());
     let lan = host_behind(&pair.a, "vh", "10.13.0");
-    let strict = |host: &Host| {
+    let set_strict_filter = |host: &Host| {
         for device in ["all", "gantry0", host.device] {
             host.namespace.sysctl(&format!("ipv4/conf/{device}/rp_filter"), "1");
         }
     };
-    strict(&pair.a);
-    strict(&pair.b);
+    set_strict_filter(&pair.a);
+    set_strict_filter(&pair.b);
     pair.a.namespace.sysctl("ipv4/conf/vh/rp_filter", "1");
-    let filtered = || {
+    let filtered_packets = || {
         let text = pair.a.namespace.enter(|| std::fs::read_to_string("/proc/thread-self/net/netstat")).unwrap();
         let mut lines = text.lines().filter(|line| line.starts_with("TcpExt:"));
         let (names, values) = (lines.next().unwrap().split(' '), lines.next().unwrap().split(' '));
@@ -372,8 +373,8 @@ fn strict_reverse_path_filters_change_nothing() {
     assert!(!sends_in_clear(&pair, own_to_far));
     // Daemons still exchange messages in clear at the ports of IKE.
     for port in [500, 4500] {
-        let daemon = |host: &Host| host.namespace.enter(|| ike_socket((host.outer[V4], port)));
-        let (near, far) = (daemon(&pair.a), daemon(&pair.b));
+        let open_socket = |host: &Host| host.namespace.enter(|| ike_socket((host.outer[V4], port)));
+        let (near, far) = (open_socket(&pair.a), open_socket(&pair.b));
         let message = [&[0; 4][..], MARKER, &[0; 20]].concat();
         assert!(sends_in_clear(&pair, || {
             near.send_to(&message, (pair.b.outer[V4], port)).unwrap();
@@ -387,11 +388,11 @@ fn strict_reverse_path_filters_change_nothing() {
     pair.a.xfrm("policy add src 10.13.0.0/24 dst 0.0.0.0/0 dir fwd priority 5");
     assert!(!sends_in_clear(&pair, own_to_far));
     assert!(!sends_in_clear(&pair, lan_to_far));
-    assert_eq!(filtered(), 0);
+    assert_eq!(filtered_packets(), 0);
     // The filter still drops packets whose source is elsewhere.
     lan.ip("address add 10.99.0.1/32 dev lo");
     let _ = lan.enter(|| UdpSocket::bind("10.99.0.1:0")).unwrap().send_to(MARKER, "10.13.0.1:9");
-    wait_until("the datagram is dropped", || filtered() == 1);
+    wait_until("the datagram is dropped", || filtered_packets() == 1);
 }
 
 /// Opens a socket with the mark and options of an IKE daemon's under `gantry esp exec`.
@@ -414,7 +415,7 @@ fn policies_left_by_an_earlier_data_path_hold_packets_back() {
     protect(&pair, "10.11.0.0/16", "0.0.0.0/0", ["proto udp dport 5060", "proto udp sport 5060"]);
     let near = pair.a.inner[V4];
     let program = pair.a.udp(near, 0);
-    let send = |to: u16| drop(program.send_to(MARKER, (pair.b.outer[V4], to)));
+    let send = |port: u16| drop(program.send_to(MARKER, (pair.b.outer[V4], port)));
     let assert_blocked = |wire: Wire| {
         send(5060);
         send(5061);
@@ -427,9 +428,9 @@ fn policies_left_by_an_earlier_data_path_hold_packets_back() {
     pair.a.serve(&Plan::default());
     assert_blocked(Wire::new(&pair));
     // A new policy with the same selector replaces the leftover policy. Packets pass once the new policy is deleted.
-    let [out, _] = sas(&pair);
+    let [a_to_b, _] = sas(&pair);
     let selector = "src 10.11.0.0/16 dst 0.0.0.0/0 proto udp dport 5060 dir out";
-    pair.a.xfrm(&format!("policy add {selector} {}", out.template()));
+    pair.a.xfrm(&format!("policy add {selector} {}", a_to_b.template()));
     assert_blocked(Wire::new(&pair));
     pair.a.xfrm(&format!("policy delete {selector}"));
     let wire = Wire::new(&pair);

@@ -15,9 +15,9 @@ fn every_suite_carries_ipv4_and_ipv6_over_ipv4_and_ipv6() {
     assert_eq!(suites.len(), 57);
     for keys in &suites {
         let extended = (keys.suite != Suite::AesGmac).then_some("replay-window 128 flag esn");
-        for more in ["replay-window 32"].into_iter().chain(extended) {
+        for options in ["replay-window 32"].into_iter().chain(extended) {
             for outer in [V4, V6] {
-                pair.add_tunnel(keys, outer, more);
+                pair.add_tunnel(keys, outer, options);
                 for inner in [V4, V6] {
                     datagrams(&pair.a, &pair.b, inner, [8, 1000].into_iter());
                 }

@@ -34,12 +34,12 @@ fn pair(plan: &Plan) -> Pair {
 /// Adds SAs of transport mode in both directions.
 fn install(pair: &Pair, family: usize, in_udp: bool) {
     let keys = Keys::gcm();
-    let a_to_b = Sa { outer: family, in_udp, more: WINDOW, ..Sa::new(&pair.a, &pair.b, 0x1001, &keys) };
+    let a_to_b = Sa { outer: family, in_udp, options: WINDOW, ..Sa::new(&pair.a, &pair.b, 0x1001, &keys) };
     let b_to_a =
-        Sa { outer: family, in_udp, more: WINDOW, ..Sa::new(&pair.b, &pair.a, 0x1002, &keys.with_other_keys()) };
+        Sa { outer: family, in_udp, options: WINDOW, ..Sa::new(&pair.b, &pair.a, 0x1002, &keys.with_other_keys()) };
     for host in [&pair.a, &pair.b] {
         for sa in [&a_to_b, &b_to_a] {
-            host.xfrm(&sa.add().replace("mode tunnel flag af-unspec", "mode transport"));
+            host.xfrm(&sa.add_command().replace("mode tunnel flag af-unspec", "mode transport"));
         }
     }
 }
@@ -48,12 +48,12 @@ fn install(pair: &Pair, family: usize, in_udp: bool) {
 fn protect(pair: &Pair, family: usize, in_udp: bool, further: &str) {
     install(pair, family, in_udp);
     for (host, other) in [(&pair.a, &pair.b), (&pair.b, &pair.a)] {
-        policies(host, other, family, further);
+        add_policies(host, other, family, further);
     }
 }
 
 /// Adds the policies of a host. The templates have no addresses, like charon's templates.
-fn policies(host: &Host, other: &Host, family: usize, further: &str) {
+fn add_policies(host: &Host, other: &Host, family: usize, further: &str) {
     let (near, far) = (host.outer[family], other.outer[family]);
     let template = "tmpl proto esp reqid 1 mode transport";
     host.xfrm(&format!("policy add src {near} dst {far} {further} dir out priority 9 {template}"));
@@ -134,7 +134,7 @@ fn no_packet_leaves_in_clear_without_an_sa() {
         let pair = pair(&Plan::default());
         let wire = Wire::new(&pair);
         for family in [V4, V6] {
-            policies(&pair.a, &pair.b, family, "");
+            add_policies(&pair.a, &pair.b, family, "");
         }
         try_everything(&pair.a, &pair.b);
         wait_until("packets are held", || pair.a.counter("without_sa") > 1);
@@ -144,14 +144,14 @@ fn no_packet_leaves_in_clear_without_an_sa() {
         let peer = pair.b.udp(pair.b.outer[family], 500);
         ike.send_to(b"IKE", peer.local_addr().unwrap()).unwrap();
         assert_eq!(peer.recv(&mut [0; 9]).expect("IKE arrives"), 3);
-        assert!(!wire.has_plaintext());
+        assert!(!wire.take_has_plaintext());
         // Packets do not leave in clear either once the SAs are removed.
         install(&pair, family, true);
-        policies(&pair.b, &pair.a, family, "");
+        add_policies(&pair.b, &pair.a, family, "");
         datagrams(&pair.a, &pair.b, family, [1000].into_iter());
         pair.a.xfrm("state flush");
         try_everything(&pair.a, &pair.b);
-        assert!(!wire.has_plaintext());
+        assert!(!wire.take_has_plaintext());
     }
 }
 
@@ -197,7 +197,7 @@ struct Peer {
 const PUBLIC: &str = "203.0.113.9";
 
 impl Peer {
-    fn new(more: &str) -> Self {
+    fn new(options: &str) -> Self {
         let mut pair = without_tunnel(Pair::linked());
         pair.b.serve(&Plan::default());
         let socket = pair.a.udp(pair.a.outer[V4], 4500);
@@ -205,7 +205,7 @@ impl Peer {
         let (near, keys) = (pair.b.outer[V4], Keys::gcm());
         let encap = "encap espinudp 4500 4500 0.0.0.0";
         pair.b.xfrm(&format!(
-            "state add src {PUBLIC} dst {near} proto esp spi 0x1001 reqid 1 mode transport {} {encap} {more}",
+            "state add src {PUBLIC} dst {near} proto esp spi 0x1001 reqid 1 mode transport {} {encap} {options}",
             keys.text()
         ));
         let template = "tmpl proto esp reqid 1 mode transport";

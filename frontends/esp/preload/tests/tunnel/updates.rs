@@ -9,7 +9,7 @@ use gantry_lab::wait_until;
 use crate::host::{Host, Pair, Plan};
 use crate::keys::{V4, V6, install};
 use crate::plaintext::Wire;
-use crate::steering::{policies_between, sas};
+use crate::steering::{add_policies_between, sas};
 use crate::traffic::{Flow, MARKER, datagrams};
 
 const ANY: [&str; 2] = ["0.0.0.0/0", "::/0"];
@@ -25,10 +25,9 @@ fn client_and_gateway() -> Pair {
             host.namespace.ip(&format!("{option} route delete default"));
         }
     }
-    let both = sas(&pair);
-    install(&both.each_ref());
+    install(&sas(&pair).each_ref());
     for family in [V4, V6] {
-        policies_between(&pair, &client(&pair, family), ANY[family], ["", ""]);
+        add_policies_between(&pair, &client(&pair, family), ANY[family], ["", ""]);
     }
     pair
 }
@@ -38,7 +37,7 @@ fn client(pair: &Pair, family: usize) -> String {
 }
 
 /// Returns the source that a socket without an address gets.
-fn source(host: &Host, to: SocketAddr) -> std::net::IpAddr {
+fn source_address(host: &Host, to: SocketAddr) -> std::net::IpAddr {
     let socket = host.udp_unbound(usize::from(to.is_ipv6()));
     socket.connect(to).unwrap();
     socket.local_addr().unwrap().ip()
@@ -52,10 +51,10 @@ fn a_policy_routes_its_packets_where_no_other_route_exists() {
     for family in [V4, V6] {
         datagrams(&pair.a, &pair.b, family, [100, 3000].into_iter());
         datagrams(&pair.b, &pair.a, family, [100, 3000].into_iter());
-        assert_eq!(source(&pair.a, (pair.b.inner[family], 9).into()), pair.a.inner[family]);
+        assert_eq!(source_address(&pair.a, (pair.b.inner[family], 9).into()), pair.a.inner[family]);
         // The policies of the gateway are for the client alone.
-        let elsewhere = ["10.99.0.1", "fd99::1"][family].parse().unwrap();
-        let sent = pair.b.udp(pair.b.inner[family], 0).send_to(MARKER, SocketAddr::new(elsewhere, 9));
+        let foreign_address = ["10.99.0.1", "fd99::1"][family].parse().unwrap();
+        let sent = pair.b.udp(pair.b.inner[family], 0).send_to(MARKER, SocketAddr::new(foreign_address, 9));
         assert_eq!(sent.unwrap_err().kind(), std::io::ErrorKind::NetworkUnreachable);
     }
     assert!(wire.count_sealed() > 0);
@@ -103,7 +102,7 @@ fn a_policy_that_blocks_for_a_while_keeps_its_route() {
                     host.xfrm(&format!("policy update {selector} 99 action block"));
                     more_packets();
                     if host.device == "va" {
-                        assert_eq!(source(host, far), near);
+                        assert_eq!(source_address(host, far), near);
                     }
                     host.xfrm(&format!("policy update {selector} 10 {template}"));
                 }

@@ -37,7 +37,7 @@ fn with_many_sas() -> Pair {
     let commands = (0..1200_u32).map(|number| {
         let mut keys = key.clone();
         keys.key[..4].copy_from_slice(&number.to_be_bytes());
-        format!("xfrm {}\n", Sa::new(&pair.a, &pair.b, 0x1_0000 + number, &keys).add())
+        format!("xfrm {}\n", Sa::new(&pair.a, &pair.b, 0x1_0000 + number, &keys).add_command())
     });
     pair.a.xfrm_batch(&commands.collect::<String>());
     pair
@@ -51,7 +51,7 @@ fn threads(host: &Host) -> usize {
 #[ignore = "as root, in network namespaces"]
 fn other_users_see_only_counters() {
     let pair = Pair::with_tunnel(&Plan::default());
-    let public = as_nobody(|| pair.a.view()).unwrap();
+    let public = as_nobody(|| pair.a.try_status()).unwrap();
     assert!(public["counters"]["sent_packets"].is_u64(), "{public}");
     assert_eq!((&public["sas"], &public["rules"]), (&Value::Null, &Value::Null));
     assert_eq!(pair.a.status()["sas"].as_array().unwrap().len(), 2);
@@ -67,7 +67,7 @@ fn viewers_that_do_not_read_delay_nothing() {
     // These viewers run as root, so they get the SAs.
     let mut viewers: Vec<UnixStream> = (0..60).map(|_| connect().unwrap()).collect();
     assert!(pair.a.xfrm("state count").contains("SAD count 1200"));
-    assert!(as_nobody(|| pair.a.view()).is_some());
+    assert!(as_nobody(|| pair.a.try_status()).is_some());
     let during = threads(&pair.a);
     assert!(during <= before, "{before} threads, then {during}");
     // Each viewer is closed, even if it has not read everything.
@@ -156,8 +156,8 @@ fn no_message_changes_the_sequence_numbers_of_an_sa() {
     let mut pair = Pair::linked();
     pair.a.serve(&Plan::default());
     let keys = Keys::gcm();
-    let sa = Sa { more: "replay-window 32 replay-oseq 100", ..Sa::new(&pair.a, &pair.b, 0x1001, &keys) };
-    pair.a.xfrm(&sa.add());
+    let sa = Sa { options: "replay-window 32 replay-oseq 100", ..Sa::new(&pair.a, &pair.b, 0x1001, &keys) };
+    pair.a.xfrm(&sa.add_command());
     let id = gantry_abi_xfrm::SaId { destination: pair.b.outer[0], spi: 0x1001, protocol: 50 };
     let mut outdated = gantry_abi_xfrm::Sa::new(id, pair.a.outer[0]);
     outdated.replay = Some(gantry_abi_xfrm::Replay { output: 3, input: 0, bitmap: 0 });
@@ -166,7 +166,7 @@ fn no_message_changes_the_sequence_numbers_of_an_sa() {
     let errno = i32::from_ne_bytes(*answer[16..].first_chunk().unwrap());
     assert_eq!(errno, -libc::EOPNOTSUPP);
     assert!(pair.a.xfrm("state list").contains("oseq 0x64"));
-    let backward = sa.add().replace("state add", "state update").replace("replay-oseq 100", "replay-oseq 7");
+    let backward = sa.add_command().replace("state add", "state update").replace("replay-oseq 100", "replay-oseq 7");
     pair.a.xfrm(&backward);
     assert!(pair.a.xfrm("state list").contains("oseq 0x64"));
     let forward = backward.replace("replay-oseq 7", "replay-oseq 700");

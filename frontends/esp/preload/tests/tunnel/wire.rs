@@ -46,7 +46,7 @@ pub(crate) struct Esp {
     pub(crate) class: u8,
     pub(crate) spi: u32,
     /// The sequence number; in a frame with several packets, the number of the first packet.
-    pub(crate) number: u32,
+    pub(crate) sequence_number: u32,
     /// Bytes of the whole frame.
     pub(crate) bytes: usize,
 }
@@ -124,7 +124,7 @@ fn kind(frame: &[u8]) -> Kind {
     let Some((header, packet)) = frame.split_at_checked(14) else { return Kind::Clear };
     let esp = |from: IpAddr, class: u8, in_udp: bool, packet: &[u8]| {
         let word = |at: usize| Some(u32::from_be_bytes(*packet.get(at..)?.first_chunk()?));
-        Some(Kind::Esp(Esp { from, in_udp, class, spi: word(0)?, number: word(4)?, bytes: frame.len() }))
+        Some(Kind::Esp(Esp { from, in_udp, class, spi: word(0)?, sequence_number: word(4)?, bytes: frame.len() }))
     };
     let raw = |from, class, packet| esp(from, class, false, packet).unwrap_or(Kind::Clear);
     let datagram = |from: IpAddr, class: u8, payload: &[u8]| match payload {

@@ -144,10 +144,11 @@ fn join_checks(checks: Vec<Check>, verdict: u32) -> Vec<Instruction> {
 
 /// Returns the instructions for a policy; `None` if the program cannot recognize its packets.
 fn policy_instructions(policy: &SteeredPolicy) -> Option<Vec<Instruction>> {
-    let Selector { source, destination, source_port, destination_port, protocol, interface, .. } = policy.selector;
+    let Selector { source, destination, source_port, destination_port, protocol, interface_index, .. } =
+        policy.selector;
     let mut checks = Vec::new();
-    if interface != 0 {
-        checks.push(Check::load(LOAD, INTERFACE, None, JUMP_IF_EQUAL, interface.cast_unsigned(), true));
+    if interface_index != 0 {
+        checks.push(Check::load(LOAD, INTERFACE, None, JUMP_IF_EQUAL, interface_index.cast_unsigned(), true));
     }
     checks.extend(address_checks(&source, false));
     checks.extend(address_checks(&destination, true));

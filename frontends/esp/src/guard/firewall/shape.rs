@@ -38,7 +38,7 @@ impl Shape {
             protocol: selector.protocol,
             source_port_mask: selector.source_port.mask,
             destination_port_mask: selector.destination_port.mask,
-            interface: selector.interface,
+            interface: selector.interface_index,
             is_fragment: false,
         }
     }
@@ -202,7 +202,8 @@ mod tests {
     #[test]
     fn a_shape_is_parsed_from_its_name() {
         let port = Port { value: 80, mask: 0xFFF0 };
-        let selector = Selector { protocol: 6, destination_port: port, interface: 3, ..Selector::any(Family::Ipv6) };
+        let selector =
+            Selector { protocol: 6, destination_port: port, interface_index: 3, ..Selector::any(Family::Ipv6) };
         let shape = Shape::of(&selector);
         assert_eq!(Shape::parse(&shape.name()), Some(shape));
         let fragments = shape.of_fragments().unwrap();

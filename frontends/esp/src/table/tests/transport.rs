@@ -120,7 +120,7 @@ fn selectors_of_an_sa_may_name_its_addresses_once_more() {
     assert_eq!(add(Mode::Tunnel, &|_| ()), refused);
     assert_eq!(add(Mode::Transport, &|selector| selector.destination.address = [10, 0, 0, 3].into()), refused);
     assert_eq!(add(Mode::Transport, &|selector| selector.protocol = 17), refused);
-    assert_eq!(add(Mode::Transport, &|selector| selector.interface = 3), refused);
+    assert_eq!(add(Mode::Transport, &|selector| selector.interface_index = 3), refused);
     let port = Port { value: 1701, mask: 0xFFFF };
     assert_eq!(add(Mode::Transport, &|selector| selector.destination_port = port), refused);
 }

@@ -59,7 +59,7 @@ impl AeadState {
             }
             wrapped.count(operation, Side::Device, bytes);
             if self.aead == Aead::Gcm {
-                default_ctx.end_record();
+                default_ctx.drop_record_header();
             }
             let written = if self.seal { explicit_len + bytes + TAG_LEN } else { bytes };
             return if result.is_ok() { io.succeed(written) } else { self.refuse(wrapped, call, io) };

@@ -65,7 +65,7 @@ pub(crate) fn measure_pairs() -> Result<Vec<PairRow>, Box<dyn Error>> {
             let before = server.sums()?;
             let (cpu_time, done) = measure(&server, &mut [&mut alone, &mut other])?;
             let after = server.sums()?;
-            batches.push((after.batch_sum - before.batch_sum) as f64 / (after.requests - before.requests) as f64);
+            batches.push((after.burst_sum - before.burst_sum) as f64 / (after.requests - before.requests) as f64);
             Ok(microseconds(cpu_time, done.iter().map(|done| done.requests).sum()))
         })?);
         let mean_batch = median(batches);

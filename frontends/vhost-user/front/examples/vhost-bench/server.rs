@@ -21,7 +21,7 @@ pub(crate) struct ServerProcess {
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Sums {
     pub(crate) requests: u64,
-    pub(crate) batch_sum: u64,
+    pub(crate) burst_sum: u64,
 }
 
 impl ServerProcess {
@@ -57,8 +57,8 @@ impl ServerProcess {
         self.input.write_all(b"\n")?;
         let mut line = String::new();
         self.output.read_line(&mut line)?;
-        let (requests, batch_sum) = line.trim().split_once(' ').ok_or("the server has ended")?;
-        Ok(Sums { requests: requests.parse()?, batch_sum: batch_sum.parse()? })
+        let (requests, burst_sum) = line.trim().split_once(' ').ok_or("the server has ended")?;
+        Ok(Sums { requests: requests.parse()?, burst_sum: burst_sum.parse()? })
     }
 }
 
@@ -87,9 +87,9 @@ pub(crate) fn serve(folder: &Path, rates: &[&str]) -> Result<(), Box<dyn Error>>
         let guests = server.guests();
         let sums = guests.iter().fold(Sums::default(), |sums, (_, guest)| Sums {
             requests: sums.requests + guest.requests,
-            batch_sum: sums.batch_sum + guest.batch_sum,
+            burst_sum: sums.burst_sum + guest.burst_sum,
         });
-        println!("{} {}", sums.requests, sums.batch_sum);
+        println!("{} {}", sums.requests, sums.burst_sum);
     }
     Ok(())
 }
