@@ -76,6 +76,7 @@ fn a_dry_run_shows_the_release_and_changes_nothing() {
         "digest/CHANGELOG.md",
         "digest/Cargo.toml",
         "benches/rustls/Cargo.lock",
+        "frontends/rustls/examples/libraries/Cargo.lock",
         "fuzz/Cargo.lock",
     ] {
         has(&format!("+++ b/{file}"));

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use lab::groups::{ONLY_GROUPS, command, has_old_openssl, negotiated, new_lab, stunnel, with_groups};
+use lab::groups::{ONLY_GROUPS, command, has_old_openssl, negotiated, new_lab, rustls, stunnel, with_groups};
 use lab::{FAILED, Lab, OFFLOADED, Server, is_installed, is_root, noise, port, text, wait_for};
 
 /// Returns the folder of the newest PostgreSQL. Debian keeps each version in its own folder, which is not in the path.
@@ -98,7 +98,7 @@ fn postgresql_answers_over_tls() {
 /// one group alone.
 #[test]
 #[ignore = "fetches OpenSSL: make test-clients"]
-fn psql_agrees_in_a_post_quantum_group() {
+fn psql_and_tokio_postgres_agree_in_a_post_quantum_group() {
     if !has_old_openssl() || !is_installed("stunnel") || !is_installed("psql") {
         return;
     }
@@ -119,6 +119,11 @@ fn psql_agrees_in_a_post_quantum_group() {
     let output = database.ask(&ours, outside, "");
     assert!(output.status.success(), "{}{}", text(&output), lab.log());
     assert!(!database.ask(none, outside, "").status.success(), "not used");
+    // tokio-postgres over rustls, too.
+    let parameters =
+        format!("host=localhost port={outside} user=tester password=secret dbname=postgres sslmode=require");
+    let mut ask = rustls(&lab, "examples/libraries", ["--bin", "postgres"]);
+    assert_eq!(text(&ask.args(["cert.pem", &parameters, "select 'the answer'"]).output().unwrap()), "the answer\n");
 }
 
 #[test]

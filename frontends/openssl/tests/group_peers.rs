@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use lab::groups::{End, ONLY_GROUPS, command, has_old_openssl, negotiated, new_lab, stunnel, with_groups};
+use lab::groups::{End, ONLY_GROUPS, command, has_old_openssl, negotiated, new_lab, rustls, stunnel, with_groups};
 use lab::{Lab, Server, counters, is_installed, is_root, port, text, wait_for};
 
 /// The list that `gantry openssl config --post-quantum` writes to an `openssl.cnf` without one.
@@ -14,6 +14,11 @@ const GROUPS: &str = "X25519MLKEM768:X25519:P-256:X448:P-521:P-384";
 
 /// The number of X25519MLKEM768, by which programs that do not know the name report the group.
 const NUMBER: &str = "0x11ec";
+
+/// Programs of gantry-rustls, and the package of those over other libraries.
+const CLIENT: [&str; 2] = ["--example", "client"];
+const SERVER: [&str; 2] = ["--example", "server"];
+const LIBRARIES: &str = "examples/libraries";
 
 /// Returns the arguments with which curl fetches a page.
 fn page(port: u16, path: &str) -> String {
@@ -259,21 +264,6 @@ fn nginx_and_curl_agree_with_go() {
     }
 }
 
-/// Returns the command of an example of gantry-rustls.
-fn rustls(lab: &Lab, example: &str) -> Command {
-    let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("../rustls/Cargo.toml");
-    let cargo = |subcommand: &str| {
-        let mut cargo = Command::new(env!("CARGO"));
-        cargo.args([subcommand, "--quiet", "--locked", "--manifest-path"]).arg(&manifest).args(["--example", example]);
-        cargo
-    };
-    let built = cargo("build").output().unwrap();
-    assert!(built.status.success(), "{}", text(&built));
-    let mut run = cargo("run");
-    run.current_dir(&lab.folder).arg("--");
-    run
-}
-
 #[test]
 #[ignore = "builds gantry-rustls: make test-clients"]
 fn nginx_and_curl_agree_with_rustls() {
@@ -284,16 +274,33 @@ fn nginx_and_curl_agree_with_rustls() {
     let ours = with_groups(&lab, ONLY_GROUPS, GROUPS);
     {
         let (_server, port) = nginx(&lab, &ours);
-        let fetched = rustls(&lab, "client").args(["cert.pem", "localhost", &port.to_string()]).output().unwrap();
+        let fetched = rustls(&lab, ".", CLIENT).args(["cert.pem", "localhost", &port.to_string()]).output().unwrap();
         let printed = text(&fetched);
         assert!(printed.contains(&format!("\r\n\r\n{NUMBER}")) && printed.contains("X25519MLKEM768"), "{printed}");
+        let url = format!("https://localhost:{port}/");
+        let fetched = rustls(&lab, LIBRARIES, ["--bin", "reqwest"]).args(["cert.pem", &url]).output().unwrap();
+        assert_eq!(text(&fetched), NUMBER);
     }
     let port = port();
-    let _server = lab.serve(rustls(&lab, "server").args(["cert.pem", "key.pem", "answer", &port.to_string()]), port);
+    let _server = lab.serve(rustls(&lab, ".", SERVER).args(["cert.pem", "key.pem", "answer", &port.to_string()]), port);
     lab.collect_statistics();
     let output = lab.sh(&format!("curl {} | cmp - answer", page(port, "")), &ours);
     assert!(output.status.success(), "{}{}", text(&output), lab.log());
     assert_eq!(counters(&lab)["X25519MLKEM768"][2], 1);
+}
+
+/// Opens a page with Chromium, which finds no other host. Returns the page and the browser's errors. Requires that the browser logs the
+/// group.
+fn browse(lab: &Lab, port: u16) -> String {
+    let script = format!(
+        "timeout 120 chromium --headless --no-sandbox --disable-gpu --no-proxy-server --ignore-certificate-errors \
+         --disable-background-networking --host-resolver-rules='MAP * ~NOTFOUND, EXCLUDE localhost' \
+         --user-data-dir=$PWD/profile --log-net-log=$PWD/net.json --dump-dom https://localhost:{port}/"
+    );
+    let page = text(&lab.sh(&script, Path::new("/dev/null")));
+    let log = fs::read_to_string(lab.path("net.json")).unwrap_or_default();
+    assert!(log.contains("\"key_exchange_group\":4588,"), "{page}{log}");
+    page
 }
 
 #[test]
@@ -304,18 +311,22 @@ fn chromium_opens_a_page() {
     }
     let lab = new_lab("groups-chromium");
     let (_server, port) = nginx(&lab, &with_groups(&lab, ONLY_GROUPS, GROUPS));
-    // The browser finds no other host.
-    let browse = format!(
-        "timeout 120 chromium --headless --no-sandbox --disable-gpu --no-proxy-server --ignore-certificate-errors \
-         --disable-background-networking --host-resolver-rules='MAP * ~NOTFOUND, EXCLUDE localhost' \
-         --user-data-dir=$PWD/profile --log-net-log=$PWD/net.json --dump-dom https://localhost:{port}/ 2>errors.chromium"
-    );
-    let page = text(&lab.sh(&browse, Path::new("/dev/null")));
-    let output = fs::read_to_string(lab.path("errors.chromium")).unwrap_or_default();
-    assert!(page.contains(NUMBER), "{page}{output}");
-    // The browser also logs the group.
-    let log = fs::read_to_string(lab.path("net.json")).unwrap();
-    assert!(log.contains("\"key_exchange_group\":4588,"), "{log}");
+    let page = browse(&lab, port);
+    assert!(page.contains(NUMBER), "{page}");
+}
+
+#[test]
+#[ignore = "needs Chromium: make test-clients"]
+fn chromium_opens_a_page_of_rustls() {
+    if !is_installed("chromium") {
+        return;
+    }
+    let lab = new_lab("groups-chromium-rustls");
+    lab.write("page", "<!DOCTYPE html><title>A page</title>the answer");
+    let port = port();
+    let _server = lab.serve(rustls(&lab, ".", SERVER).args(["cert.pem", "key.pem", "page", &port.to_string()]), port);
+    let page = browse(&lab, port);
+    assert!(page.contains("the answer"), "{page}{}", lab.log());
 }
 
 /// Python connects, so the groups of both ends are ours.

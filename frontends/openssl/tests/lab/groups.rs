@@ -108,3 +108,18 @@ pub(crate) fn command(series: &str) -> PathBuf {
     assert!(fetched.status.success(), "{}", text(&fetched));
     PathBuf::from(std::str::from_utf8(&fetched.stdout).unwrap().trim())
 }
+
+/// Builds a program of gantry-rustls, and returns its command. `package` is a folder below `frontends/rustls`.
+pub(crate) fn rustls(lab: &Lab, package: &str, target: [&str; 2]) -> Command {
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("../rustls").join(package).join("Cargo.toml");
+    let cargo = |subcommand: &str| {
+        let mut cargo = Command::new(env!("CARGO"));
+        cargo.args([subcommand, "--quiet", "--locked", "--manifest-path"]).arg(&manifest).args(target);
+        cargo
+    };
+    let built = cargo("build").output().unwrap();
+    assert!(built.status.success(), "{}", text(&built));
+    let mut run = cargo("run");
+    run.current_dir(&lab.folder).arg("--");
+    run
+}
