@@ -167,7 +167,7 @@ pub(crate) fn run(
         if let Some(why) = new.lines().find_map(|line| line.strip_prefix(UNMEASURED_COMMENT)) {
             let _ = writeln!(
                 message,
-                "no algorithm was measured: {why}; without lists, gantry serves little from OpenSSL 3.5 on"
+                "no algorithm was measured: {why}; without lists, gantry serves no cipher from OpenSSL 3.5 on"
             );
         }
         if is_native {
