@@ -1,16 +1,11 @@
-//! Names of types in errors, as polars and pyarrow write them.
+//! Readable names of Arrow's types for error messages, close to pyarrow's.
 
 use std::borrow::Cow;
 
-/// Returns the name of the type of a format string. Returns an unknown format string unchanged: later versions of Arrow may add types.
+/// Returns a readable name for a format string of the C data interface. Returns an unknown format string unchanged, because later versions of
+/// Arrow may add types.
 pub(crate) fn type_name(format: &str) -> Cow<'_, str> {
     let (kind, parameters) = format.split_once(':').unwrap_or((format, ""));
-    let unit_name = |unit: &str| match unit {
-        "s" => "s",
-        "m" => "ms",
-        "u" => "us",
-        _ => "ns",
-    };
     let name = match kind {
         "n" => "null",
         "b" => "bool",
@@ -54,12 +49,21 @@ pub(crate) fn type_name(format: &str) -> Cow<'_, str> {
     name.into()
 }
 
+fn unit_name(unit: &str) -> &str {
+    match unit {
+        "m" => "ms",
+        "u" => "us",
+        "n" => "ns",
+        other => other,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn types_have_the_names_of_pyarrow() {
+    fn types_have_readable_names() {
         for (format, name) in [
             ("l", "int64"),
             ("g", "double"),

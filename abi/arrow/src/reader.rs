@@ -25,7 +25,9 @@ impl Reader {
             return Err(Error::Released);
         }
         let mut schema = ArrowSchema::released();
-        let get = stream.get_schema.ok_or(Error::Malformed("a stream lacks a function"))?;
+        let (Some(get), Some(_)) = (stream.get_schema, stream.get_next) else {
+            return Err(Error::Malformed("a stream lacks a function"));
+        };
         // SAFETY: the caller guarantees a valid stream, which writes a schema or returns an error.
         let code = unsafe { get(&raw mut stream, &raw mut schema) };
         if code != 0 {
@@ -47,9 +49,7 @@ impl Iterator for Reader {
             return None;
         }
         let mut array = ArrowArray::released();
-        let Some(get) = self.stream.get_next else {
-            return Some(Err(Error::Malformed("a stream lacks a function")));
-        };
+        let get = self.stream.get_next?;
         // SAFETY: guaranteed by the caller of `new`.
         let code = unsafe { get(&raw mut self.stream, &raw mut array) };
         let (layout, is_table) = self.layout;

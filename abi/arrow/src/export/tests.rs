@@ -62,6 +62,18 @@ fn a_stream_yields_every_column_and_ends() {
 }
 
 #[test]
+fn a_stream_without_a_function_is_refused_and_released() {
+    let kind = Type::Text(2);
+    let column = make_column(kind, &VALUES);
+    let mut stream = stream(kind, vec![column.clone()]);
+    stream.get_next = None;
+    // SAFETY: the stream was made here.
+    let refused = unsafe { Reader::new(stream) }.unwrap_err();
+    assert!(refused.to_string().contains("lacks a function"), "{refused}");
+    assert_eq!(Arc::strong_count(&column), 1, "the stream still holds the column");
+}
+
+#[test]
 fn concatenated_columns_keep_their_nulls() {
     let kind = Type::Bytes(2);
     let (nulls, whole) = (make_column(kind, &VALUES), make_column(kind, &[Some(&b"ef"[..]); 9]));
