@@ -35,7 +35,7 @@ pub struct Request {
     pub session_parameters: Option<Session>,
     /// The lengths of the operands.
     pub lengths: OperandLengths,
-    /// True if the fixed part has the stateless layout of [`Features::has_stateless_mode`]. The request may name a session all the same.
+    /// True if the fixed part has the stateless layout of [`Features::has_stateless_mode`]. The request may still name a session.
     /// With this layout, the associated data of a chain precede the source; without it, they follow the source.
     pub has_stateless_layout: bool,
 }
@@ -91,7 +91,7 @@ pub enum OperandLengths {
     },
 }
 
-/// Lengths and offsets of a chain: a cipher over one part of the source, and a digest or MAC over another part.
+/// Lengths and offsets of a chain: a cipher over one range of the source, and a digest or MAC over a second range, which may overlap it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ChainLengths {
     /// The length of the IV.
@@ -187,6 +187,7 @@ impl Request {
         let reader = &mut Reader(fixed);
         let lengths = match header.opcode {
             op::CIPHER_ENCRYPT | op::CIPHER_DECRYPT => {
+                // `op_type` follows a union, and tells which member the union contains.
                 let union_reader = &mut Reader(reader.take(40)?);
                 match reader.u32()? {
                     sym_op::CIPHER => read_cipher_lengths(union_reader)?,
@@ -234,11 +235,11 @@ impl Request {
                 (Some(Session::Mac(Mac { algo, result_len, key_len })), OperandLengths::Mac { source_len, result_len })
             }
             op::AEAD_ENCRYPT | op::AEAD_DECRYPT => {
-                let (algo, key_len, op) = (reader.u32()?, reader.u32()?, reader.u32()?);
+                let (algo, key_len, direction) = (reader.u32()?, reader.u32()?, reader.u32()?);
                 let (iv_len, tag_len, aad_len) = (reader.u32()?, reader.u32()?, reader.u32()?);
                 let (source_len, destination_len) = (reader.u32()?, reader.u32()?);
                 let session = if is_stateless {
-                    Some(Aead { algo, key_len, tag_len, aad_len, op: Direction::from_number(op)? })
+                    Some(Aead { algo, key_len, tag_len, aad_len, op: Direction::from_number(direction)? })
                 } else {
                     None
                 };
@@ -255,21 +256,22 @@ impl Request {
             }
         };
         Ok(Self {
+            // The branches of digests and MACs always parse their parameters.
             session_parameters: session_parameters.filter(|_| is_stateless),
             lengths,
             has_stateless_layout: true,
         })
     }
 
-    /// Encodes the header and the fixed part. Includes session parameters only if the header names no session.
+    /// Encodes the header and the fixed part, in the layout that the features choose; ignores `has_stateless_layout`. Includes session
+    /// parameters only if the header names no session.
     pub fn encode(&self, header: &Header, features: Features) -> Vec<u8> {
         let mut bytes = header.encode();
-        // An unknown opcode has no defined length.
+        // An unknown opcode has no defined length. Devices refuse it at any length.
         let end = HEADER_LEN + header.fixed_length(features).unwrap_or(LEGACY_FIXED_LEN);
         let has_stateless_layout = features.has_stateless_mode(header.service());
         let session_parameters =
             self.session_parameters.as_ref().filter(|_| has_stateless_layout && header.is_stateless(features));
-        // In the fixed part of a cipher request, `op_type` follows a union. It tells which member the union contains.
         let op_type_offset = if has_stateless_layout { 72 } else { 40 };
         match session_parameters {
             Some(Session::Cipher(cipher)) => bytes.put_words(&[cipher.algo, cipher.key_len, cipher.op as u32]),

@@ -253,7 +253,7 @@ impl Datagram {
                 expire.sa.write_info(self);
                 self.u8(expire.is_hard.into());
                 self.zeros(HARD_SIZE - 1);
-                sa::attributes::write_distinguishing_attributes(&expire.sa, self);
+                sa::attributes::write_expire_attributes(&expire.sa, self);
             }
             Message::PolicyExpire(expire) => {
                 expire.policy.write_info(self);

@@ -26,11 +26,11 @@ impl Prefix {
             (IpAddr::V6(a), IpAddr::V6(b)) => a.to_bits() ^ b.to_bits(),
             _ => return false,
         };
-        difference.leading_zeros() >= u32::from(self.length) || difference == 0
+        difference.leading_zeros() >= u32::from(self.length)
     }
 }
 
-/// A port and a mask of its significant bits; also a type or code of ICMP.
+/// A port and a mask of its significant bits. For ICMP, the source port is the type, and the destination port is the code.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Port {
     /// The port.
@@ -135,7 +135,7 @@ impl Selector {
 }
 
 /// `struct xfrm_lifetime_cfg`: the limits of an SA or a policy. At a soft limit, Linux sends a notification. At a hard limit, Linux
-/// removes the entry. [`NO_LIMIT`] bytes or packets, and 0 seconds, mean no limit.
+/// removes the entry. For policies, only the limits in seconds have an effect. [`NO_LIMIT`] bytes or packets, and 0 seconds, mean no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// The soft limit in bytes.
@@ -150,9 +150,9 @@ pub struct Limits {
     pub soft_add_seconds: u64,
     /// The hard limit in seconds since the entry was added.
     pub hard_add_seconds: u64,
-    /// The soft limit in seconds since the entry was first used.
+    /// The soft limit in seconds since an SA was first used, or since a policy was last used, or added if unused.
     pub soft_use_seconds: u64,
-    /// The hard limit in seconds since the entry was first used.
+    /// The hard limit in seconds since an SA was first used, or since a policy was last used, or added if unused.
     pub hard_use_seconds: u64,
 }
 
@@ -207,7 +207,7 @@ pub struct Counters {
     pub packets: u64,
     /// The time when the entry was added, in seconds since 1970.
     pub add_time: u64,
-    /// The time when the entry was first used, in seconds since 1970; 0 if unused.
+    /// The time when an SA was first used, or a policy last used, in seconds since 1970; 0 if unused.
     pub use_time: u64,
 }
 
@@ -243,7 +243,8 @@ impl Mark {
     }
 }
 
-/// Writes the mark and the interface ID, if they are set. They distinguish SAs with the same SPI, and policies with the same selector.
+/// Writes the mark and the interface ID, if they are set. Both distinguish policies with the same selector; the mark also distinguishes SAs
+/// with the same SPI.
 pub(crate) fn write_mark_and_interface_id(mark: Option<Mark>, interface_id: u32, to: &mut Datagram) {
     if let Some(mark) = mark {
         to.attribute(attribute::MARK, |to| mark.write(to));

@@ -10,7 +10,8 @@ use gantry_abi_virtio_crypto::constants::*;
 use gantry_abi_virtio_crypto::session::*;
 use gantry_abi_virtio_crypto::{Config, Features, control, data};
 
-/// Encodes each field with a different value. The C compiler checks that the value is at the offset of the field.
+/// Gives each field a value of its own, except for enumerations, whose few small values repeat. The C compiler checks that the value is at
+/// the offset of the field.
 #[test]
 fn fields_have_the_offsets_of_the_header() {
     let mut checks = LayoutChecks::default();
@@ -24,6 +25,7 @@ fn fields_have_the_offsets_of_the_header() {
         auth_key_len: 0x15,
         aad_len: 0x16,
     };
+    // `Create` ignores the service, so it is 0. Linux's structures have the padded size of `LEGACY`.
     let encode_create = |session| control::Request::Create(session).encode(0, Features::LEGACY);
     let control_request = "struct virtio_crypto_op_ctrl_req";
     checks.add(
@@ -97,7 +99,11 @@ fn fields_have_the_offsets_of_the_header() {
         ],
     );
     let destroy = control::Request::Destroy(0x43).encode(service::MAC, Features::LEGACY);
-    checks.add(control_request, &destroy, &[("header.opcode", 0x203), ("u.destroy_session.session_id", 0x43)]);
+    checks.add(
+        control_request,
+        &destroy,
+        &[("header.opcode", operation::MAC_DESTROY_SESSION), ("u.destroy_session.session_id", 0x43)],
+    );
     checks.add(
         "struct virtio_crypto_session_input",
         &control::encode_created(0x44, gantry_abi_virtio_crypto::Status::NoSpace),
@@ -154,7 +160,7 @@ fn add_data_requests(checks: &mut LayoutChecks) {
             data::OperandLengths::Cipher { iv_len: 0x54, source_len: 0x55, destination_len: 0x56 },
         ),
         &[
-            ("header.opcode", 1),
+            ("header.opcode", operation::CIPHER_DECRYPT),
             ("header.algo", 0x51),
             ("header.session_id", 0x52),
             ("header.flag", 0x53),
@@ -201,6 +207,7 @@ fn add_data_requests(checks: &mut LayoutChecks) {
         &encode(operation::MAC, data::OperandLengths::Mac { source_len: 0x6c, result_len: 0x6d }),
         &[("u.mac_req.para.hash.src_data_len", 0x6c), ("u.mac_req.para.hash.hash_result_len", 0x6d)],
     );
+    // Linux's structure has no field for the length of the tag.
     let aead =
         data::OperandLengths::Aead { iv_len: 0x81, aad_len: 0x82, source_len: 0x83, destination_len: 0x84, tag_len: 0 };
     checks.add(

@@ -1,4 +1,4 @@
-//! Reads and writes the attributes of SAs. For each attribute, [`parse_content`] has one arm and [`write()`] one statement.
+//! Reads and writes the attributes of SAs. A new attribute needs an arm in [`parse_content`] and a statement in [`write()`].
 
 use crate::bytes::{Reader, Write};
 use crate::constants::attribute;
@@ -24,20 +24,26 @@ fn parse_content(sa: &mut Sa, kind: u16, content: &[u8]) -> Result<(), Error> {
     let reader = &mut Reader(content);
     let family = sa.id.family();
     match kind {
-        attribute::ALG_CRYPT => sa.cipher = Some(parse_algorithm(kind, reader)?),
-        attribute::ALG_COMP => sa.compression = Some(parse_algorithm(kind, reader)?),
+        attribute::ALG_CRYPT | attribute::ALG_COMP => {
+            let (name, key) = parse_algorithm(kind, reader)?;
+            let algorithm = if kind == attribute::ALG_CRYPT { &mut sa.cipher } else { &mut sa.compression };
+            *algorithm = Some(NamedCipher { name, key });
+        }
         attribute::ALG_AUTH => {
             // Linux ignores ALG_AUTH if the message also has ALG_AUTH_TRUNC, which contains the length of the tag.
             if sa.authentication.as_ref().is_none_or(|authentication| authentication.icv_bits.is_none()) {
-                let NamedCipher { name, key } = parse_algorithm(kind, reader)?;
+                let (name, key) = parse_algorithm(kind, reader)?;
                 sa.authentication = Some(NamedAuthentication { name, key, icv_bits: None });
             }
         }
         attribute::ALG_AUTH_TRUNC => {
-            let NamedAead { name, key, icv_bits } = parse_algorithm_with_icv(kind, reader)?;
+            let (name, key, icv_bits) = parse_algorithm_with_icv(kind, reader)?;
             sa.authentication = Some(NamedAuthentication { name, key, icv_bits: Some(icv_bits) });
         }
-        attribute::ALG_AEAD => sa.aead = Some(parse_algorithm_with_icv(kind, reader)?),
+        attribute::ALG_AEAD => {
+            let (name, key, icv_bits) = parse_algorithm_with_icv(kind, reader)?;
+            sa.aead = Some(NamedAead { name, key, icv_bits });
+        }
         attribute::ENCAP => sa.encapsulation = Some(parse_encapsulation(family, reader)?),
         attribute::REPLAY_VAL => sa.replay = Some(parse_replay(reader)?),
         attribute::REPLAY_ESN_VAL => sa.replay_esn = Some(parse_replay_esn(kind, reader)?),
@@ -71,7 +77,8 @@ fn parse_content(sa: &mut Sa, kind: u16, content: &[u8]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Writes the attributes of `sa`, in the order of `copy_to_user_state_extra` of Linux.
+/// Writes the attributes of `sa`, in the order of Linux's `copy_to_user_state_extra`. The thresholds, which that function does not write,
+/// follow the replay state.
 pub(crate) fn write(sa: &Sa, key_visibility: KeyVisibility, to: &mut Datagram) {
     let write_optional_u32 = |to: &mut Datagram, kind, value: Option<u32>| {
         if let Some(value) = value {
@@ -112,6 +119,8 @@ pub(crate) fn write(sa: &Sa, key_visibility: KeyVisibility, to: &mut Datagram) {
     if let Some(mark) = sa.mark {
         to.attribute(attribute::MARK, |to| mark.write(to));
     }
+    write_optional_u32(to, attribute::SET_MARK, sa.set_mark.map(|mark| mark.value));
+    write_optional_u32(to, attribute::SET_MARK_MASK, sa.set_mark.map(|mark| mark.mask));
     write_replay(sa.replay.as_ref(), sa.replay_esn.as_ref(), to);
     write_optional_u32(to, attribute::REPLAY_THRESH, sa.replay_threshold);
     write_optional_u32(to, attribute::ETIMER_THRESH, sa.timer_threshold);
@@ -122,20 +131,19 @@ pub(crate) fn write(sa: &Sa, key_visibility: KeyVisibility, to: &mut Datagram) {
             to.zeros(3);
         });
     }
-    write_optional_u32(to, attribute::SET_MARK, sa.set_mark.map(|mark| mark.value));
-    write_optional_u32(to, attribute::SET_MARK_MASK, sa.set_mark.map(|mark| mark.mask));
     write_optional_u32(to, attribute::IF_ID, unless_zero(sa.interface_id));
     write_optional_u32(to, attribute::MTIMER_THRESH, sa.mapping_threshold);
     if let Some(direction) = sa.direction {
         to.attribute(attribute::SA_DIR, |to| to.u8(direction));
     }
+    // The content of unknown attributes is not kept. They are written empty, so that the reader sees their numbers.
     for &unknown in &sa.unknown {
         to.attribute(unknown, |_| {});
     }
 }
 
-/// Writes the attributes that distinguish SAs with the same address, protocol and SPI.
-pub(crate) fn write_distinguishing_attributes(sa: &Sa, to: &mut Datagram) {
+/// Writes the attributes that an EXPIRE message adds to the SA's structure, in the order of Linux.
+pub(crate) fn write_expire_attributes(sa: &Sa, to: &mut Datagram) {
     write_mark_and_interface_id(sa.mark, sa.interface_id, to);
     if let Some(direction) = sa.direction {
         to.attribute(attribute::SA_DIR, |to| to.u8(direction));
@@ -178,7 +186,7 @@ pub(crate) fn parse_replay_esn(kind: u16, reader: &mut Reader<'_>) -> Result<Rep
     if bitmap_words > ReplayEsn::MAX_BITMAP_WORDS {
         return Err(Error::Attribute(kind));
     }
-    // Linux accepts the attribute without its bitmap, which iproute2 omits if no packet has arrived.
+    // Linux accepts the attribute without its bitmap, which is zero then. iproute2 never sends the bitmap.
     let bitmap: Vec<u32> = if reader.0.is_empty() {
         vec![0; bitmap_words]
     } else {
@@ -192,19 +200,19 @@ pub(crate) fn parse_replay_esn(kind: u16, reader: &mut Reader<'_>) -> Result<Rep
 }
 
 /// Reads `struct xfrm_algo`: a cipher, a compression, or an authentication with the default tag length.
-fn parse_algorithm(kind: u16, reader: &mut Reader<'_>) -> Result<NamedCipher, Error> {
+fn parse_algorithm(kind: u16, reader: &mut Reader<'_>) -> Result<(String, Key), Error> {
     let name = parse_name(kind, reader)?;
     let key_bits = reader.u32()?;
     let key = Key::parse(key_bits, reader.0).ok_or(Error::Attribute(kind))?;
-    Ok(NamedCipher { name, key })
+    Ok((name, key))
 }
 
 /// Reads `struct xfrm_algo_aead` or `struct xfrm_algo_auth`, which have the same layout.
-fn parse_algorithm_with_icv(kind: u16, reader: &mut Reader<'_>) -> Result<NamedAead, Error> {
+fn parse_algorithm_with_icv(kind: u16, reader: &mut Reader<'_>) -> Result<(String, Key, u32), Error> {
     let name = parse_name(kind, reader)?;
     let (key_bits, icv_bits) = (reader.u32()?, reader.u32()?);
     let key = Key::parse(key_bits, reader.0).ok_or(Error::Attribute(kind))?;
-    Ok(NamedAead { name, key, icv_bits })
+    Ok((name, key, icv_bits))
 }
 
 /// Reads a name up to its NUL. The last byte counts as NUL, as in Linux.
