@@ -40,7 +40,7 @@ pub(crate) fn run(args: &Esp, settings: &Settings, output: &mut Output) -> Resul
 
 fn serve(args: &EspServe, settings: &Settings) -> Result<(), Failure> {
     let options = Options {
-        device: args.device.clone(),
+        device: args.tun.clone(),
         mtu: args.mtu,
         port: args.port,
         queues: args.queues.into(),

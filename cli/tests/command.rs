@@ -87,6 +87,8 @@ fn an_option_without_effect_is_refused() {
         (&["openssl", "config", "--undo"][..], "the following required arguments were not provided"),
         (&["speed", "sha256", "--plot", "x.png"], "drawings are SVG: FILE.svg"),
         (&["tune", "sha256", "--plot", "x.png"], "drawings are SVG: FILE.svg"),
+        (&["verity", "format", "data", "hash", "--policy", "latency"], "--policy has no effect on gantry verity"),
+        (&["--devices", "lanes=off", "torrent", "root", "data"], "--devices has no effect on gantry torrent"),
         (&["--policy", "pin:lanes", "kernel"], "--policy has no effect on gantry kernel"),
         (&["openssl", "config", "--devices", "null=on"], "--devices has no effect on gantry openssl"),
         (&["advise", "--policy", "latency"], "--policy has no effect on gantry advise"),

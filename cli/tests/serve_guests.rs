@@ -61,7 +61,7 @@ gantry_lab::in_guest! {
 
 /// Runs the conformance suite through the kernels and drivers of two guests at once.
 #[test]
-#[ignore = "in a guest: make lab"]
+#[ignore = "needs a guest: make lab"]
 fn the_kernels_of_two_guests_conform_beside_a_hostile_guest() {
     let folder = Folder::new("serve-linux");
     let server = Server::new(&folder, &[]);

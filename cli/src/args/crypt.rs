@@ -17,16 +17,16 @@ use clap::{Arg, Args, Command, Error};
 ///
 /// AEADs hold the whole message in memory. The tag follows the ciphertext. If the tag is wrong, nothing is written.
 ///
-/// Keys are raw bytes, read from a file descriptor to its end, so that they never appear in the process list. Gantry does not generate
-/// keys or IVs: use /dev/urandom. Never use an IV twice with one key.
+/// Keys are raw bytes, read from a file descriptor to its end, so that they never appear in the process list. Gantry neither
+/// makes nor stores keys and IVs: use /dev/urandom, and keep both to decrypt. Never use an IV twice with one key.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
-  head -c 32 /dev/urandom > key; iv=$(od -An -tx1 -N12 /dev/urandom | tr -d ' \\n')
+  umask 77; head -c 32 /dev/urandom > key; iv=$(od -An -tx1 -N12 /dev/urandom | tr -d ' \\n')
   gantry crypt -e aes-256-gcm --key-fd 3 --iv $iv -i mail -o mail.sealed 3<key
   gantry crypt -d aes-256-gcm --key-fd 3 --iv $iv -i mail.sealed 3<key
-  iv=$(od -An -tx1 -N16 /dev/urandom | tr -d ' \\n')
-  tar c /etc | gantry crypt -e 'cbc(aes)' --key-fd 3 --iv $iv 3<key > etc.tar.cbc")]
+  head -c 32 /dev/urandom > key2; iv2=$(od -An -tx1 -N16 /dev/urandom | tr -d ' \\n')
+  tar c /etc | gantry crypt -e aes-256-cbc --key-fd 3 --iv $iv2 3<key2 > etc.tar.cbc")]
 #[allow(clippy::struct_excessive_bools, reason = "one switch of the command line each")]
 pub(crate) struct Crypt {
     /// Encrypt, or seal with an AEAD; either -e or -d is required

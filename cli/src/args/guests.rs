@@ -11,10 +11,10 @@ use nix::unistd::{Group, User};
 use super::programs::device_name;
 use super::size;
 
-/// Serve virtual machines and /dev/crypto in one process
+/// Serve crypto devices to virtual machines, and /dev/crypto, in one process
 ///
-/// Each --vhost-user creates the socket of one virtual machine's virtio crypto device. QEMU, cloud-hypervisor and other front ends
-/// connect to it. Requests of all machines, and of /dev/crypto with --devcrypto, share devices and batches. Each machine has its own
+/// Each --vhost-user creates the socket of one virtual machine's virtio crypto device. Front ends such as QEMU and cloud-hypervisor
+/// connect to it; the memory of the machine must be shared. Requests of all machines, and of /dev/crypto with --devcrypto, share devices and batches. Each machine has its own
 /// limits and its own share of the devices.
 ///
 /// A machine that reconnects starts with a fresh device. A socket left behind by a dead server is replaced. If another server
@@ -32,7 +32,7 @@ Settings of a machine follow its path, separated by commas. Defaults are in brac
   sessions=N         maximum number of sessions [1024]
   bytes=SIZE         maximum bytes of requests in flight [16M]
   rate=SIZE          maximum bytes per second, both directions together [no limit]
-  weight=N           share among machines of its class: N times 32 requests and 2 MiB a turn [1]
+  weight=N           share within its class: in each turn up to 32 x N requests and 2 MiB x N [1]
   class=CLASS        real-time (served first), normal or bulk (served last) [normal]
 SIZE is a number of bytes, such as 1500, 64K, 16M or 1G; K, M and G are powers of 1024.")]
 pub(crate) struct ServeAll {

@@ -10,23 +10,23 @@ use super::{drawing, positive, positive_size, size};
 /// Check that the devices compute correct results
 ///
 /// Runs the conformance suite on this machine: vectors of NIST, the RFCs and Wycheproof, messages in pieces, batches, forgeries,
-/// and random requests compared with the software device. Every algorithm of every device first runs its known-answer tests. Then
-/// each part of the suite runs for as long as --seconds allows. The column SUITE is the share of the suite that ran. With --all, the
+/// and random requests compared with the device `software`. Every algorithm of every device first runs its known-answer tests. Then
+/// the parts of the suite share the rest of --seconds. The column SUITE is the share of the suite that ran. With --all, the
 /// whole suite runs, which takes half a minute, and random requests run for --seconds.
 ///
 /// The exit status is 1 if a device gave a wrong result. The report then has a command that repeats the failure. Exit status 0 covers
 /// only the cases that ran; SUITE shows their share.
 ///
 /// Wycheproof's vectors, and most of those of ML-KEM, ML-DSA and SLH-DSA, are in the file gantry-vectors.zlib, beside the program or
-/// in ../share/gantry relative to it. The report names the file. Without the file, the rest of the suite runs. If the file cannot be
-/// read, the rest runs and the exit status is 1.
+/// in ../share/gantry relative to it. The report names the file. If it is missing, the rest of the suite runs. If it is
+/// unreadable, so does the rest, but the exit status is 1.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
   gantry check                                      every device, every algorithm, ten seconds
   gantry check --all --seconds 60 --seed 7          the whole suite, and 60 s of random requests
   gantry check --device lanes --algorithm sha256    one algorithm of one device
-  GANTRY_CPU=avx2 gantry check --device lanes       without AVX-512, even if the CPU has it")]
+  GANTRY_CPU=avx2 gantry check --device lanes       as on a CPU without AVX-512")]
 pub(crate) struct Check {
     /// Check only these devices, separated by commas; may be repeated [default: every device]
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
@@ -54,7 +54,7 @@ pub(crate) struct Check {
 /// of a larger batch run in parallel if the device has lanes. With --queue-depth, there are also rows for queues. Each thread
 /// has its own queue, submits requests one by one, and keeps N in flight. In JSON, these rows have the additional field `queue_depth`.
 ///
-/// MB/s and requests/s count the requests of all threads over wall time, from the first start to the last end. CPU/REQ is the CPU
+/// MB/s (10^6 bytes) and requests/s count the requests of all threads over wall time, from the first start to the last end. CPU/REQ is the CPU
 /// time of the whole process per request. CPU is the CPU time of the process divided by wall time and by the number of threads, or
 /// of CPUs if there are fewer. It is about 100 % if the threads compute, and less if they wait for a device or a CPU.
 ///
@@ -63,17 +63,17 @@ pub(crate) struct Check {
 /// rounds differ from the median by more than 20 %.
 ///
 /// P50 and P99 are latencies of a request, from the call to its return. In a batch, each request has the latency of the batch. In a
-/// queue, latency is from `submit` to completion. Latencies are sampled: reading the clock takes less than 1 % of the time, and is
-/// subtracted.
+/// queue, latency is from `submit` to completion. Latencies are sampled, so that reading the clock takes less than 1 % of the time;
+/// this time is subtracted.
 ///
 /// Each thread has its own IVs and buffers: it cycles through 256 KiB, or through one batch if that is larger. Data is encrypted and
 /// decrypted in place, except that `open` works from one buffer into another, so that every request opens correctly sealed data.
 /// AEADs have 13 bytes of associated data, as in TLS.
 ///
-/// --compare runs `openssl speed` between the two halves of each measurement. It measures whole seconds and one request at a time. Its
-/// ciphers keep one key and IV for all requests. Its CPU time includes its startup. The column /OPENSSL is the speed of the device
-/// divided by that of `openssl speed`: 2x is twice as fast. It compares wall time if the device works outside the CPU, and otherwise
-/// CPU time, which other programs do not change.
+/// --compare runs `openssl speed`, which measures whole seconds and one request at a time, between the two halves of each measurement.
+/// OpenSSL's ciphers keep one key and IV for all requests. Its CPU time includes its startup. The column /OPENSSL is the speed of the device
+/// divided by that of `openssl speed`: 2x is twice as fast. The speeds are by wall time if the device works outside the CPU, and
+/// otherwise by CPU time, which other programs change little.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -107,7 +107,7 @@ pub(crate) struct Speed {
     /// Also measure one queue per thread, with N requests in flight, from 1 to 65536
     #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = depth)]
     pub(crate) queue_depth: Vec<usize>,
-    /// Number of threads, up to 1024, all with one session and so one key
+    /// Number of threads, up to 1024, all with the same key
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = threads)]
     pub(crate) threads: usize,
     /// Align data to N bytes, a power of two up to 2097152; not with --queue-depth. Buffers aligned to pages (4096) share few sets of
@@ -131,7 +131,7 @@ pub(crate) struct Speed {
     pub(crate) plot: Option<PathBuf>,
 }
 
-/// Measure devices for the routing policies
+/// Measure devices, and keep the times for the routing policies
 ///
 /// Measures the time that each device takes, for several request sizes and numbers of requests in flight. Shows the sizes at which
 /// each device is the fastest. The policies latency, throughput and offload route by these times.
@@ -172,7 +172,7 @@ Reasons:
   split            the device gets a part of the batch, so that the batch finishes earlier
   busy             the fastest device has to finish other requests first
   least-cpu        the device needs the least time of the calling thread (policy offload)
-  trial            the request measures a device that is expected to be slower
+  trial            the request measures a device that is believed to be slower
   only-choice      no other device serves the request
   enough-requests  the batch reaches the device's break-even (policy break-even)
   too-few          the batch is too small for devices that need several requests (break-even)
@@ -180,19 +180,19 @@ Reasons:
   first-in-order   the device is the first in order that works (failover), or replaces the policy's
                    device, which cannot serve the request (pin, size-threshold)
   turn             the device is next in turn (policy round-robin)
-  below-threshold  the request is smaller than BYTES of the policy size-threshold
-  above-threshold  the request has BYTES of the policy size-threshold, or more")]
+  below-threshold  the policy size-threshold names the device for requests below its BYTES
+  above-threshold  the policy size-threshold names the device for other requests")]
 pub(crate) struct Route {
     /// Algorithms, or families of them (aes, p256, sha3-*), separated by commas; kernel and IANA names are accepted
     #[arg(value_name = "ALGORITHM")]
     pub(crate) algorithm: String,
-    /// Operation [default: the first of the algorithm's kind, such as encrypt, seal or sign]
+    /// Operation [default: encrypt, seal, digest, sign or another, by the kind of the algorithm]
     #[arg(long, value_enum, value_name = "NAME")]
     pub(crate) operation: Option<OperationArg>,
     /// Bytes of data in a request, such as 64, 16K or 1M; K is 1024
     #[arg(long, value_name = "N", default_value_t = 1024, value_parser = size)]
     pub(crate) bytes: usize,
-    /// Number of requests in flight
+    /// Requests in the batch
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = positive)]
     pub(crate) batch: usize,
     /// Print JSON

@@ -32,8 +32,8 @@ pub(crate) use verity::*;
 
 /// Measure, check and use the cryptographic engines of this machine.
 ///
-/// A device is an engine: a cryptographic library, the SIMD lanes of the CPU, or an accelerator. Gantry sends each request to the
-/// device that the routing policy chooses.
+/// A device is an engine: a cryptographic library (`software`), the SIMD lanes of the CPU (`lanes`), or an accelerator. Gantry sends
+/// each request to the device that the routing policy chooses.
 #[derive(Parser)]
 #[command(name = "gantry", version, max_term_width = 100, after_help = EXAMPLES, infer_long_args = true)]
 pub(crate) struct Cli {
@@ -107,32 +107,26 @@ pub(crate) struct Settings {
     /// Set a configuration key; may be repeated; `gantry config keys` lists the keys
     #[arg(long, value_name = "KEY=VALUE", global = true)]
     pub(crate) set: Vec<String>,
-    /// Turn devices on or off, such as null=on,lanes=off
+    /// Turn devices on or off, such as lanes=off,afalg=on
     #[arg(long, value_name = "NAME=on|off,...", global = true)]
     pub(crate) devices: Option<String>,
-    /// Set the routing policy: latency, throughput, offload, break-even, round-robin, pin:DEVICE, failover:DEVICE,DEVICE,... or
-    /// size-threshold:BYTES,SMALL,LARGE [default: the configured policy, or latency]
+    /// Set the routing policy, which `gantry config keys` explains: latency, throughput, offload, break-even, round-robin, pin:DEVICE,
+    /// failover:DEVICE,DEVICE,... or size-threshold:BYTES,DEVICE,DEVICE [default: the configured policy, or latency]
     #[arg(long, global = true)]
     pub(crate) policy: Option<String>,
 }
 
 impl Settings {
-    /// Returns the first of these options on the command line.
-    fn first_given(&self) -> Option<&'static str> {
-        let options = [
-            ("--set", !self.set.is_empty()),
-            ("--devices", self.devices.is_some()),
-            ("--policy", self.policy.is_some()),
-        ];
-        options.into_iter().find(|(_, is_given)| *is_given).map(|(option, _)| option)
-    }
-
     /// Refuses options that have no effect on the command.
     pub(crate) fn refuse_without_effect(&self, path: &str) -> Result<(), Failure> {
-        match (shape::command_without_configuration(path), self.first_given()) {
-            (Some(command), Some(option)) => Err(Failure::Usage(format!("{option} has no effect on gantry {command}"))),
-            _ => Ok(()),
+        let options =
+            [("set", !self.set.is_empty()), ("devices", self.devices.is_some()), ("policy", self.policy.is_some())];
+        for (option, _) in options.into_iter().filter(|(_, is_given)| *is_given) {
+            if let Some(command) = shape::command_without(option, path) {
+                return Err(Failure::Usage(format!("--{option} has no effect on gantry {command}")));
+            }
         }
+        Ok(())
     }
 
     /// Returns the configuration with these options applied.
@@ -163,7 +157,7 @@ impl Settings {
 Examples:
   gantry devices                      a line for each device
   gantry devices lanes                one device and its algorithms; runs its known-answer tests
-  gantry devices --devices null=on    include the null device, which is off by default")]
+  gantry devices --devices null=on    include the null device, which computes nothing")]
 pub(crate) struct Devices {
     /// Show only this device, with all its algorithms
     pub(crate) name: Option<String>,
@@ -187,8 +181,7 @@ pub(crate) struct Algorithms {
 ///
 /// Reads /proc/crypto and shows, for each algorithm, the kernel's drivers, the preferred one, where each of them computes, and how
 /// programs reach them. For an engine outside the CPU, also shows whether the CPU has instructions for the same work, and how to
-/// compare the two. Opens sockets of AF_ALG, the kernel's interface to its algorithms for programs. The kernel may load modules
-/// for them.
+/// compare the two. Opens sockets of AF_ALG, as programs do to use these algorithms, so the kernel may load modules.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -218,7 +211,7 @@ pub(crate) struct Sum {
 #[command(after_help = "\
 Examples:
   gantry config show                                 every value, and its source
-  gantry config keys > ~/.config/gantry/gantry.toml  start a configuration file
+  gantry config keys > gantry.toml                   a template of a configuration file
   gantry config show --policy pin:lanes              the configuration with an option applied")]
 pub(crate) struct ConfigArgs {
     #[command(subcommand)]

@@ -6,25 +6,25 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use super::positive;
+use super::{positive, positive_size};
 
 /// Show how much faster OpenSSL programs run with Gantry on this machine
 ///
-/// Measures this machine for about ten seconds. Shows for each algorithm of OpenSSL the device that serves it under the installed
-/// configuration, or OpenSSL if none does, and the device's speedup over OpenSSL's own code. The report ends with lines for openssl.cnf
+/// Measures this machine for about ten seconds. Shows for each algorithm of OpenSSL the device that serves it with the installed
+/// openssl.cnf, or OpenSSL if none does, and the device's speedup over OpenSSL's own code. The report ends with lines for openssl.cnf
 /// that would increase the gain. Devices in the CPU are compared by CPU time, which other programs change little. Accelerators are
 /// compared by wall time. The report marks the times that other programs changed noticeably.
 ///
-/// With PROGRAM, runs it unchanged under the installed configuration, and then reports on standard error. The report lists the
+/// With PROGRAM, runs it unchanged with the installed openssl.cnf, and then reports on standard error. The report lists the
 /// OpenSSL calls of the program and its children, the devices that served them, and the gain. It also counts the calls that the
 /// configuration leaves to OpenSSL, and names the TLS groups of Gantry that the program negotiated. If the program did not load
-/// gantry.so, the report says why.
+/// the provider gantry.so, the report says why.
 ///
-/// With --pid, observes a running process for --seconds. It sees only calls of algorithms that Gantry serves under the installed
-/// configuration. Root may observe processes of all users. Other users may observe only their own.
+/// With --pid, observes a running process and its forked children for --seconds. It sees only calls that the
+/// process's openssl.cnf gives to Gantry. Root may observe processes of all users. Other users may observe only their own.
 ///
-/// With PROGRAM, the exit status is that of the program: 128 plus the signal's number if a signal ended it, 127 if it was not found,
-/// 126 if it could not be run. Without PROGRAM, it is 0 on success, 1 for a failure, and 2 for a mistake on the command line.
+/// With PROGRAM, the exit status is that of the program. If a signal ended it, it is 128 plus the signal's number; if the program
+/// was not found, 127; if it could not be run, 126. Without PROGRAM, it is 0 on success, 1 for a failure, and 2 for a mistake on the command line.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -33,7 +33,7 @@ Examples:
                                               one program
   sudo gantry advise --pid $(pgrep -o nginx)  nginx and its workers
   gantry advise --verbose                     every algorithm, operation and size
-  gantry advise --json | jq .lines            for scripts")]
+  gantry advise --json | jq .lines            the lines for openssl.cnf")]
 pub(crate) struct Advise {
     /// Observe this running process
     #[arg(long, value_name = "N", conflicts_with = "command")]
@@ -75,7 +75,8 @@ pub(crate) enum OpensslCommand {
     /// Print the configuration that activates the provider, or add it to a file
     ///
     /// Measures this machine with the installed OpenSSL. The configuration names the algorithms that a device runs at least 1.15 times
-    /// as fast as OpenSSL. If the file already names algorithms for Gantry, they are kept, and nothing is measured.
+    /// as fast as OpenSSL. If FILE already names algorithms for Gantry, keeps them, and measures nothing; to
+    /// measure again, remove them with --undo first.
     ///
     /// With --system or --file, adds the lines to the file. The first run keeps a copy of the file as FILE.before-gantry.
     #[command(group = clap::ArgGroup::new("target").args(["system", "file"]))]
@@ -99,20 +100,21 @@ pub(crate) enum OpensslCommand {
 ///
 /// Runs a command, and then reports on standard error the requests of the command and its children: how many went to each device, why,
 /// and how long they took. With PID, prints the same for a running process and its children so far. Root sees the processes of all
-/// users. Other users see only their own. With --set stats=FOLDER, reads the statistics that processes left in FOLDER.
+/// users. Other users see only their own. Programs run with GANTRY_STATS=FOLDER leave their statistics
+/// in FOLDER at the end; `gantry stat --set stats=FOLDER` prints them.
 ///
 /// A request may be one piece of a message. BATCH is the mean size of batches with more than one request. P50 and P99 are
 /// percentiles of the time in the device, estimated from a sample of the requests. Each request of a batch counts with the time of
 /// the batch.
 ///
-/// --devices, --policy and --set apply to the command. Without a command, only --set stats=FOLDER is accepted.
+/// --devices, --policy and --set apply to the command.
 ///
-/// The exit status is that of the command: 128 plus the signal's number if a signal ended it, 127 if it was not found, 126 if it could
+/// The exit status is that of the command, or 128 plus the signal's number if a signal ended it, 127 if it was not found, 126 if it could
 /// not be run.
 #[derive(Args)]
 #[command(group = clap::ArgGroup::new("whose").args(["pid", "command", "list"]).required(true), override_usage = "\
 gantry stat [OPTIONS] -- COMMAND...
-       gantry stat [OPTIONS] <PID|--list>", after_help = "\
+       gantry stat [OPTIONS] <PID|--list|--set stats=FOLDER>", after_help = "\
 Examples:
   gantry stat -- gantry sum *.iso             how the devices hashed these files
   gantry stat --json --output run.json -- make test
@@ -173,9 +175,9 @@ pub(crate) struct Exporter {
 /// Watch how programs use Gantry, live
 ///
 /// Shows the processes that use Gantry, and below them their work by device, algorithm and operation. The columns are requests and
-/// megabytes per second, times in the device, and events such as faults, quarantines and full rings. A process and its forked children
+/// megabytes per second, times in the device, and events such as faults, devices taken out of use, and full queues. A process and its forked children
 /// are one line, under the PID of the oldest. HOST is the share of requests that an OpenSSL program left to its own libcrypto.
-/// DEVICES is the share of all other requests. QUEUED is the average number of requests that wait for the device. BUSY is the average
+/// DEVICES is the remaining share. QUEUED is the average number of requests that wait for the device. BUSY is the average
 /// number of requests in the device. All numbers are those of the last interval.
 ///
 /// Needs no privileges. Root sees the processes of all users. Other users see only their own. In a terminal, ? shows the keys. If
@@ -204,12 +206,12 @@ pub(crate) struct Top {
 /// Run IPsec's ESP in user space, under an unmodified IKE daemon
 ///
 /// `gantry esp serve` runs the data path: a process that takes the place of the kernel's ESP. It reads packets that match an IPsec
-/// policy from a TUN device, encrypts them in one batch across all associations, and sends them, with or without UDP. An IKE daemon
-/// started by `gantry esp exec` installs its keys in the data path instead of in the kernel. `ip xfrm` installs keys by hand.
+/// policy from a TUN device, encrypts them in one batch across all associations, and sends them, in UDP or directly in IP. An IKE
+/// daemon or `ip xfrm` started by `gantry esp exec` installs keys in the data path instead of in the kernel.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
-  sudo gantry esp serve --protect 10.2.0.0/16    run the data path; send nothing to 10.2.0.0/16 in clear
+  sudo gantry esp serve --protect 10.2.0.0/16    run it; never send to 10.2.0.0/16 in clear
   sudo gantry esp exec -- /usr/lib/ipsec/charon  run an IKE daemon on the data path
   sudo gantry esp exec -- ip xfrm state          list the associations
   gantry esp status                              show counters and devices
@@ -227,8 +229,8 @@ pub(crate) enum EspCommand {
     /// Needs /dev/net/tun and the capability CAP_NET_ADMIN. ESP without UDP also needs CAP_NET_RAW. The data path needs no
     /// other privilege of root. Run it as the user of the IKE daemon, because both share a UDP port.
     ///
-    /// Packets that match an IPsec policy leave through the tunnel or not at all. When the data path ends, unreachable routes stay
-    /// behind until it is started again or `gantry esp clear` removes them.
+    /// Packets that match an IPsec policy leave through the tunnel or not at all. When the data path ends, routes that block these
+    /// packets stay until it is started again or `gantry esp clear` removes them.
     Serve(EspServe),
     /// Show associations, packets, and the devices that did the work
     ///
@@ -243,7 +245,7 @@ pub(crate) enum EspCommand {
     /// Run an IKE daemon, or `ip xfrm`, on the data path in place of the kernel's ESP
     ///
     /// Loads libgantry_xfrm.so into the program and its children. If no data path is running, they find no IPsec at all, not even the
-    /// kernel's. The exit status is that of the program: 127 if it was not found, 126 if it could not be run.
+    /// kernel's. The exit status is that of the program, or 127 if it was not found, 126 if it could not be run.
     Exec {
         #[command(flatten)]
         folder: EspFolder,
@@ -267,10 +269,10 @@ pub(crate) struct EspFolder {
 
 #[derive(Args)]
 pub(crate) struct EspServe {
-    /// Name of the TUN device
+    /// Name of the TUN interface to create
     #[arg(long, value_name = "NAME", default_value = "gantry0")]
-    pub(crate) device: String,
-    /// MTU of the TUN device, in bytes, from 576 to 9000
+    pub(crate) tun: String,
+    /// MTU of the TUN interface, in bytes, from 576 to 9000
     #[arg(long, value_name = "BYTES", default_value_t = 1400, value_parser = clap::value_parser!(u32).range(576..=9000))]
     pub(crate) mtu: u32,
     /// UDP port of ESP, which is also the IKE daemon's
@@ -300,16 +302,16 @@ pub(crate) enum DevcryptoCommand {
 /// Serve /dev/crypto from user space
 ///
 /// Creates the device through /dev/cuse (kernel module cuse) and serves it until interrupted. Programs written for cryptodev-linux can
-/// then use every device of Gantry, without the cryptodev kernel module. With CAP_SYS_PTRACE, the server accesses the memory of
+/// then use all engines of Gantry, without the cryptodev kernel module. With CAP_SYS_PTRACE, the server accesses the memory of
 /// its callers directly. Without it, every request takes three round trips through the kernel and is limited to 128 KiB.
 ///
-/// A server without a terminal looks for new devices at SIGHUP, such as engines whose kernel module has been loaded since. New
-/// devices serve sessions created from then on.
+/// On SIGHUP, a server without a terminal looks for new engines, such as those of a kernel module loaded since. They serve sessions
+/// created from then on.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
-  modprobe cuse; gantry devcrypto serve                    /dev/crypto
-  gantry --policy pin:lanes devcrypto serve --name lanes   /dev/lanes, served by one device")]
+  sudo modprobe cuse; sudo gantry devcrypto serve          serve /dev/crypto
+  gantry --policy pin:lanes devcrypto serve --name lanes   serve /dev/lanes by one device")]
 pub(crate) struct DevcryptoServe {
     /// Serve /dev/NAME
     #[arg(long, default_value = "crypto", value_parser = device_name)]
@@ -317,8 +319,9 @@ pub(crate) struct DevcryptoServe {
     /// Maximum number of sessions per user
     #[arg(long, value_name = "N", default_value_t = gantry_cuse::Limits::default().sessions, value_parser = positive)]
     pub(crate) sessions: usize,
-    /// Maximum bytes in flight per user in requests of 128 KiB or more; further requests wait, and one of more than N bytes fails
-    #[arg(long, value_name = "N", default_value_t = gantry_cuse::Limits::default().bytes, value_parser = positive)]
+    /// Maximum bytes in flight per user, such as 64M; only requests of 128 KiB or more count. Further requests wait; one of more than N
+    /// bytes fails
+    #[arg(long, value_name = "N", default_value_t = gantry_cuse::Limits::default().bytes, value_parser = positive_size)]
     pub(crate) bytes: usize,
 }
 

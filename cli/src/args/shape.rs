@@ -25,10 +25,14 @@ pub(super) const COMMANDS_WITHOUT_CONFIGURATION: &[&str] = &[
     "manual",
 ];
 
-/// Returns the entry of [`COMMANDS_WITHOUT_CONFIGURATION`] that `path` is or is below.
-pub(super) fn command_without_configuration(path: &str) -> Option<&'static str> {
+/// Commands that use no device: of the configuration they read only the number of threads and the limit of CPU instructions.
+const COMMANDS_WITHOUT_DEVICES: &[&str] = &["verity", "torrent"];
+
+/// Returns the command on which an option of the configuration has no effect, if `path` is that command or below it.
+pub(super) fn command_without(option: &str, path: &str) -> Option<&'static str> {
+    let commands = if option == "set" { &[] } else { COMMANDS_WITHOUT_DEVICES };
     let holds = |above: &&&str| path.strip_prefix(**above).is_some_and(|rest| rest.is_empty() || rest.starts_with(' '));
-    COMMANDS_WITHOUT_CONFIGURATION.iter().find(holds).copied()
+    COMMANDS_WITHOUT_CONFIGURATION.iter().chain(commands).find(holds).copied()
 }
 
 /// Returns the command line for parsing.
@@ -44,10 +48,12 @@ pub(crate) fn documented_command() -> Command {
 /// Hides the options of the configuration where they have no effect. They are still parsed, so that a message can say so.
 fn hide_ineffective_settings(root: Command) -> Command {
     let hidden: Vec<Arg> = settings(&root).map(|option| option.hide(true)).collect();
-    COMMANDS_WITHOUT_CONFIGURATION
+    let root = COMMANDS_WITHOUT_CONFIGURATION
         .iter()
         .chain(&["sum", "sum audit", "sum bag"])
-        .fold(root, |root, path| with_options(root, path.split(' '), &hidden))
+        .fold(root, |root, path| with_options(root, path.split(' '), &hidden));
+    let of_devices: Vec<Arg> = hidden.into_iter().filter(|option| option.get_id() != "set").collect();
+    COMMANDS_WITHOUT_DEVICES.iter().fold(root, |root, path| with_options(root, path.split(' '), &of_devices))
 }
 
 /// Returns the command line for completions: without hidden commands, and with known values of arguments.
@@ -63,11 +69,12 @@ fn completed_command(command: Command, above: &str, options: &[Arg]) -> Command 
     let name = command.get_name().to_owned();
     let path = if above.is_empty() { name.clone() } else { format!("{above} {name}") };
     let is_sum = path.split(' ').next() == Some("sum");
-    let takes_options = !command.has_subcommands() && !is_sum && command_without_configuration(&path).is_none();
+    let takes_options = !command.has_subcommands() && !is_sum;
+    let options_here = options.iter().filter(|option| command_without(option.get_id().as_str(), &path).is_none());
     let command = command
         .mut_args(|argument| with_values(&name, argument))
         .mut_subcommands(|sub| completed_command(sub, &path, options));
-    if takes_options { command.args(options.iter().cloned()) } else { command }
+    if takes_options { command.args(options_here.cloned()) } else { command }
 }
 
 /// Lists the known values of an argument. Leaks them: the program ends after printing the completions.
@@ -85,8 +92,7 @@ fn with_values(command: &str, argument: Arg) -> Arg {
     let devices = || gantry_runtime::devices().map(|(name, _)| name);
     let values: Vec<&'static str> = match argument.get_id().as_str() {
         "algorithm" | "algorithms" => algorithms(),
-        // The --device of `esp serve` is a network device.
-        "device" if command != "serve" => devices().collect(),
+        "device" => devices().collect(),
         "name" if command == "devices" => devices().collect(),
         "devices" => devices()
             .flat_map(|name| [format!("{name}=on").leak(), format!("{name}=off").leak()])

@@ -10,7 +10,7 @@ use crate::dm_verity::{self, HashFunction};
 
 /// Create and verify dm-verity hash trees, and compute fs-verity digests
 ///
-/// Hashes the blocks of a file on all processors, in their SIMD lanes. Uses no other devices. Formats, options and output are those
+/// Hashes the blocks of a file on all processors, in their SIMD lanes. Formats, options and output are those
 /// of veritysetup and fsverity.
 #[derive(Args)]
 pub(crate) struct Verity {
@@ -61,7 +61,7 @@ pub(crate) struct VerityDigest {
 /// Layout of a dm-verity hash tree that has no superblock.
 #[derive(Args)]
 pub(crate) struct TreeOptions {
-    /// Hash function: md5, sha1, sha224 to sha512, sha3-224 to sha3-512, blake2b-512, blake2s-256, ripemd160 (Linux: rmd160) or sm3
+    /// Hash function: md5, sha1, sha224 to sha512, sha3-224 to sha3-512, blake2b-512, blake2s-256, ripemd160 (or rmd160) or sm3
     #[arg(long, value_name = "FUNCTION", default_value = "sha256", value_parser = verity_hash)]
     pub(crate) hash: HashFunction,
     /// Format of the tree: 1, or 0 for Chrome OS
@@ -76,7 +76,7 @@ pub(crate) struct TreeOptions {
     /// Number of data blocks [default: all of DATA, which must be whole blocks]
     #[arg(long, value_name = "N")]
     pub(crate) data_blocks: Option<u64>,
-    /// Byte offset in the file HASH of the superblock, or of the tree if there is no superblock
+    /// Offset in HASH, in bytes, of the superblock, or of the tree if there is none
     #[arg(long, value_name = "BYTES", default_value_t = 0)]
     pub(crate) hash_offset: u64,
     /// The tree has no superblock: format writes none, and verify takes the layout of the tree from options
@@ -86,8 +86,8 @@ pub(crate) struct TreeOptions {
 
 /// Create a dm-verity hash tree
 ///
-/// Writes the tree over DATA to HASH, and prints the contents of its superblock and the root hash. Keep the root hash where it cannot
-/// be changed. With --hash-offset, DATA and HASH may be the same file.
+/// Writes the hash tree of DATA to HASH, and prints the contents of its superblock and the root hash. Keep the root hash where it
+/// cannot be changed. With --hash-offset, DATA and HASH may be the same file.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -139,7 +139,7 @@ pub(crate) struct VerityVerify {
     /// File or block device with the tree
     #[arg(value_name = "HASH")]
     pub(crate) hash_file: PathBuf,
-    /// Root hash in hexadecimal digits
+    /// Root hash in hexadecimal digits; required without --root-hash-file
     #[arg(value_name = "ROOT", required_unless_present = "root_hash_file", value_parser = hex_bytes::<64>)]
     pub(crate) root: Option<Bytes>,
 }
@@ -227,7 +227,7 @@ on the command line.")]
 pub(crate) struct TorrentVerify {
     /// Torrent file
     pub(crate) torrent: PathBuf,
-    /// Folder that contains the torrent's file or folder, or that file or folder itself [default: the folder of TORRENT]
+    /// The content, or the folder that contains it [default: the folder of the .torrent file]
     pub(crate) folder: Option<PathBuf>,
 }
 

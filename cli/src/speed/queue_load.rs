@@ -9,7 +9,7 @@ use super::load::Load;
 use super::rounds::{Round, Rounds};
 use crate::interrupt;
 
-/// A thread's queue, and the requests that it keeps in flight.
+/// A thread's queue, and the requests that the thread submits in turn.
 pub(super) struct QueueLoad<'l> {
     load: &'l Load<'l>,
     /// The index of the device that must run the requests.
@@ -35,7 +35,7 @@ pub(super) struct QueueLoadResult {
 impl<'l> QueueLoad<'l> {
     pub(super) fn new(load: &'l Load<'l>, device_index: Option<usize>) -> Result<Self, gantry_core::Error> {
         let depth = load.mode.in_flight();
-        // The memory was limited earlier (`check_memory`).
+        // `check_memory` has limited the memory, so the queue gets the largest limit that it accepts.
         let options = QueueOptions { depth, bytes: usize::MAX >> 1, ..QueueOptions::default() };
         let queue = load.session.gantry().queue(options)?;
         let mut buffers = load.allocate_buffers()?;
@@ -50,7 +50,7 @@ impl<'l> QueueLoad<'l> {
         let (mut requests, mut latencies) = (0, Vec::new());
         let (mut is_over, mut problem) = (false, None);
         let start = Instant::now();
-        let (mut rounds, mut completed) = (Rounds::new(start, duration), 0);
+        let (mut rounds, mut completed_requests) = (Rounds::new(start, duration), 0);
         loop {
             while !is_over && queue.in_flight() < *depth {
                 let Some((number, submission)) = free.pop_front() else { break };
@@ -64,11 +64,12 @@ impl<'l> QueueLoad<'l> {
                 }
             }
             let completions = queue.wait(|completion| {
-                completed += 1;
+                completed_requests += 1;
                 if let Some(submit_time) = submit_times[completion.user as usize].take() {
                     let now = Instant::now();
                     latencies.push(now - submit_time);
-                    rounds.record(now, completed);
+                    rounds.record(now, completed_requests);
+                    // Only timed requests read the clock; reading it for every request would distort the measurement.
                     is_over |= now - start >= duration || interrupt::is_interrupted();
                 }
                 if problem.is_none() {

@@ -109,7 +109,7 @@ pub static KEYS: &[Key] = &[
         name: "threads",
         accepts: "auto or a number from 1 on",
         default: "auto",
-        doc: "Maximum number of threads of gantry sum. auto is one per CPU, at most 16.",
+        doc: "Maximum number of threads of gantry sum, verity and torrent. auto is one per CPU; for sum, at most 16.",
         example: "threads = 4",
         read: |config, raw| {
             let threads = match raw.value {

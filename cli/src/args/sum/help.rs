@@ -28,9 +28,15 @@ pub(crate) fn help(front_end: FrontEnd, argv0: &OsStr, algorithm: Algorithm) -> 
             return with_options(text, front_end, rows(front_end)) + "\n" + BAG_EXAMPLES + "\n";
         }
     };
+    let commands = if front_end == FrontEnd::Gantry {
+        format!("  or:  {name} audit [OPTION]... MANIFEST [DIR]\n  or:  {name} bag [OPTION]... DIR\n")
+    } else {
+        String::new()
+    };
     let recursive = if front_end == FrontEnd::Gantry { " With -r and no FILE, read the current folder." } else { "" };
     let mut text = format!(
         "Usage: {name} [OPTION]... {operands}\n\
+         {commands}\
          {about}, or verify them.\n\n\
          With no FILE, or when FILE is -, read standard input.{recursive}\n\n"
     );
@@ -55,7 +61,7 @@ lines of other digests. Several digests are printed as BSD-style lines; each fil
 --etag, -a is md5 (default), sha1, sha256, crc32 or crc32c; with --parts whole, also crc64nvme.
 
 A link to this program named md5sum, sha1sum, sha224sum, sha256sum, sha384sum or sha512sum acts as that tool.
-Options of the configuration stand before sum: gantry --policy pin:software sum FILE.
+--set, --devices and --policy go before sum: gantry --policy pin:software sum FILE.
 
 Examples:
   gantry sum *.iso > SHA256SUMS             write a checksum file
@@ -63,16 +69,16 @@ Examples:
   gantry sum -r -a sha512 photos > sums     all files in a folder
   gantry sum -r --exclude .git --json .     a JSON object for each file
   gantry sum -a md5 -a sha256 *.iso         two digests, each file read once
-  gantry sum -c --cache ~/.sums sums        read only files that changed since the last time
-  gantry sum audit sums photos              list new, moved, changed and missing files (gantry sum audit --help)
-  gantry sum bag photos                     make a BagIt bag (gantry sum bag --help)
+  gantry sum -c --cache ~/.sums sums        do not read files with unchanged size, inode and times
+  gantry sum audit sums photos              list new, moved, changed and missing files
+  gantry sum bag photos                     turn the folder into a BagIt bag, with its files in photos/data
   tar c /etc | gantry sum -a md5            digest of a pipe
 ";
 
 /// Description of `audit`.
 pub(crate) const AUDIT: &str = "\
-List files in DIR (.) that are new, moved, changed or missing compared with MANIFEST: a checksum file of any kind
-that gantry sum --check reads, or a BagIt bag, whose manifests are all verified in one pass.
+Compare DIR (default: the current folder) with MANIFEST, and list new, moved, changed and missing files. MANIFEST
+is a checksum file of any kind that gantry sum --check reads, or a BagIt bag, whose manifests are all verified in one pass.
 
 A manifest of gantry sum --json has sizes and times, too: a file with the same size and time but other content is
 reported as damaged. It also has symbolic links and folders, which are compared.
@@ -113,11 +119,25 @@ fn with_options<'r>(mut text: String, front_end: FrontEnd, rows: impl Iterator<I
     text
 }
 
+/// Columns before the description of an option.
+const INDENT: usize = 24;
+
+const MAX_COLUMNS: usize = 110;
+
 fn option(text: &mut String, front_end: FrontEnd, row: &OptionRow) {
     let short = row.short.map_or_else(|| "   ".to_owned(), |letter| format!("-{letter},"));
     let long = row.argument.map_or_else(|| row.long.to_owned(), |argument| format!("{}={argument}", row.long));
-    // Writing to a string cannot fail.
-    let _ = writeln!(text, "  {short} --{long:<16} {}", row.help(front_end));
+    let mut line = format!("  {short} --{long:<16}");
+    for word in row.help(front_end).split(' ') {
+        if line.len() + word.len() >= MAX_COLUMNS {
+            // Writing to a string cannot fail.
+            let _ = writeln!(text, "{line}");
+            line = " ".repeat(INDENT);
+        }
+        line.push(' ');
+        line.push_str(word);
+    }
+    let _ = writeln!(text, "{line}");
 }
 
 fn base_name(argv0: &OsStr) -> String {
