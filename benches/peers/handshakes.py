@@ -2,6 +2,7 @@
 
 import json
 import os
+import pathlib
 import subprocess
 import time
 
@@ -22,13 +23,22 @@ def contenders(work):
     measure.remember("scripts/openssl-command", NEWER)
     gantry = provider.configuration(work / "handshakes.cnf", "")
     older = measure.output(["openssl", "version"]).split()[1].rpartition(".")[0]
-    return newer, {
+    sides = {
         f"OpenSSL {older}, X25519": ([], "/dev/null", "X25519"),
         f"OpenSSL {older} with gantry, X25519": ([], gantry, "X25519"),
         f"OpenSSL {older} with gantry, X25519MLKEM768": ([], gantry, "X25519MLKEM768"),
         f"OpenSSL {NEWER}, X25519": ([newer], "/dev/null", "X25519"),
         f"OpenSSL {NEWER}, X25519MLKEM768": ([newer], "/dev/null", "X25519MLKEM768"),
     }
+    # Debian does not package oqs-provider. An installed one is measured, too.
+    modules = pathlib.Path(measure.output(["openssl", "version", "-m"]).split('"')[1])
+    if (modules / "oqsprovider.so").exists():
+        conf = work / "oqs.cnf"
+        conf.write_text(
+            "openssl_conf = init\n[init]\nproviders = providers\n[providers]\ndefault = on\noqsprovider = on\n[on]\nactivate = 1\n"
+        )
+        sides[f"OpenSSL {older} with oqs-provider, X25519MLKEM768"] = ([], conf, "X25519MLKEM768")
+    return newer, sides
 
 
 def served(program, work, newer, contender, clients):
