@@ -55,7 +55,7 @@ macro_rules! in_guest {
     (@test [$($option:expr),* $(,)?] [$($member:ident)+] $(#[$attribute:meta])* fn $name:ident() $body:block) => {
         $(#[$attribute])*
         #[test]
-        #[ignore = "in a guest: make lab"]
+        #[ignore = "needs a guest: make lab"]
         fn $name() {
             let members = [$(concat!(module_path!(), "::", stringify!($member))),+];
             $crate::run(&[$($option),*], &members, concat!(module_path!(), "::", stringify!($name)), || $body);

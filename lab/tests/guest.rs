@@ -18,7 +18,7 @@ fn text(bytes: &[u8]) -> String {
 }
 
 #[test]
-#[ignore = "in a guest: make lab"]
+#[ignore = "needs a guest: make lab"]
 fn output_errors_and_exit_code_come_back_and_nothing_is_written() {
     let folder = std::env::temp_dir();
     let file = folder.join("gantry-lab-was-here");
@@ -34,7 +34,7 @@ fn output_errors_and_exit_code_come_back_and_nothing_is_written() {
 }
 
 #[test]
-#[ignore = "in a guest: make lab"]
+#[ignore = "needs a guest: make lab"]
 fn a_guest_that_hangs_is_ended_with_its_last_kernel_messages() {
     let run = guest(&["--timeout", "20"], "echo before the end >/dev/kmsg; sleep 1000");
     assert_eq!(run.status.code(), Some(124));
