@@ -71,7 +71,7 @@ fn programs(lab: &Lab, setting: &str, words: &[&str]) -> [Program; 4] {
 }
 
 #[test]
-#[ignore = "as root"]
+#[ignore = "needs root"]
 fn no_configuration_of_the_caller_loads_code() {
     let Some(lab) = Lab::new("code") else { return };
     for program in programs(&lab, "", &["devices"]) {
@@ -88,7 +88,7 @@ fn no_configuration_of_the_caller_loads_code() {
 }
 
 #[test]
-#[ignore = "as root"]
+#[ignore = "needs root"]
 fn no_cache_is_written_where_the_caller_says() {
     let Some(lab) = Lab::new("cache") else { return };
     for program in programs(&lab, "", &["tune", "md5"]) {
@@ -108,7 +108,7 @@ fn no_cache_is_written_where_the_caller_says() {
 }
 
 #[test]
-#[ignore = "as root"]
+#[ignore = "needs root"]
 fn no_statistics_are_written_or_handed_over_where_the_caller_says() {
     let Some(lab) = Lab::new("stats") else { return };
     let iv = "--iv=00000000000000000000000000000000";
@@ -130,7 +130,7 @@ fn no_statistics_are_written_or_handed_over_where_the_caller_says() {
 }
 
 #[test]
-#[ignore = "as root"]
+#[ignore = "needs root"]
 fn no_variable_changes_anything() {
     let Some(lab) = Lab::new("variables") else { return };
     let program = Program::new(&lab, RUNTIME, &[]);
@@ -153,7 +153,7 @@ fn no_variable_changes_anything() {
 }
 
 #[test]
-#[ignore = "as root"]
+#[ignore = "needs root"]
 fn no_socket_is_redirected_to_a_server_of_the_caller() {
     let Some(lab) = Lab::new("xfrm") else { return };
     let program = Program::new(&lab, lab.compile_xfrm_program(), &[]);
@@ -170,7 +170,7 @@ fn no_socket_is_redirected_to_a_server_of_the_caller() {
 }
 
 #[test]
-#[ignore = "as root"]
+#[ignore = "needs root"]
 fn the_command_runs_no_program() {
     let Some(lab) = Lab::new("command") else { return };
     // `gantry esp exec` expects its library in its own folder.
@@ -194,7 +194,7 @@ fn the_command_runs_no_program() {
 }
 
 #[test]
-#[ignore = "as root"]
+#[ignore = "needs root"]
 fn the_system_configuration_applies_to_every_program() {
     let Some(lab) = Lab::new("machine") else { return };
     // Only the program sees this copy of /etc, which has the file.

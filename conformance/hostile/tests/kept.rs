@@ -16,7 +16,7 @@ fn run(home: &Home) -> lab::ProgramOutput {
 }
 
 #[test]
-#[ignore = "as root"]
+#[ignore = "needs root"]
 fn root_loads_only_files_that_only_root_can_change() {
     let Some(lab) = Lab::new("owners") else { return };
     // Root's own configuration and library are loaded. The cases below change one thing each.
@@ -51,7 +51,7 @@ fn root_loads_only_files_that_only_root_can_change() {
 }
 
 #[test]
-#[ignore = "as root"]
+#[ignore = "needs root"]
 fn root_loads_nothing_from_a_path_that_others_can_change() {
     let Some(lab) = Lab::new("paths") else { return };
     let not_loaded = |root_home: &Home, why: &str| {
@@ -95,7 +95,7 @@ fn root_loads_nothing_from_a_path_that_others_can_change() {
 }
 
 #[test]
-#[ignore = "as root"]
+#[ignore = "needs root"]
 fn a_group_of_the_users_own_may_write() {
     let Some(lab) = Lab::new("groups") else { return };
     for (group, is_loaded) in [(CALLER, true), (CALLER - 1, false)] {
@@ -110,7 +110,7 @@ fn a_group_of_the_users_own_may_write() {
 }
 
 #[test]
-#[ignore = "as root"]
+#[ignore = "needs root"]
 fn no_argument_of_dpdk_loads_code() {
     let Some(lab) = Lab::new("eal") else { return };
     for eal in ["-d /shim.so", "--no-huge -d/shim.so", "--driver-path=/shim.so", "-vd /shim.so", "--in-memory -- -d"] {
@@ -123,7 +123,7 @@ fn no_argument_of_dpdk_loads_code() {
 }
 
 #[test]
-#[ignore = "as root"]
+#[ignore = "needs root"]
 fn a_planted_link_is_not_followed() {
     let Some(lab) = Lab::new("links") else { return };
     // The first run shows the name of the file of costs.
@@ -153,7 +153,7 @@ fn a_planted_link_is_not_followed() {
 }
 
 #[test]
-#[ignore = "as root"]
+#[ignore = "needs root"]
 fn root_writes_nothing_to_the_home_of_another_user() {
     let Some(lab) = Lab::new("homes") else { return };
     let caller = lab.home();

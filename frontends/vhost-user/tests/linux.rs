@@ -16,7 +16,7 @@ use nix::sys::socket::{
 
 /// Runs two guests at once, and one of them again.
 #[test]
-#[ignore = "in a guest: make lab"]
+#[ignore = "needs a guest: make lab"]
 fn linux_encrypts_in_two_guests_at_once_and_after_a_restart() {
     if gantry_lab::is_guest() {
         return check_in_guest();

@@ -1,4 +1,5 @@
-//! Ciphers of the default provider: its functions, the contexts of programs, and contexts of our own.
+//! Cipher contexts of the default provider: those behind a program's cipher contexts, and those that Gantry makes for itself. The `SAFETY`
+//! comments name the promises of [`super`]: the call's, the default provider's, and ours.
 
 use std::ffi::{CStr, c_int, c_void};
 use std::ptr;
@@ -16,7 +17,7 @@ use crate::abi::Param;
 pub(crate) type DefaultProviderCipherCtx = DefaultProviderCtx<CipherFns>;
 
 impl DefaultProviderCipherCtx {
-    /// Forwards a call with data unchanged.
+    /// Forwards a call that passes data, with its arguments unchanged.
     pub(crate) fn forward(&self, call: CipherCall, io: &mut Io<'_>) -> c_int {
         let function = match call {
             CipherCall::Update => Some(self.functions().update),
@@ -33,7 +34,7 @@ impl DefaultProviderCipherCtx {
         self.functions().finish.map_or(0, |finish| unsafe { finish(self.as_ptr(), output, written, room) })
     }
 
-    /// Passes buffered associated data. The default provider requires output room of the same length, although it writes nothing.
+    /// Passes associated data that we hold. The default provider requires output room of the same length, although it writes nothing.
     pub(crate) fn update_aad(&self, data: &[u8]) -> c_int {
         let mut written = 0;
         let (input, length) = (data.as_ptr(), data.len());
@@ -41,13 +42,13 @@ impl DefaultProviderCipherCtx {
         unsafe { (self.functions().update)(self.as_ptr(), ptr::null_mut(), &raw mut written, length, input, length) }
     }
 
-    /// Makes the default provider drop the header of a TLS record with GCM, because a device has processed the record. Passes an empty
-    /// record, which is invalid and ends the use of the header.
+    /// Makes the default provider forget the header of a TLS record (GCM) that a device has processed. Passes an empty record: the default
+    /// provider refuses it, and forgets the header.
     pub(crate) fn drop_record_header(&self) {
         let (mut unused, mut written) = ([0_u8; 1], 0);
         let pointer = unused.as_mut_ptr();
         if let Some(cipher) = self.functions().cipher {
-            // SAFETY: the default provider, with a place for no bytes.
+            // SAFETY: the default provider, with an input and an output of no bytes.
             unsafe { cipher(self.as_ptr(), pointer, &raw mut written, 0, pointer, 0) };
         }
     }
@@ -78,7 +79,7 @@ impl DefaultProviderCipherCtx {
     }
 }
 
-/// A cipher of the default provider that makes contexts of Gantry's own. The device that represents the default provider uses them.
+/// Makes private contexts of one cipher of the default provider, for the device that represents the default provider.
 #[derive(Clone, Copy)]
 pub(crate) struct DefaultProviderCipher {
     provctx: *mut c_void,
@@ -92,8 +93,8 @@ unsafe impl Send for DefaultProviderCipher {}
 unsafe impl Sync for DefaultProviderCipher {}
 
 impl DefaultProviderCipher {
-    /// Returns `None` if `functions` are not those of a cipher, or if there is no default provider. The provider must own both arguments,
-    /// and outlive the result.
+    /// Returns `None` if `functions` are not those of a cipher, or if the default provider is not active. Gantry's provider must own both
+    /// arguments, and outlive the result.
     pub(crate) fn new(default_provider: &DefaultProvider, functions: &Functions) -> Option<Self> {
         let provctx = default_provider.provctx();
         let functions = CipherFns::select(functions).filter(|_| !provctx.is_null())?;
@@ -101,14 +102,14 @@ impl DefaultProviderCipher {
     }
 
     pub(crate) fn new_context(&self) -> Option<PrivateCipherCtx> {
-        // SAFETY: the default provider made the context for us; ours: the provider owns the functions, and outlives its framework.
+        // SAFETY: the default provider: the context has no other owner; ours: Gantry's provider owns the functions, and outlives the context.
         let ctx = unsafe { DefaultProviderCipherCtx::new(self.provctx, self.functions, CipherFns::call_newctx) };
         ctx.map(|ctx| PrivateCipherCtx { ctx, nonce_len: None })
     }
 
     /// Runs `body`, work of Gantry's own, and removes the errors that it leaves on the error stack.
     pub(crate) fn discarding_errors<T>(&self, body: impl FnOnce() -> T) -> T {
-        // SAFETY: ours: the provider owns it, and outlives its framework.
+        // SAFETY: ours: Gantry's provider owns it, and outlives its framework.
         unsafe { &*self.default_provider }.discarding_errors(body)
     }
 }
@@ -146,6 +147,7 @@ impl PrivateCipherCtx {
         let input = if input == output.cast_const() { output.cast_const() } else { input };
         // SAFETY: both have this length, and are borrowed for this call.
         let mut io = unsafe { Io::new(output, &raw mut written, length, input, length) };
+        // An empty update is forwarded, because it may change the state; an empty `EVP_Cipher` has nothing to do.
         (length == 0 && call == CipherCall::Cipher) || self.ctx.forward(call, &mut io) == 1
     }
 
@@ -176,6 +178,7 @@ impl PrivateCipherCtx {
         if self.nonce_len == Some(bytes) {
             return true;
         }
+        // Recorded even if setting fails, because callers drop a context that has failed.
         self.nonce_len = Some(bytes);
         let data: *mut c_void = (&raw mut bytes).cast();
         let data_type = crate::abi::OSSL_PARAM_UNSIGNED_INTEGER as u32;

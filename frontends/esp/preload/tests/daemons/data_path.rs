@@ -44,7 +44,7 @@ pub(crate) fn status(folder: &Path) -> Option<Value> {
 
 /// In a child process this test becomes the data path.
 #[test]
-#[ignore = "as root, in network namespaces"]
+#[ignore = "needs root and network namespaces"]
 fn a_data_path_answers_and_ends() {
     if let Some(folder) = std::env::var_os(FOLDER_VARIABLE) {
         run(Path::new(&folder), &std::env::var(PROTECT_VARIABLE).unwrap_or_default());

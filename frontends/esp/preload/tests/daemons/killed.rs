@@ -7,7 +7,7 @@ use crate::traffic::{Stream, assert_all_arrived, assert_lost_within, await_packe
 
 /// The SAs survive the daemon, and packets still pass. A new daemon takes over.
 #[test]
-#[ignore = "as root, in network namespaces"]
+#[ignore = "needs root and network namespaces"]
 fn a_killed_daemon_loses_no_packet() {
     for kind in charons() {
         let mut pair = Pair::new([kind, GANTRY_12], &Plan::default());
@@ -33,7 +33,7 @@ fn a_killed_daemon_loses_no_packet() {
 
 /// The daemon ends with its data path, and both start again, as a systemd unit with BindsTo= would do.
 #[test]
-#[ignore = "as root, in network namespaces"]
+#[ignore = "needs root and network namespaces"]
 fn a_killed_data_path_sends_nothing_in_clear_and_recovers_with_its_daemon() {
     for kind in charons() {
         let mut pair = Pair::new([kind, GANTRY_12], &Plan::default());
@@ -56,7 +56,7 @@ fn a_killed_data_path_sends_nothing_in_clear_and_recovers_with_its_daemon() {
 
 /// Protected packets leave through the tunnel or not at all, even before a daemon connects.
 #[test]
-#[ignore = "as root, in network namespaces"]
+#[ignore = "needs root and network namespaces"]
 fn protected_packets_wait_for_the_daemon() {
     if !is_possible(&[GANTRY_12]) {
         return;

@@ -90,7 +90,7 @@ fn start(root: &Path, gateway: &mut Gateway) {
 }
 
 #[test]
-#[ignore = "as root, in network namespaces"]
+#[ignore = "needs root and network namespaces"]
 fn libreswan_makes_a_tunnel_and_rekeys_it_under_traffic() {
     let Some(libreswan) = LibreswanPair::new() else { return };
     let wire = libreswan.pair.capture();
@@ -125,7 +125,7 @@ fn libreswan_makes_a_tunnel_and_rekeys_it_under_traffic() {
 
 /// libreswan's trap is a policy with a template of transport mode without addresses.
 #[test]
-#[ignore = "as root, in network namespaces"]
+#[ignore = "needs root and network namespaces"]
 fn a_trap_of_libreswan_brings_the_tunnel_up() {
     let Some(libreswan) = LibreswanPair::new() else { return };
     let wire = libreswan.pair.capture();
@@ -141,7 +141,7 @@ fn a_trap_of_libreswan_brings_the_tunnel_up() {
 }
 
 #[test]
-#[ignore = "as root, in network namespaces"]
+#[ignore = "needs root and network namespaces"]
 fn a_killed_pluto_loses_no_packet() {
     let Some(mut libreswan) = LibreswanPair::new() else { return };
     let wire = libreswan.pair.capture();

@@ -17,7 +17,7 @@ const ADDRESSES: [IpAddr; 2] = [IpAddr::V4(Ipv4Addr::new(10, 1, 0, 253)), IpAddr
 /// The peer sees both clients at one address, and distinguishes them by port. After the NAT has lost its state, packets come from other
 /// ports or another address. The data path notifies the daemon (XFRM_MSG_MAPPING), which updates its SAs.
 #[test]
-#[ignore = "as root, in network namespaces"]
+#[ignore = "needs root and network namespaces"]
 fn two_clients_keep_their_tunnels_when_their_nat_loses_its_state() {
     if !Path::new("/usr/sbin/nft").exists() {
         return gantry_lab::skip("nft");

@@ -14,7 +14,7 @@ fn sent(gateway: &Gateway) -> u64 {
 }
 
 #[test]
-#[ignore = "as root, in network namespaces"]
+#[ignore = "needs root and network namespaces"]
 fn short_packets_are_padded_and_arrive_without_padding() {
     for kind in charons() {
         let options = ["", "tfc_padding = 1000"];

@@ -4,7 +4,7 @@ use crate::gateway::{GANTRY_12, GANTRY_13, LIBIPSEC_12, LIBIPSEC_13, Plan, is_po
 use crate::suites::{SUITES, every_child_passes_packets, suite_plan};
 
 #[test]
-#[ignore = "as root, in network namespaces"]
+#[ignore = "needs root and network namespaces"]
 fn every_suite_is_negotiated_and_passes_packets() {
     if is_possible(&[GANTRY_12]) {
         let (plan, algorithms) = suite_plan(&SUITES, &["-noesn", "-esn"]);
@@ -13,7 +13,7 @@ fn every_suite_is_negotiated_and_passes_packets() {
 }
 
 #[test]
-#[ignore = "as root, in network namespaces"]
+#[ignore = "needs root and network namespaces"]
 fn charon_5_9_and_6_0_interoperate_in_either_role() {
     for kinds in [[GANTRY_12, GANTRY_13], [GANTRY_13, GANTRY_12], [GANTRY_13, GANTRY_13]] {
         if is_possible(&kinds) {
@@ -25,7 +25,7 @@ fn charon_5_9_and_6_0_interoperate_in_either_role() {
 
 /// kernel-libipsec supports neither extended sequence numbers nor AES-CTR and AES-GMAC.
 #[test]
-#[ignore = "as root, in network namespaces"]
+#[ignore = "needs root and network namespaces"]
 fn strongswans_own_esp_interoperates_in_either_role() {
     let supported: Vec<_> =
         SUITES.into_iter().filter(|(proposal, _)| !proposal.contains("ctr") && !proposal.contains("gmac")).collect();
@@ -44,7 +44,7 @@ fn strongswans_own_esp_interoperates_in_either_role() {
 }
 
 #[test]
-#[ignore = "as root, in network namespaces"]
+#[ignore = "needs root and network namespaces"]
 fn either_address_family_works_inside_and_outside() {
     for (kinds, v6) in [GANTRY_12, GANTRY_13].into_iter().flat_map(|kind| {
         [[false, true], [true, false], [true, true]].into_iter().map(move |v6| ([kind, GANTRY_12], v6))

@@ -6,7 +6,7 @@ use crate::gateway::{GANTRY_12, Pair, Plan, charons};
 
 /// The daemon gets no tunnel, because the marks or the interface of the tunnel would have no effect.
 #[test]
-#[ignore = "as root, in network namespaces"]
+#[ignore = "needs root and network namespaces"]
 fn a_child_with_a_mark_or_an_interface_is_refused() {
     for kind in charons() {
         for (option, refusal) in [

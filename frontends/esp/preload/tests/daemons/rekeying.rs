@@ -8,7 +8,7 @@ use gantry_lab::wait_until;
 
 /// The first packet requests an SA (XFRM_MSG_ACQUIRE). Packets before the SA are refused, not sent in clear.
 #[test]
-#[ignore = "as root, in network namespaces"]
+#[ignore = "needs root and network namespaces"]
 fn a_trap_brings_the_tunnel_up_at_the_first_packet() {
     for kinds in [[GANTRY_12, GANTRY_12], [GANTRY_13, GANTRY_13], [GANTRY_12, LIBIPSEC_12]] {
         if !is_possible(&kinds) {
@@ -34,7 +34,7 @@ fn a_trap_brings_the_tunnel_up_at_the_first_packet() {
 
 /// Rekeys the ESP SAs, then the IKE SAs, then both again: no packet is lost.
 #[test]
-#[ignore = "as root, in network namespaces"]
+#[ignore = "needs root and network namespaces"]
 fn rekeying_under_traffic_loses_no_packet() {
     for kinds in [[GANTRY_12, GANTRY_12], [GANTRY_13, GANTRY_12], [GANTRY_13, GANTRY_13]] {
         if !is_possible(&kinds) {
@@ -86,19 +86,19 @@ fn assert_limits_rekey(kinds: [Kind; 2], child: &'static str) {
 }
 
 #[test]
-#[ignore = "as root, in network namespaces"]
+#[ignore = "needs root and network namespaces"]
 fn an_sa_is_rekeyed_at_its_byte_limit() {
     assert_limits_rekey([GANTRY_12, GANTRY_12], "rekey_bytes = 200000\nlife_bytes = 4000000000\nrand_bytes = 0");
 }
 
 #[test]
-#[ignore = "as root, in network namespaces"]
+#[ignore = "needs root and network namespaces"]
 fn an_sa_is_rekeyed_at_its_packet_limit() {
     assert_limits_rekey([GANTRY_13, GANTRY_12], "rekey_packets = 400\nlife_packets = 8000000\nrand_packets = 0");
 }
 
 #[test]
-#[ignore = "as root, in network namespaces"]
+#[ignore = "needs root and network namespaces"]
 fn an_sa_is_rekeyed_at_its_time_limit() {
     assert_limits_rekey([GANTRY_12, GANTRY_13], "rekey_time = 2s\nlife_time = 1h\nrand_time = 0s");
 }
@@ -110,7 +110,7 @@ const PROBE_LINE: &str = "sending DPD request";
 
 /// Dead peer detection starts when no packets arrive. The daemon asks the data path whether packets have arrived.
 #[test]
-#[ignore = "as root, in network namespaces"]
+#[ignore = "needs root and network namespaces"]
 fn a_peer_that_sends_packets_is_not_probed() {
     if !is_possible(&[GANTRY_12]) {
         return;

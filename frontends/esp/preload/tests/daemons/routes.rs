@@ -10,7 +10,7 @@ use gantry_lab::wait_until;
 /// charon's routes of table 220 lead out of the device towards the peer, in clear. Gantry's routes precede them, and stay when the data
 /// path is gone.
 #[test]
-#[ignore = "as root, in network namespaces"]
+#[ignore = "needs root and network namespaces"]
 fn charons_own_routes_do_not_bypass_the_tunnel() {
     for kind in charons() {
         let mut pair = Pair::new([kind, GANTRY_12], &Plan { charon: "install_routes = yes", ..Plan::default() });
@@ -41,7 +41,7 @@ pub(crate) fn client_plan(network: &'static str) -> Plan {
 
 /// The client uses the address that the peer assigned, even for unbound sockets.
 #[test]
-#[ignore = "as root, in network namespaces"]
+#[ignore = "needs root and network namespaces"]
 fn a_client_with_a_virtual_address_sends_from_it() {
     for kind in charons() {
         let pair = Pair::new([kind, GANTRY_12], &client_plan("10.2.0.2/32"));
@@ -59,7 +59,7 @@ fn a_client_with_a_virtual_address_sends_from_it() {
 
 /// All packets of the client go through the tunnel, even to the peer's own address, except IKE and ESP themselves.
 #[test]
-#[ignore = "as root, in network namespaces"]
+#[ignore = "needs root and network namespaces"]
 fn a_tunnel_for_all_traffic_gets_all_packets() {
     for kind in charons() {
         let pair = Pair::new([kind, GANTRY_12], &client_plan("0.0.0.0/0"));

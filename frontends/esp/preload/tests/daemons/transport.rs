@@ -7,7 +7,7 @@ use crate::traffic::{Stream, assert_all_arrived, await_packets, transfer};
 /// The daemons negotiate keys, rekey under traffic, and negotiate again when a packet meets the trap. Their own messages pass under a
 /// policy for all packets between the hosts.
 #[test]
-#[ignore = "as root, in network namespaces"]
+#[ignore = "needs root and network namespaces"]
 fn hosts_agree_on_transport_mode_and_exchange_keys_under_traffic() {
     for kind in charons() {
         for (is_v6, in_udp) in [(false, true), (false, false), (true, true), (true, false)] {
@@ -31,7 +31,7 @@ fn hosts_agree_on_transport_mode_and_exchange_keys_under_traffic() {
 }
 
 #[test]
-#[ignore = "as root, in network namespaces"]
+#[ignore = "needs root and network namespaces"]
 fn a_trap_brings_transport_mode_up() {
     for kind in charons() {
         let options = ["", "mode = transport\nstart_action = trap"];

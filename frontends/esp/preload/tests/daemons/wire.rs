@@ -89,7 +89,7 @@ impl Drop for Wire {
 }
 
 #[test]
-#[ignore = "as root, in network namespaces"]
+#[ignore = "needs root and network namespaces"]
 fn a_listener_sees_only_packets_in_clear() {
     if !crate::gateway::is_possible(&[]) {
         return;

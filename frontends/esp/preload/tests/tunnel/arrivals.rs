@@ -109,7 +109,7 @@ impl<'h> Programs<'h> {
 }
 
 #[test]
-#[ignore = "as root, in network namespaces"]
+#[ignore = "needs root and network namespaces"]
 fn packets_to_this_host_that_arrive_in_clear_are_dropped() {
     let pair = pair();
     for family in [V4, V6] {
@@ -130,7 +130,7 @@ fn packets_to_this_host_that_arrive_in_clear_are_dropped() {
 }
 
 #[test]
-#[ignore = "as root, in network namespaces"]
+#[ignore = "needs root and network namespaces"]
 fn forwarded_packets_that_arrive_in_clear_are_dropped() {
     let pair = pair();
     let lan = host_behind(&pair.b, "vh", "10.13.0");
@@ -146,7 +146,7 @@ fn forwarded_packets_that_arrive_in_clear_are_dropped() {
 
 /// ESP packets have the addresses of the policies, too. Other tests exchange ESP packets.
 #[test]
-#[ignore = "as root, in network namespaces"]
+#[ignore = "needs root and network namespaces"]
 fn clear_packets_of_transport_mode_are_dropped_except_ike_and_neighbour_discovery() {
     let pair = pair();
     for family in [V4, V6] {
@@ -177,7 +177,7 @@ fn clear_packets_of_transport_mode_are_dropped_except_ike_and_neighbour_discover
 }
 
 #[test]
-#[ignore = "as root, in network namespaces"]
+#[ignore = "needs root and network namespaces"]
 fn packets_in_clear_are_dropped_after_the_data_path_has_ended() {
     let mut pair = pair();
     let addresses = [pair.a.inner[V4], pair.b.inner[V4]];

@@ -13,7 +13,7 @@ fn single_data_path() -> Pair {
 }
 
 #[test]
-#[ignore = "as root, in network namespaces"]
+#[ignore = "needs root and network namespaces"]
 fn sas_are_added_shown_changed_and_deleted() {
     let pair = single_data_path();
     let keys = Keys::gcm();
@@ -54,7 +54,7 @@ fn sas_are_added_shown_changed_and_deleted() {
 }
 
 #[test]
-#[ignore = "as root, in network namespaces"]
+#[ignore = "needs root and network namespaces"]
 fn policies_are_added_shown_changed_and_deleted() {
     let pair = single_data_path();
     let selector = "src 10.11.0.0/16 dst 10.12.0.0/16 proto tcp dport 443";
@@ -97,7 +97,7 @@ fn policies_are_added_shown_changed_and_deleted() {
 }
 
 #[test]
-#[ignore = "as root, in network namespaces"]
+#[ignore = "needs root and network namespaces"]
 fn an_spi_is_reserved_and_then_gets_its_keys() {
     let pair = single_data_path();
     let between = "src 10.2.0.2 dst 10.1.0.1 proto esp";
@@ -116,7 +116,7 @@ fn an_spi_is_reserved_and_then_gets_its_keys() {
 }
 
 #[test]
-#[ignore = "as root, in network namespaces"]
+#[ignore = "needs root and network namespaces"]
 fn unsupported_features_are_refused_with_a_text() {
     let pair = single_data_path();
     let id = "src 10.1.0.1 dst 10.2.0.2 proto esp spi 0x1077";
@@ -253,7 +253,7 @@ fn unsupported_features_are_refused_with_a_text() {
 }
 
 #[test]
-#[ignore = "as root, in network namespaces"]
+#[ignore = "needs root and network namespaces"]
 fn sas_count_passed_packets_and_bytes() {
     let pair = Pair::with_tunnel(&Plan::default());
     datagrams(&pair.a, &pair.b, V4, [100, 200, 300].into_iter());
@@ -274,7 +274,7 @@ fn sas_count_passed_packets_and_bytes() {
 }
 
 #[test]
-#[ignore = "as root, in network namespaces"]
+#[ignore = "needs root and network namespaces"]
 fn policies_count_each_packet_of_a_stream() {
     let pair = Pair::with_tunnel(&Plan::default());
     stream(&pair.b, &pair.a, V4, 1 << 20);

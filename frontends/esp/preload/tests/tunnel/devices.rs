@@ -13,7 +13,7 @@ use crate::keys::{Keys, Sa, V4, V6, add_policies, install};
 use crate::traffic::{Flow, datagrams, stream};
 
 #[test]
-#[ignore = "as root, in network namespaces"]
+#[ignore = "needs root and network namespaces"]
 fn a_failing_device_loses_no_packet() {
     for faults in ["after=200,errors=1/3", "gone=300", "after=200,stalls=1/1", "full=1/2,late=1/2"] {
         let configuration = vec![
@@ -30,7 +30,7 @@ fn a_failing_device_loses_no_packet() {
         let flows = [Flow::start(&pair.a, &pair.b, V4), Flow::start(&pair.b, &pair.a, V6)];
         stream(&pair.a, &pair.b, V4, 1 << 20);
         stream(&pair.b, &pair.a, V6, 1 << 20);
-        flows.into_iter().for_each(Flow::assert_whole);
+        flows.into_iter().for_each(Flow::assert_complete_and_in_order);
         for host in [&pair.a, &pair.b] {
             let status = host.status();
             assert_eq!(
@@ -45,7 +45,7 @@ fn a_failing_device_loses_no_packet() {
 }
 
 #[test]
-#[ignore = "as root, in network namespaces"]
+#[ignore = "needs root and network namespaces"]
 fn a_full_socket_delays_packets_and_loses_none() {
     let pair = Pair::with_tunnel(&Plan::default());
     // The queue of the shaped device holds more than the socket buffer, and the queue of the tunnel holds all packets.
@@ -73,7 +73,7 @@ fn has_bytes(process: u32, wanted: &[u8]) -> bool {
 }
 
 #[test]
-#[ignore = "as root, in network namespaces"]
+#[ignore = "needs root and network namespaces"]
 fn keys_are_zeroized_when_their_sa_is_deleted() {
     let pair = Pair::with_data_paths(&Plan::default());
     let suites = [
@@ -112,7 +112,7 @@ fn keys_are_zeroized_when_their_sa_is_deleted() {
 }
 
 #[test]
-#[ignore = "as root, in network namespaces"]
+#[ignore = "needs root and network namespaces"]
 fn a_user_with_cap_net_admin_alone_may_serve() {
     let mut pair = Pair::linked();
     // Other users than root cannot read all of cargo's files. The TUN device is accessible to everyone where udev runs.
@@ -145,7 +145,7 @@ fn a_user_with_cap_net_admin_alone_may_serve() {
 }
 
 #[test]
-#[ignore = "as root, in network namespaces"]
+#[ignore = "needs root and network namespaces"]
 fn a_second_data_path_in_a_namespace_is_refused() {
     let pair = Pair::with_tunnel(&Plan::default());
     let options = Options { device: "other0".to_owned(), folder: pair.a.folder().join("other"), ..Options::default() };

@@ -59,7 +59,7 @@ impl Victim {
 }
 
 #[test]
-#[ignore = "as root, in network namespaces"]
+#[ignore = "needs root and network namespaces"]
 fn packets_arrive_once_in_any_order_within_the_window() {
     let victim = Victim::new(&Keys::gcm(), "replay-window 32");
     let packets: Vec<_> = (0..40).map(|number| victim.packet(number)).collect();
@@ -81,7 +81,7 @@ fn packets_arrive_once_in_any_order_within_the_window() {
 }
 
 #[test]
-#[ignore = "as root, in network namespaces"]
+#[ignore = "needs root and network namespaces"]
 fn lost_packets_delay_no_others() {
     let victim = Victim::new(&Keys::gcm(), "replay-window 32");
     for round in 0..5_u8 {
@@ -94,7 +94,7 @@ fn lost_packets_delay_no_others() {
 }
 
 #[test]
-#[ignore = "as root, in network namespaces"]
+#[ignore = "needs root and network namespaces"]
 fn a_packet_with_any_changed_bit_is_refused() {
     for keys in [
         Keys::gcm(),
@@ -119,7 +119,7 @@ fn a_packet_with_any_changed_bit_is_refused() {
 
 /// Only an authentic packet makes the daemon move the SA to a peer's new address (RFC 3948, 3.1.1).
 #[test]
-#[ignore = "as root, in network namespaces"]
+#[ignore = "needs root and network namespaces"]
 fn only_an_authentic_packet_moves_its_peer() {
     let victim = Victim::new(&Keys::gcm(), "replay-window 32");
     let (a, b) = (&victim.peer.pair.a, &victim.peer.pair.b);
@@ -144,7 +144,7 @@ fn only_an_authentic_packet_moves_its_peer() {
 }
 
 #[test]
-#[ignore = "as root, in network namespaces"]
+#[ignore = "needs root and network namespaces"]
 fn a_truncated_packet_is_refused() {
     for keys in [Keys::gcm(), Keys::new(Suite::AesCbc(Integrity::HmacSha1), 16)] {
         let victim = Victim::new(&keys, "replay-window 32");
@@ -163,7 +163,7 @@ fn a_truncated_packet_is_refused() {
 }
 
 #[test]
-#[ignore = "as root, in network namespaces"]
+#[ignore = "needs root and network namespaces"]
 fn packets_without_an_sa_are_counted_and_dropped() {
     let victim = Victim::new(&Keys::gcm(), "replay-window 32");
     let packet = victim.packet(1);
@@ -191,7 +191,7 @@ fn packets_without_an_sa_are_counted_and_dropped() {
 }
 
 #[test]
-#[ignore = "as root, in network namespaces"]
+#[ignore = "needs root and network namespaces"]
 fn an_authentic_packet_is_admitted_only_by_a_policy() {
     let victim = Victim::new(&Keys::gcm(), "replay-window 32");
     for from in ["10.11.0.2", "10.12.0.1", "127.0.0.1", "10.1.0.1"] {
@@ -220,7 +220,7 @@ fn an_authentic_packet_is_admitted_only_by_a_policy() {
 
 /// As in Linux, `in` is for packets to this host and `fwd` for packets to others; the policy with the best priority decides.
 #[test]
-#[ignore = "as root, in network namespaces"]
+#[ignore = "needs root and network namespaces"]
 fn a_blocking_policy_applies_despite_one_of_the_other_direction() {
     let victim = Victim::new(&Keys::gcm(), "replay-window 32");
     let (near, far) = victim.peer.inner(V4);
@@ -264,7 +264,7 @@ fn a_blocking_policy_applies_despite_one_of_the_other_direction() {
 
 /// Only a peer with the keys can send these packets.
 #[test]
-#[ignore = "as root, in network namespaces"]
+#[ignore = "needs root and network namespaces"]
 fn malformed_packets_within_esp_are_dropped() {
     let keys = Keys::new(Suite::Null(Integrity::HmacSha256), 0);
     let victim = Victim::new(&keys, "replay-window 128");

@@ -22,7 +22,7 @@ fn bound_socket(host: &Host, family: usize) -> UdpSocket {
 }
 
 #[test]
-#[ignore = "as root, in network namespaces"]
+#[ignore = "needs root and network namespaces"]
 fn reloading_the_firewall_in_a_loop_leaks_no_packet_under_load_by_other_users() {
     let pair = Pair::with_tunnel(&Plan { protect: PROTECTED.to_vec(), ..Plan::default() });
     let wire = Wire::new(&pair);
@@ -66,7 +66,7 @@ fn reloading_the_firewall_in_a_loop_leaks_no_packet_under_load_by_other_users() 
 
 /// Each new policy has a selector of another shape, so the data path replaces the firewall's table.
 #[test]
-#[ignore = "as root, in network namespaces"]
+#[ignore = "needs root and network namespaces"]
 fn new_policies_let_no_packet_to_a_protected_network_escape() {
     let pair = Pair::with_data_paths(&Plan { protect: PROTECTED.to_vec(), ..Plan::default() });
     let wire = Wire::new(&pair);
@@ -94,7 +94,7 @@ fn new_policies_let_no_packet_to_a_protected_network_escape() {
 }
 
 #[test]
-#[ignore = "as root, in network namespaces"]
+#[ignore = "needs root and network namespaces"]
 fn leftovers_of_a_data_path_protect_without_the_firewall() {
     let mut pair = Pair::with_tunnel(&Plan { protect: PROTECTED.to_vec(), ..Plan::default() });
     pair.a.kill();
@@ -132,7 +132,7 @@ fn try_policies(host: &Host, to: &Host) {
 }
 
 #[test]
-#[ignore = "as root, in network namespaces"]
+#[ignore = "needs root and network namespaces"]
 fn packets_of_policies_are_stopped_without_the_firewall() {
     let mut pair = Pair::with_tunnel(&Plan::default());
     await_filters(&pair.a);
@@ -161,7 +161,7 @@ fn packets_of_policies_are_stopped_without_the_firewall() {
 }
 
 #[test]
-#[ignore = "as root, in network namespaces"]
+#[ignore = "needs root and network namespaces"]
 fn filters_let_packets_without_a_policy_pass() {
     let pair = Pair::with_tunnel(&Plan::default());
     for family in [V4, V6] {
@@ -205,7 +205,7 @@ fn filters_let_packets_without_a_policy_pass() {
 }
 
 #[test]
-#[ignore = "as root, in network namespaces"]
+#[ignore = "needs root and network namespaces"]
 fn filters_follow_policies_and_devices() {
     let pair = Pair::with_tunnel(&Plan::default());
     let filter =
@@ -223,7 +223,7 @@ fn filters_follow_policies_and_devices() {
 }
 
 #[test]
-#[ignore = "as root, in network namespaces"]
+#[ignore = "needs root and network namespaces"]
 fn reloading_the_firewall_keeps_the_guard() {
     let mut pair = Pair::with_tunnel(&Plan { protect: PROTECTED.to_vec(), ..Plan::default() });
     let nft = |arguments: &str| pair.a.run("nft", arguments);
@@ -272,7 +272,7 @@ fn shown(host: &Host) -> Vec<String> {
 }
 
 #[test]
-#[ignore = "as root, in network namespaces"]
+#[ignore = "needs root and network namespaces"]
 fn removals_by_other_programs_are_restored() {
     let pair = Pair::with_tunnel(&Plan { protect: PROTECTED.to_vec(), ..Plan::default() });
     await_filters(&pair.a);

@@ -283,7 +283,7 @@ fn status(folder: &Path) -> Option<Value> {
 
 /// In a child process this test becomes the data path.
 #[test]
-#[ignore = "as root, in network namespaces"]
+#[ignore = "needs root and network namespaces"]
 fn a_data_path_answers_and_ends() {
     if let Ok(plan) = std::env::var(PLAN_VARIABLE) {
         run(&serde_json::from_str(&plan).unwrap());

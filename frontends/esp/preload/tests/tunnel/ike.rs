@@ -42,7 +42,7 @@ fn ike(number: u8, bytes: usize) -> Vec<u8> {
 }
 
 #[test]
-#[ignore = "as root, in network namespaces"]
+#[ignore = "needs root and network namespaces"]
 fn each_datagram_of_a_train_reaches_its_reader() {
     for queues in [1, 3] {
         let peer = Peer::with_queues(&Keys::gcm(), "replay-window 32", queues);

@@ -94,7 +94,7 @@ fn count_passed(pair: &Pair, sockets: &[Udp; 2], most: usize) -> usize {
 }
 
 #[test]
-#[ignore = "as root, in network namespaces"]
+#[ignore = "needs root and network namespaces"]
 fn an_sa_ends_with_its_last_sequence_number() {
     let at_sender = "replay-window 32 flag esn replay-oseq 0xfffffffa replay-oseq-hi 0xffffffff";
     let at_receiver = "replay-window 32 flag esn replay-seq 0xfffffffa replay-seq-hi 0xffffffff";
@@ -112,7 +112,7 @@ fn an_sa_ends_with_its_last_sequence_number() {
 }
 
 #[test]
-#[ignore = "as root, in network namespaces"]
+#[ignore = "needs root and network namespaces"]
 fn extended_numbers_go_beyond_32_bits() {
     let pair = Pair::with_data_paths(&Plan::default());
     pair.add_tunnel(&Keys::gcm(), V4, "replay-window 128 flag esn replay-oseq 0xffffffc0 replay-seq 0xffffffc0");
@@ -126,7 +126,7 @@ fn extended_numbers_go_beyond_32_bits() {
 }
 
 #[test]
-#[ignore = "as root, in network namespaces"]
+#[ignore = "needs root and network namespaces"]
 fn volume_is_reported_at_the_soft_limit_and_ends_an_sa_at_the_hard_one() {
     // A packet has IPv4 and UDP headers before the marker.
     for (options, passes) in [
@@ -144,7 +144,7 @@ fn volume_is_reported_at_the_soft_limit_and_ends_an_sa_at_the_hard_one() {
 }
 
 #[test]
-#[ignore = "as root, in network namespaces"]
+#[ignore = "needs root and network namespaces"]
 fn an_incoming_sa_ends_at_its_limits() {
     let pair = Pair::with_data_paths(&Plan::default());
     let monitor = Monitor::new(&pair.b);
@@ -160,7 +160,7 @@ fn an_incoming_sa_ends_at_its_limits() {
 }
 
 #[test]
-#[ignore = "as root, in network namespaces"]
+#[ignore = "needs root and network namespaces"]
 fn updated_limits_end_an_sa() {
     let pair = Pair::with_data_paths(&Plan::default());
     let monitor = Monitor::new(&pair.a);
@@ -190,7 +190,7 @@ fn updated_limits_end_an_sa() {
 
 /// A NAT may assign another port to a peer.
 #[test]
-#[ignore = "as root, in network namespaces"]
+#[ignore = "needs root and network namespaces"]
 fn an_update_leads_packets_to_another_port_of_the_peer() {
     let pair = Pair::with_data_paths(&Plan::default());
     let a_to_b = Sa::new(&pair.a, &pair.b, 0x1001, &Keys::gcm());
@@ -210,7 +210,7 @@ fn an_update_leads_packets_to_another_port_of_the_peer() {
 }
 
 #[test]
-#[ignore = "as root, in network namespaces"]
+#[ignore = "needs root and network namespaces"]
 fn time_is_reported_at_the_soft_limit_and_ends_an_sa_at_the_hard_one() {
     let pair = Pair::with_data_paths(&Plan::default());
     let monitor = Monitor::new(&pair.a);
@@ -230,7 +230,7 @@ fn time_is_reported_at_the_soft_limit_and_ends_an_sa_at_the_hard_one() {
 }
 
 #[test]
-#[ignore = "as root, in network namespaces"]
+#[ignore = "needs root and network namespaces"]
 fn a_packet_without_an_sa_requests_one() {
     let pair = Pair::with_data_paths(&Plan::default());
     let monitor = Monitor::new(&pair.a);

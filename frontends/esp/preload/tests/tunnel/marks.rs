@@ -43,7 +43,7 @@ fn outer_classes(options: &str, classes: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-#[ignore = "as root, in network namespaces"]
+#[ignore = "needs root and network namespaces"]
 fn the_outer_class_follows_the_flags_of_the_sa() {
     let classes = [0, EF, EF | ECT_0, ECT_1, 8 << 2 | CE];
     assert_eq!(outer_classes("replay-window 32", &classes), classes);
@@ -84,7 +84,7 @@ fn decapsulated_classes(options: &str, pairs: &[(u8, u8)]) -> (Vec<Option<u8>>, 
 }
 
 #[test]
-#[ignore = "as root, in network namespaces"]
+#[ignore = "needs root and network namespaces"]
 fn congestion_marks_are_passed_on_or_the_packet_is_dropped() {
     let pairs = [(EF, EF), (ECT_0, ECT_0 | EF), (ECT_0, CE), (ECT_1, CE), (ECT_0, ECT_1), (CE, 0), (0, CE), (EF, CE)];
     let classes = [EF, ECT_0, CE, CE, ECT_1, CE].map(Some);
@@ -93,7 +93,7 @@ fn congestion_marks_are_passed_on_or_the_packet_is_dropped() {
 }
 
 #[test]
-#[ignore = "as root, in network namespaces"]
+#[ignore = "needs root and network namespaces"]
 fn classes_behind_the_tunnel_follow_the_flags_of_the_sa() {
     let pairs = [(EF | ECT_0, 8 << 2 | CE), (EF, 8 << 2), (0, EF)];
     let decapsulated = [8 << 2 | CE, 8 << 2, EF].map(Some).to_vec();

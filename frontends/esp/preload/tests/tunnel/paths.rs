@@ -47,7 +47,7 @@ pub(crate) fn reported_mtu(host: &Host, to: std::net::IpAddr) -> usize {
 }
 
 #[test]
-#[ignore = "as root, in network namespaces"]
+#[ignore = "needs root and network namespaces"]
 fn a_sender_that_forbids_fragments_learns_the_mtu() {
     for outer in [V4, V6] {
         let (pair, _router) = narrow_path(outer, 1400);
@@ -65,7 +65,7 @@ fn a_sender_that_forbids_fragments_learns_the_mtu() {
 }
 
 #[test]
-#[ignore = "as root, in network namespaces"]
+#[ignore = "needs root and network namespaces"]
 fn an_ipv4_packet_is_fragmented_if_allowed() {
     for outer in [V4, V6] {
         let (pair, _router) = narrow_path(outer, 1380);
@@ -95,7 +95,7 @@ fn an_ipv4_packet_is_fragmented_if_allowed() {
 }
 
 #[test]
-#[ignore = "as root, in network namespaces"]
+#[ignore = "needs root and network namespaces"]
 fn a_stream_continues_when_its_path_mtu_falls() {
     for outer in [V4, V6] {
         let (pair, router) = narrow_path(outer, 1500);
@@ -122,7 +122,7 @@ fn a_stream_continues_when_its_path_mtu_falls() {
 }
 
 #[test]
-#[ignore = "as root, in network namespaces"]
+#[ignore = "needs root and network namespaces"]
 fn a_path_below_the_ipv6_minimum_carries_ipv4() {
     let (pair, _router) = narrow_path(V4, 700);
     stream(&pair.a, &pair.b, V4, 1 << 20);
@@ -131,7 +131,7 @@ fn a_path_below_the_ipv6_minimum_carries_ipv4() {
 }
 
 #[test]
-#[ignore = "as root, in network namespaces"]
+#[ignore = "needs root and network namespaces"]
 fn a_path_below_the_ipv6_minimum_carries_ipv6_in_fragments() {
     for (outer, mtu) in [(V4, 700), (V4, 1300), (V6, 1280)] {
         let (pair, _router) = narrow_path(outer, mtu);
@@ -169,7 +169,7 @@ fn reports_mtu_below_700(host: &Host, to: std::net::IpAddr) -> bool {
 }
 
 #[test]
-#[ignore = "as root, in network namespaces"]
+#[ignore = "needs root and network namespaces"]
 fn traffic_continues_when_the_mtu_of_a_device_changes() {
     let pair = Pair::with_tunnel(&Plan::default());
     for inner in [V4, V6] {
@@ -185,7 +185,7 @@ fn traffic_continues_when_the_mtu_of_a_device_changes() {
 }
 
 #[test]
-#[ignore = "as root, in network namespaces"]
+#[ignore = "needs root and network namespaces"]
 fn routers_may_fragment_packets_of_an_sa_without_path_mtu_discovery() {
     const DF: u8 = 0x40;
     for (options, flag) in [("replay-window 32", DF), ("replay-window 32 flag nopmtudisc", 0)] {

@@ -21,7 +21,7 @@ fn assert_raw(packets: &[Esp], from: IpAddr, spi: u32) {
 }
 
 #[test]
-#[ignore = "as root, in network namespaces"]
+#[ignore = "needs root and network namespaces"]
 fn a_tunnel_without_udp_carries_both_families() {
     for (outer, queues) in [(V4, 1), (V6, 1), (V4, 3), (V6, 3)] {
         let pair = Pair::with_data_paths(&Plan { queues, ..Plan::default() });
@@ -51,7 +51,7 @@ fn a_tunnel_without_udp_carries_both_families() {
 }
 
 #[test]
-#[ignore = "as root, in network namespaces"]
+#[ignore = "needs root and network namespaces"]
 fn the_outer_header_without_udp_has_the_class_and_the_flag_of_the_sa() {
     const EF_ECT: i32 = 46 << 2 | 2;
     const DF: u8 = 0x40;
@@ -76,7 +76,7 @@ fn the_outer_header_without_udp_has_the_class_and_the_flag_of_the_sa() {
 }
 
 #[test]
-#[ignore = "as root, in network namespaces"]
+#[ignore = "needs root and network namespaces"]
 fn a_path_without_udp_carries_eight_bytes_more() {
     let mtus = [true, false].map(|in_udp| {
         [V4, V6].map(|outer| {
@@ -95,7 +95,7 @@ fn a_path_without_udp_carries_eight_bytes_more() {
 }
 
 #[test]
-#[ignore = "as root, in network namespaces"]
+#[ignore = "needs root and network namespaces"]
 fn ipv6_crosses_a_narrow_path_in_fragments_of_protocol_50() {
     for (outer, mtu) in [(V4, 700), (V6, 1280)] {
         let (mut pair, router) = Pair::routed();
@@ -113,7 +113,7 @@ fn ipv6_crosses_a_narrow_path_in_fragments_of_protocol_50() {
 }
 
 #[test]
-#[ignore = "as root, in network namespaces"]
+#[ignore = "needs root and network namespaces"]
 fn an_sa_admits_only_packets_of_its_own_encapsulation() {
     for outer in [V4, V6] {
         for in_udp in [true, false] {

@@ -62,7 +62,7 @@ fn packets_and_batches(host: &Host, direction: &str) -> (u64, u64) {
 }
 
 #[test]
-#[ignore = "as root, in network namespaces"]
+#[ignore = "needs root and network namespaces"]
 fn each_of_many_sas_carries_its_own_packets() {
     for count in [1, 10, 1000] {
         let pair = Pair::with_data_paths(&Plan::default());
@@ -87,18 +87,19 @@ fn is_stopped(host: &Host) -> bool {
 }
 
 #[test]
-#[ignore = "as root, in network namespaces"]
+#[ignore = "needs root and network namespaces"]
 fn packets_of_many_sas_share_a_batch() {
     let pair = Pair::with_data_paths(&Plan::default());
     add_many_sas(&pair, 100);
     let sender = pair.a.udp(pair.a.inner[V4], 0);
-    // The data path takes packets together that arrived while it was stopped.
     let send_signal = |host: &Host, signal| kill(Pid::from_raw(host.process().cast_signed()), signal).unwrap();
-    // The sending thread takes at most 256 packets in a pass; the receiving thread takes at most eight datagrams.
+    // The sending thread takes up to 256 packets at a time, and the receiving thread up to eight datagrams, so 100 packets make at most 1
+    // batch and 13. A thread that had begun to take packets when it was stopped needs one more.
     for (host, direction, max_batches) in [(&pair.a, "sent", 2), (&pair.b, "received", 14)] {
         let (packets_before, batches_before) = packets_and_batches(host, direction);
         let sent_before = pair.a.counter("sent_packets");
         let received_before = pair.b.counter("received_packets");
+        // After SIGCONT, the data path takes all packets together that arrived while it was stopped.
         send_signal(host, Signal::SIGSTOP);
         wait_until("every thread is stopped", || is_stopped(host));
         for number in 0..100 {
@@ -111,14 +112,14 @@ fn packets_of_many_sas_share_a_batch() {
         wait_until("all packets are counted", || packets_and_batches(host, direction).0 == packets_before + 100);
         let batches = packets_and_batches(host, direction).1 - batches_before;
         assert!(batches <= max_batches, "{direction}: 100 packets in {batches} batches");
-        // All packets of this round have arrived before the next round counts.
+        // Wait for all packets of this round, so that the next round does not count them.
         pair.b.await_counter("received_packets", received_before + 100);
     }
 }
 
 #[test]
-#[ignore = "as root, in network namespaces"]
-fn two_queues_share_sas_and_keep_their_order() {
+#[ignore = "needs root and network namespaces"]
+fn two_queues_share_sas_and_keep_flows_in_order() {
     let pair = Pair::with_data_paths(&Plan { queues: 2, ..Plan::default() });
     pair.add_tunnel(&Keys::gcm(), V4, "replay-window 128");
     let flows: Vec<Flow> = (0..4)
@@ -132,7 +133,7 @@ fn two_queues_share_sas_and_keep_their_order() {
         stream(&pair.b, &pair.a, inner, 2 << 20);
         datagrams(&pair.a, &pair.b, inner, 10..60);
     }
-    flows.into_iter().for_each(Flow::assert_whole);
+    flows.into_iter().for_each(Flow::assert_complete_and_in_order);
     assert_eq!(pair.a.counter("replayed") + pair.b.counter("replayed"), 0);
     pair.remove_tunnel();
     add_many_sas(&pair, 200);

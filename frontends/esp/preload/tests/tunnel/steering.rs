@@ -73,7 +73,7 @@ fn sends_in_clear<T>(pair: &Pair, work: impl FnOnce() -> T) -> bool {
 }
 
 #[test]
-#[ignore = "as root, in network namespaces"]
+#[ignore = "needs root and network namespaces"]
 fn a_gateway_keeps_its_own_addresses_and_its_other_networks() {
     let pair = Pair::with_data_paths(&Plan::default());
     let (lan, guests) = (host_behind(&pair.a, "vh", "10.13.0"), host_behind(&pair.a, "vg", "10.14.0"));
@@ -105,7 +105,7 @@ fn a_gateway_keeps_its_own_addresses_and_its_other_networks() {
 }
 
 #[test]
-#[ignore = "as root, in network namespaces"]
+#[ignore = "needs root and network namespaces"]
 fn a_policy_for_one_port_leaves_pings_and_other_ports_alone() {
     let pair = Pair::with_data_paths(&Plan::default());
     for family in [V4, V6] {
@@ -140,7 +140,7 @@ fn a_policy_for_one_port_leaves_pings_and_other_ports_alone() {
 }
 
 #[test]
-#[ignore = "as root, in network namespaces"]
+#[ignore = "needs root and network namespaces"]
 fn policies_steer_by_icmp_type_and_gre_key() {
     let pair = Pair::with_data_paths(&Plan::default());
     let [near, far] = [&pair.a, &pair.b].map(|host| format!("{}/32", host.outer[V4]));
@@ -191,7 +191,7 @@ fn send_raw(socket: &std::os::fd::OwnedFd, payload: &[u8], to: IpAddr) {
 
 /// Tests a policy for all packets together with a policy for the local network, as strongSwan's plugin bypass-lan adds it.
 #[test]
-#[ignore = "as root, in network namespaces"]
+#[ignore = "needs root and network namespaces"]
 fn pass_and_block_policies_apply_by_their_priority() {
     let pair = Pair::with_data_paths(&Plan::default());
     let [near, far] = [&pair.a, &pair.b].map(|host| host.outer[V4].to_string());
@@ -230,7 +230,7 @@ fn pass_and_block_policies_apply_by_their_priority() {
 }
 
 #[test]
-#[ignore = "as root, in network namespaces"]
+#[ignore = "needs root and network namespaces"]
 fn a_stream_between_protected_networks_finds_the_mtu_of_the_tunnel() {
     let pair = Pair::with_data_paths(&Plan::default());
     // The data path adds no route to these networks, so a stream begins with the MTU of the link.
@@ -247,7 +247,7 @@ fn a_stream_between_protected_networks_finds_the_mtu_of_the_tunnel() {
 
 /// Tests that the host looks up the policy before it fragments a datagram (RFC 4301, 7.3).
 #[test]
-#[ignore = "as root, in network namespaces"]
+#[ignore = "needs root and network namespaces"]
 fn datagrams_beyond_the_mtu_match_a_policy_with_ports() {
     let pair = Pair::with_data_paths(&Plan::default());
     let [a_to_b, b_to_a] = sas(&pair);
@@ -283,7 +283,7 @@ fn datagrams_beyond_the_mtu_match_a_policy_with_ports() {
 }
 
 #[test]
-#[ignore = "as root, in network namespaces"]
+#[ignore = "needs root and network namespaces"]
 fn forwarded_fragments_follow_their_first_fragment() {
     let pair = Pair::with_data_paths(&Plan::default());
     let lan = host_behind(&pair.a, "vh", "10.13.0");
@@ -310,7 +310,7 @@ fn forwarded_fragments_follow_their_first_fragment() {
 }
 
 #[test]
-#[ignore = "as root, in network namespaces"]
+#[ignore = "needs root and network namespaces"]
 fn packets_marked_by_another_program_take_its_route() {
     let pair = Pair::with_tunnel(&Plan::default());
     let other = Namespace::new();
@@ -339,7 +339,7 @@ fn packets_marked_by_another_program_take_its_route() {
 }
 
 #[test]
-#[ignore = "as root, in network namespaces"]
+#[ignore = "needs root and network namespaces"]
 fn strict_reverse_path_filters_change_nothing() {
     let pair = Pair::with_data_paths(&Plan::default());
     let lan = host_behind(&pair.a, "vh", "10.13.0");
@@ -409,7 +409,7 @@ fn ike_socket(address: (IpAddr, u16)) -> UdpSocket {
 }
 
 #[test]
-#[ignore = "as root, in network namespaces"]
+#[ignore = "needs root and network namespaces"]
 fn policies_left_by_an_earlier_data_path_hold_packets_back() {
     let mut pair = Pair::with_data_paths(&Plan::default());
     protect(&pair, "10.11.0.0/16", "0.0.0.0/0", ["proto udp dport 5060", "proto udp sport 5060"]);

@@ -8,7 +8,7 @@ use crate::traffic::{datagrams, stream};
 use crate::wire::{self, Listener};
 
 #[test]
-#[ignore = "as root, in network namespaces"]
+#[ignore = "needs root and network namespaces"]
 fn every_suite_carries_ipv4_and_ipv6_over_ipv4_and_ipv6() {
     let pair = Pair::with_data_paths(&Plan::default());
     let (suites, mut count) = (suites(), 0);
@@ -31,7 +31,7 @@ fn every_suite_carries_ipv4_and_ipv6_over_ipv4_and_ipv6() {
 }
 
 #[test]
-#[ignore = "as root, in network namespaces"]
+#[ignore = "needs root and network namespaces"]
 fn streams_and_echoes_arrive_whole() {
     let pair = Pair::with_data_paths(&Plan::default());
     let wire = [Listener::start(&pair.a.namespace, "va"), Listener::start(&pair.b.namespace, "vb")];
@@ -55,7 +55,7 @@ fn streams_and_echoes_arrive_whole() {
 }
 
 #[test]
-#[ignore = "as root, in network namespaces"]
+#[ignore = "needs root and network namespaces"]
 fn datagrams_of_every_size_arrive() {
     let pair = Pair::with_data_paths(&Plan::default());
     for (outer, headers) in [(V4, [28, 48]), (V6, [28, 48])] {
@@ -70,7 +70,7 @@ fn datagrams_of_every_size_arrive() {
 }
 
 #[test]
-#[ignore = "as root, in network namespaces"]
+#[ignore = "needs root and network namespaces"]
 fn devices_without_segmentation_get_single_packets() {
     let pair = Pair::with_tunnel(&Plan::default());
     for host in [&pair.a, &pair.b] {

@@ -189,7 +189,7 @@ impl Flow {
     }
 
     /// Ends the flow, and panics if a datagram was lost, duplicated or reordered.
-    pub(crate) fn assert_whole(self) {
+    pub(crate) fn assert_complete_and_in_order(self) {
         let (sent, got) = self.finish();
         let wrong = (0..).zip(&got).find(|(expected, got)| expected != *got);
         assert!(wrong.is_none() && got.len() == sent as usize, "{} of {sent}; first {wrong:?}", got.len());

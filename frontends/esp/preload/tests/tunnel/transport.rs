@@ -70,7 +70,7 @@ fn assert_nothing_dropped(pair: &Pair) {
 }
 
 #[test]
-#[ignore = "as root, in network namespaces"]
+#[ignore = "needs root and network namespaces"]
 fn hosts_exchange_packets_of_every_size_and_family() {
     for (family, in_udp, queues) in
         [(V4, true, 1), (V4, false, 1), (V6, true, 1), (V6, false, 1), (V4, true, 3), (V6, false, 3)]
@@ -102,7 +102,7 @@ fn hosts_exchange_packets_of_every_size_and_family() {
 
 /// The policy of a client of L2TP (RFC 3193).
 #[test]
-#[ignore = "as root, in network namespaces"]
+#[ignore = "needs root and network namespaces"]
 fn a_policy_for_l2tp_protects_its_port_alone() {
     for family in [V4, V6] {
         let pair = pair(&Plan::default());
@@ -128,7 +128,7 @@ fn a_policy_for_l2tp_protects_its_port_alone() {
 }
 
 #[test]
-#[ignore = "as root, in network namespaces"]
+#[ignore = "needs root and network namespaces"]
 fn no_packet_leaves_in_clear_without_an_sa() {
     for family in [V4, V6] {
         let pair = pair(&Plan::default());
@@ -157,7 +157,7 @@ fn no_packet_leaves_in_clear_without_an_sa() {
 
 /// A notice to the sender would also lower the path MTU of ESP packets, which have the same destination.
 #[test]
-#[ignore = "as root, in network namespaces"]
+#[ignore = "needs root and network namespaces"]
 fn packets_beyond_the_path_mtu_are_fragmented_behind_esp() {
     for (family, in_udp) in [(V4, true), (V4, false), (V6, true), (V6, false)] {
         let (pair, router) = Pair::routed();
@@ -241,7 +241,7 @@ fn datagram((from, to): (IpAddr, IpAddr), port: u16) -> Vec<u8> {
 }
 
 #[test]
-#[ignore = "as root, in network namespaces"]
+#[ignore = "needs root and network namespaces"]
 fn packets_behind_a_nat_come_from_the_address_of_the_sa() {
     let peer = Peer::new("");
     let host = &peer.pair.b;
@@ -258,7 +258,7 @@ fn packets_behind_a_nat_come_from_the_address_of_the_sa() {
 }
 
 #[test]
-#[ignore = "as root, in network namespaces"]
+#[ignore = "needs root and network namespaces"]
 fn odd_payloads_are_counted_or_left_to_the_stack() {
     const NO_NEXT_HEADER: u8 = 59;
     let peer = Peer::new("");

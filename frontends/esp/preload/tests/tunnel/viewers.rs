@@ -48,7 +48,7 @@ fn threads(host: &Host) -> usize {
 }
 
 #[test]
-#[ignore = "as root, in network namespaces"]
+#[ignore = "needs root and network namespaces"]
 fn other_users_see_only_counters() {
     let pair = Pair::with_tunnel(&Plan::default());
     let public = as_nobody(|| pair.a.try_status()).unwrap();
@@ -59,7 +59,7 @@ fn other_users_see_only_counters() {
 }
 
 #[test]
-#[ignore = "as root, in network namespaces"]
+#[ignore = "needs root and network namespaces"]
 fn viewers_that_do_not_read_delay_nothing() {
     let pair = with_many_sas();
     let before = threads(&pair.a);
@@ -121,7 +121,7 @@ impl Program {
 }
 
 #[test]
-#[ignore = "as root, in network namespaces"]
+#[ignore = "needs root and network namespaces"]
 fn no_requests_are_read_from_a_program_that_does_not_read_answers() {
     let mut pair = Pair::linked();
     pair.a.serve(&Plan::default());
@@ -151,7 +151,7 @@ fn no_requests_are_read_from_a_program_that_does_not_read_answers() {
 
 /// A daemon may have outdated sequence numbers, so no message sets the numbers of an SA in use.
 #[test]
-#[ignore = "as root, in network namespaces"]
+#[ignore = "needs root and network namespaces"]
 fn no_message_changes_the_sequence_numbers_of_an_sa() {
     let mut pair = Pair::linked();
     pair.a.serve(&Plan::default());
