@@ -1,5 +1,5 @@
-//! Untrusted compressed data: decompression succeeds or fails within the buffer for the result, and a result survives compression in
-//! every format.
+//! Untrusted compressed data. Decompression writes only to the buffer for the result, even if it fails. After a success, the result is
+//! compressed in every format, and decompressed again without a change.
 #![no_main]
 
 use std::sync::LazyLock;

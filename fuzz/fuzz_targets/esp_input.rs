@@ -26,8 +26,8 @@ use std::sync::{Arc, LazyLock};
 
 use gantry_abi_xfrm::constants::ENCAP_ESPINUDP;
 use gantry_abi_xfrm::{
-    Direction, Encapsulation, Family, Key, Mode, NamedAead, NamedAuthentication, NamedCipher, Policy, Prefix, Replay,
-    Sa, SaId, Selector, Template,
+    Direction, Encapsulation, Family, Key, Mode, NamedAead, NamedAlgorithm, NamedAuthentication, Policy, Prefix,
+    Replay, Sa, SaId, Selector, Template,
 };
 use gantry_core::Gantry;
 use gantry_driver_software::SoftwareDriver;
@@ -102,9 +102,10 @@ fuzz_target!(|input: &[u8]| {
 /// Returns true if a packet equals the sealed one, except for header fields that congestion marks and coalescing change.
 fn is_part_of(part: &[u8], content: &[u8]) -> bool {
     let (Some(own), Some(header)) = (Header::read(part), Header::read(content)) else { return false };
-    let skipped = if own.flow.protocol == TCP && own.total - own.length >= 18 { 18 } else { 0 };
+    let skipped = if own.flow.protocol == TCP && own.packet_bytes - own.ip_header_bytes >= 18 { 18 } else { 0 };
     own.flow == header.flow
-        && content.get(header.length + skipped..header.total) == Some(&part[own.length + skipped..own.total])
+        && content.get(header.ip_header_bytes + skipped..header.packet_bytes)
+            == Some(&part[own.ip_header_bytes + skipped..own.packet_bytes])
 }
 
 /// Lets the receiving thread take datagrams. Returns its counters, and the packets for the stack.
@@ -147,7 +148,7 @@ fn associations() -> Associations {
     let mut associations = Associations::new(GANTRY.clone(), 4500).unwrap();
     let key = |bytes: &[u8]| Key::new(bytes);
     let aead = NamedAead { name: "rfc4106(gcm(aes))".to_owned(), key: key(&KEY[..20]), icv_bits: 128 };
-    let cipher = |name: &str, bytes| Some(NamedCipher { name: name.to_owned(), key: key(&KEY[..bytes]) });
+    let cipher = |name: &str, bytes| Some(NamedAlgorithm { name: name.to_owned(), key: key(&KEY[..bytes]) });
     let authentication = |name: &str, bytes, icv_bits| {
         Some(NamedAuthentication { name: name.to_owned(), key: key(&INTEGRITY_KEY[..bytes]), icv_bits: Some(icv_bits) })
     };

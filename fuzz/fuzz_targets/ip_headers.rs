@@ -1,5 +1,5 @@
 //! IP packets with any content, as `gantry esp` gets them from stack and tunnel. Header fields lie within the packet, coalesced segments
-//! split into the same segments, fragments reassemble to the packet, and notices are packets.
+//! split into the same segments, fragments reassemble to the packet, and ICMP notices are IP packets.
 
 #![no_main]
 
@@ -23,7 +23,7 @@ fuzz_target!(|input: &[u8]| {
     let Some((offload, packet)) = input.split_first_chunk::<HEADER_BYTES>() else { return };
     let most = usize::from(u16::from_be_bytes([high, low]));
     let Some(header) = Header::read(packet) else { return };
-    let packet = &packet[..header.total];
+    let packet = &packet[..header.packet_bytes];
     check_header(packet, &header, class);
     for reason in [NoticeReason::TooLong(most), NoticeReason::Prohibited] {
         check_notice(packet, &header, reason);
@@ -37,9 +37,9 @@ fuzz_target!(|input: &[u8]| {
 });
 
 fn check_header(packet: &[u8], header: &Header, class: u8) {
-    assert!((ip::V4_HEADER_BYTES..=header.total).contains(&header.length));
+    assert!((ip::V4_HEADER_BYTES..=header.packet_bytes).contains(&header.ip_header_bytes));
     assert_eq!(Header::read(packet), Some(*header), "bytes after a packet are ignored");
-    assert_eq!(Header::read(&packet[..header.total - 1]), None, "a packet that is cut off has no header");
+    assert_eq!(Header::read(&packet[..header.packet_bytes - 1]), None, "a packet that is cut off has no header");
     let mut other = packet.to_vec();
     ip::write_class(&mut other, class);
     assert_eq!(Header::read(&other), Some(Header { class, ..*header }));
@@ -48,10 +48,10 @@ fn check_header(packet: &[u8], header: &Header, class: u8) {
 fn check_notice(packet: &[u8], header: &Header, reason: NoticeReason) {
     let Some(message) = build_notice(packet, header, reason) else { return };
     let reply = Header::read(&message).expect("a packet");
-    assert_eq!((reply.total, reply.is_v6()), (message.len(), header.is_v6()));
+    assert_eq!((reply.packet_bytes, reply.is_v6()), (message.len(), header.is_v6()));
     assert_eq!((reply.flow.source, reply.flow.destination), (header.flow.destination, header.flow.source));
     assert!(message.len() <= if header.is_v6() { 1280 } else { 576 });
-    let layer = &message[reply.length..];
+    let layer = &message[reply.ip_header_bytes..];
     if header.is_v6() {
         let pseudo = [&message[8..40], &(layer.len() as u32).to_be_bytes(), &[0, 0, 0, ICMPV6]].concat();
         assert_eq!(sum(&[&pseudo, layer]), 0xFFFF);
@@ -69,27 +69,26 @@ fn fragments(packet: &[u8], header: &Header, most: usize) {
     const MORE: u16 = 0x2000;
     const OFFSET: u16 = 0x1FFF;
     let field = |packet: &[u8]| u16::from_be_bytes([packet[6], packet[7]]);
-    let Some(fragments) = Fragments::new(packet, header.length, most) else { return };
+    let Some(fragments) = Fragments::new(packet, header.ip_header_bytes, most) else { return };
     let first = usize::from(field(packet) & OFFSET) * 8;
-    // A fragment beyond the maximum length of a packet is dropped.
-    if first + packet.len() - header.length > 65_535 {
-        return;
-    }
     let mut payload = Vec::new();
     for at in 0..fragments.count() {
         let mut part = vec![0; fragments.bytes(at)];
         fragments.write(at, &mut part);
         let reply = Header::read(&part).expect("a packet");
-        assert!(part.len() <= most && reply.total == part.len());
-        assert_eq!(sum(&[&part[..reply.length]]), 0xFFFF);
+        assert!(part.len() <= most && reply.packet_bytes == part.len());
+        assert_eq!(sum(&[&part[..reply.ip_header_bytes]]), 0xFFFF);
         assert_eq!((reply.flow.source, reply.flow.destination), (header.flow.source, header.flow.destination));
         assert_eq!((&part[4..6], &part[8..10]), (&packet[4..6], &packet[8..10]));
         assert_eq!(usize::from(field(&part) & OFFSET) * 8, first + payload.len());
         let more = at + 1 < fragments.count() || field(packet) & MORE != 0;
         assert_eq!(field(&part) & MORE != 0, more);
-        payload.extend_from_slice(&part[reply.length..]);
+        payload.extend_from_slice(&part[reply.ip_header_bytes..]);
     }
-    assert!(fragments.count() == 0 && header.length == header.total || payload == packet[header.length..]);
+    assert!(
+        fragments.count() == 0 && header.ip_header_bytes == header.packet_bytes
+            || payload == packet[header.ip_header_bytes..]
+    );
 }
 
 fn segments(packet: &[u8], offload: &Offload) {
@@ -97,15 +96,15 @@ fn segments(packet: &[u8], offload: &Offload) {
     let Some(segments) = Segments::new(&mut complete, offload) else { return };
     let parts = parts(&segments);
     // The stack's checksums follow the ports; a checksum at another place would change the header or the ports.
-    if offload.checksum.is_some_and(|(start, offset)| start + offset < segments.header().length + 4) {
+    if offload.checksum.is_some_and(|(start, offset)| start + offset < segments.header().ip_header_bytes + 4) {
         return;
     }
     assert!(parts.iter().map(Vec::len).sum::<usize>() >= packet.len());
     let headers: Vec<Header> = parts.iter().map(|part| Header::read(part).expect("a packet")).collect();
     for (part, header) in parts.iter().zip(&headers) {
-        assert_eq!((header.total, header.flow), (part.len(), segments.header().flow));
+        assert_eq!((header.packet_bytes, header.flow), (part.len(), segments.header().flow));
     }
-    // The packet itself is put in between; it belongs to one of the groups or to none.
+    // The packet itself is put in between. It joins a group or forms one alone.
     let own = Header::read(packet);
     let mut burst: Vec<(Vec<u8>, Header)> = parts.into_iter().zip(headers).collect();
     burst.insert(burst.len() / 2, (packet.to_vec(), own.expect("it was read before")));
@@ -144,7 +143,8 @@ fn parts(segments: &Segments<'_>) -> Vec<Vec<u8>> {
     (0..segments.count()).map(write).collect()
 }
 
-/// Returns a segment without the fields that coalescing may change: its identification, and the encoding of a zero checksum.
+/// Returns a segment without the fields that coalescing may change. In IPv4, these are the identification and the header's checksum.
+/// The TCP checksum changes only if it is zero, which has two encodings; the caller verifies it.
 fn plain(part: &[u8]) -> Vec<u8> {
     let (mut plain, header) = (part.to_vec(), Header::read(part).expect("a packet"));
     assert_eq!(header.flow.protocol, TCP);
@@ -152,7 +152,7 @@ fn plain(part: &[u8]) -> Vec<u8> {
         plain[4..6].fill(0);
         plain[10..12].fill(0);
     }
-    plain[header.length + 16..header.length + 18].fill(0);
+    plain[header.ip_header_bytes + 16..header.ip_header_bytes + 18].fill(0);
     plain
 }
 
