@@ -140,7 +140,7 @@ impl Guest {
         self.set_memory(None);
     }
 
-    /// Takes requests of one ring into a burst, at most this guest's share.
+    /// Takes requests of a data queue into a burst, at most this guest's share. Requests of the control queue are answered at once.
     pub(crate) fn take_requests(self: &Arc<Self>, index: usize, burst: &mut Burst, now: Instant) -> NextVisit {
         if self.is_broken() {
             return NextVisit::OnKick;
@@ -191,8 +191,9 @@ impl Guest {
         let mut next = Some(NextVisit::Now);
         let (mut count, mut bytes) = (0, 0);
         let mut visit = burst.begin_visit(self.clone(), memory.clone(), index);
-        while count < max_requests && bytes < max_bytes && !visit.is_full() {
-            // At least one request is taken, even if it is larger than the limit.
+        while count < max_requests && bytes < max_bytes {
+            // The size of a request is known only once it is taken, so the last one may exceed the limit. Without requests in flight,
+            // one is taken even if the limit is 0.
             if count + self.bytes_in_flight.load(Relaxed) > 0
                 && self.bytes_in_flight.load(Relaxed) + bytes >= self.limits.bytes
             {
@@ -221,7 +222,7 @@ impl Guest {
         next
     }
 
-    /// Makes the return of requests in flight kick the rings.
+    /// Asks for a kick of all rings at the next return of requests. Returns the time of the next visit.
     fn kick_on_return(&self) -> NextVisit {
         self.must_kick_on_return.store(true, Release);
         // All requests may have been returned in the meantime.
@@ -257,7 +258,7 @@ impl Guest {
         let (mut bytes, mut refused, mut is_valid) = (0, 0, true);
         for task in &mut *tasks {
             bytes += task.charged_bytes;
-            // Without room for the status the chain is returned empty.
+            // If the chain has no room for the status, it is returned with 0 bytes written.
             let written = task.answer(memory.map()).unwrap_or(0);
             refused += usize::from(task.status() != Status::Ok);
             is_valid &= ring.queue.add_used(memory.map(), task.head, written).is_ok();
@@ -278,7 +279,7 @@ impl Guest {
 
     /// Marks the device as broken, because the guest's rings or its memory are invalid. It takes no requests until its front
     /// end resets it; other guests are not affected. The error descriptors notify the front end, and the status in the
-    /// configuration tells that the device is broken.
+    /// device's configuration becomes 0.
     fn mark_broken(&self) {
         if !self.broken.swap(true, AcqRel) {
             self.counters.record_failure();
@@ -287,7 +288,7 @@ impl Guest {
     }
 }
 
-/// Locks the mutex. No code that may panic leaves its data half changed.
+/// Locks the mutex, even if a thread panicked while it held the lock. Its data are consistent at every place that may panic.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -9,11 +9,11 @@ use gantry_core::Priority;
 pub struct Limits {
     /// Most sessions at a time. A further session is refused with NOSPC.
     pub sessions: usize,
-    /// Most bytes in flight in the server, source and destination together. Further requests stay in the guest's queues.
+    /// Bytes in flight in the server, source and destination together, from which on further requests stay in the guest's queues.
     pub bytes: usize,
     /// Most bytes per second; `None` is no limit. Further requests wait in the guest's queues.
     pub rate: Option<u64>,
-    /// Weight among guests of the same class: each unit is 32 requests and 2 MiB of a burst; at least 1.
+    /// Weight among guests of the same class; 0 counts as 1. A visit to a queue takes up to 32 requests and 2 MiB per unit.
     pub weight: u32,
     /// Class of the guest: requests of more urgent classes are taken first.
     pub class: Priority,
@@ -26,7 +26,7 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Returns the requests and bytes of one visit to a queue.
+    /// Returns the limits of one visit to a queue: requests and bytes.
     pub(crate) fn visit_quota(&self) -> (usize, usize) {
         let weight = self.weight.max(1) as usize;
         (weight.saturating_mul(32), weight.saturating_mul(2 << 20))
@@ -41,7 +41,7 @@ pub(crate) struct RateLimiter {
     charged_until: Instant,
 }
 
-/// The credit of an idle guest, as time at its rate.
+/// The most credit that an idle guest gathers, as time at its rate.
 const MAX_CREDIT: Duration = Duration::from_millis(100);
 
 impl RateLimiter {
@@ -49,7 +49,7 @@ impl RateLimiter {
         Self { rate: rate.map(|rate| rate.max(1)), charged_until: now }
     }
 
-    /// Returns the time at which the guest may take requests; `None` is now.
+    /// Returns the time from which on the guest's requests may be taken; `None` is now.
     pub(crate) fn blocked_until(&self, now: Instant) -> Option<Instant> {
         self.rate?;
         (self.charged_until > now).then_some(self.charged_until)
@@ -60,7 +60,7 @@ impl RateLimiter {
         let Some(rate) = self.rate else { return };
         // The product of `bytes` and 10^9 may exceed 64 bits.
         let nanoseconds = bytes as u128 * 1_000_000_000 / u128::from(rate);
-        // A debt is limited to one day.
+        // A charge is at most one day.
         let cost = Duration::from_nanos(nanoseconds.min(86_400_000_000_000) as u64);
         self.charged_until = self.charged_until.max(now.checked_sub(MAX_CREDIT).unwrap_or(now)) + cost;
     }

@@ -6,9 +6,9 @@ use super::Guest;
 use crate::memory::Memory;
 use crate::task::{Task, run_tasks};
 
-/// Requests beyond which a larger burst gains nothing: the widest lanes take 64 at a time.
+/// A burst of this size takes no further visits: the widest lanes take 64 requests at a time.
 const TARGET_REQUESTS: usize = 64;
-/// Bytes beyond which a larger burst gains nothing.
+/// A burst of these bytes takes no further visits.
 const TARGET_BYTES: usize = 2 << 20;
 
 /// Requests of several rings. Their buffers are reused by the next burst.
@@ -76,10 +76,6 @@ impl RingVisit<'_> {
         }
         self.burst.task_count += 1;
         &mut self.burst.tasks[self.burst.task_count - 1]
-    }
-
-    pub(crate) fn is_full(&self) -> bool {
-        self.burst.is_full()
     }
 }
 

@@ -19,8 +19,8 @@ const CHAIN_TIMEOUT: Duration = Duration::from_secs(20);
 /// The outcome of a chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ChainOutcome {
-    /// The chain was returned with this status as the only byte written: in the status byte, or in the last byte before the broken
-    /// part of the chain.
+    /// The device wrote this status and no other byte, and returned the chain. The status is in the last writable byte, or in the last
+    /// one before the broken part of the chain.
     Refused(u8),
     /// The chain was returned without a byte written.
     Empty,
@@ -54,18 +54,18 @@ impl Hostile {
         hostile
     }
 
-    /// Returns the guest's socket.
+    /// Returns the path of the server's socket for the guest.
     pub(crate) fn socket(&self) -> PathBuf {
         self.server.socket(0)
     }
 
-    /// Prepares the request of the known answer, which the tests then damage.
+    /// Prepares the request of the known answer. The tests then damage the request.
     pub(crate) fn prepare(&mut self) -> PreparedRequest {
         let request = super::known_answer_request(&self.guest, self.session);
         self.guest.queues[0].prepare(&request).unwrap()
     }
 
-    /// Writes into a request's input.
+    /// Writes into the guest's memory, for instance into the input of a request.
     pub(crate) fn write(&self, address: u64, bytes: &[u8]) {
         self.guest.memory().write(address, bytes).unwrap();
     }
@@ -82,7 +82,7 @@ impl Hostile {
         self.outcome_within(CHAIN_TIMEOUT)
     }
 
-    /// Waits briefly for the outcome of the next chain, which may be silence.
+    /// Waits briefly for the outcome of the next chain. The expected outcome may be [`ChainOutcome::NotReturned`].
     pub(crate) fn outcome_soon(&mut self) -> ChainOutcome {
         self.outcome_within(SHORT_CHAIN_TIMEOUT)
     }
@@ -122,8 +122,8 @@ impl Hostile {
         assert_session_serves(&mut self.neighbour, self.neighbours_session);
     }
 
-    /// Asserts that the device is broken: it takes no requests, and reports this to the guest. The neighbour is still served, and so is
-    /// the guest after it has reconnected.
+    /// Asserts that the device is broken. It takes no requests, and its configuration says so if the back end implements the configuration.
+    /// The neighbour is still served, and so is the guest after it has reconnected.
     pub(crate) fn assert_is_broken(mut self) {
         self.assert_neighbour_is_served();
         if self.setup.front_end == gantry_vhost_user_front::FrontEnd::Generic {
