@@ -11,6 +11,7 @@
 //! | `control/` | the daemon's requests, and notifications to it |
 //! | `table/` | SAs and policies |
 //! | `outbound.rs`, `inbound.rs` | the threads of the data path |
+//! | `acquire_limiter.rs` | limits the requests for SAs to the daemon |
 //! | `shared.rs` | state shared by the threads |
 //! | `packet/` | IP packets: segments, fragments, ICMP notices, ECN |
 //! | `route/`, `guard/` | routes and rules into the tunnel; guards against packets that bypass it |
@@ -47,7 +48,7 @@ mod udp;
 mod watch;
 mod wipe;
 
-/// Counts allocations: tests measure the work of a change by the memory that it allocates.
+/// Counts allocated bytes, by which tests measure the work of adding, changing and removing SAs and policies.
 #[cfg(test)]
 #[global_allocator]
 static MEMORY: gantry_lab::memory::CountingAllocator = gantry_lab::memory::CountingAllocator;

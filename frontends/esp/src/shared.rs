@@ -1,4 +1,4 @@
-//! State shared by the threads of the data path and the daemon's thread.
+//! State shared by the threads of the data path and the server thread, which answers the IKE daemon.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::Ordering;
@@ -13,7 +13,7 @@ use crate::packet::ip::Flow;
 use crate::route::GuardStatus;
 use crate::table::{InstalledPolicy, LimitKind, SharedView, new_event_fd};
 
-/// A report from a thread of the data path to the daemon.
+/// A report from a thread of the data path to the server thread.
 #[derive(Debug)]
 pub(crate) enum Event {
     /// A packet matched a policy that has no SA.
@@ -24,7 +24,8 @@ pub(crate) enum Event {
     PeerMoved(SaId, u64, SocketAddr),
 }
 
-/// Maximum number of events that wait for the daemon. Excess events are dropped: each is repeated while its cause lasts.
+/// Maximum number of events that wait for the server thread. Excess events are dropped: packets request SAs and report moved peers again,
+/// and the server thread also checks all limits itself.
 const MAX_EVENTS: usize = 1024;
 
 #[derive(Debug)]
@@ -32,7 +33,7 @@ pub(crate) struct Shared {
     pub(crate) view: Arc<SharedView>,
     guard_status: Mutex<GuardStatus>,
     events: Mutex<Vec<Event>>,
-    /// Wakes the thread of the daemon.
+    /// Wakes the server thread.
     pub(crate) daemon_waker: EventFd,
     pub(crate) counters: Counters,
     start: Instant,
@@ -58,20 +59,23 @@ impl Shared {
         *lock(&self.guard_status) = status;
     }
 
-    /// Queues an event for the thread of the daemon, and wakes it.
-    pub(crate) fn notify(&self, event: Event) {
+    /// Queues an event for the server thread, and wakes that thread. Returns false if the queue is full.
+    pub(crate) fn notify(&self, event: Event) -> bool {
         let mut events = lock(&self.events);
-        if events.len() < MAX_EVENTS {
+        let has_room = events.len() < MAX_EVENTS;
+        if has_room {
             events.push(event);
             let _ = self.daemon_waker.write(1);
         }
+        has_room
     }
 
     pub(crate) fn take_events(&self) -> Vec<Event> {
         std::mem::take(&mut lock(&self.events))
     }
 
-    /// Lowers the MTU of all SAs to `peer`, whose path turned out narrower.
+    /// Lowers the path MTU of all outgoing SAs with the destination `peer` to `mtu` bytes. Does not lower it below 1280 bytes
+    /// for IPv6, or 576 bytes for IPv4.
     pub(crate) fn lower_path_mtu(&self, peer: IpAddr, mtu: usize) {
         for sa in self.view.read().outgoing.values().filter(|sa| sa.id.destination == peer) {
             let least = if peer.is_ipv6() { 1280 } else { 576 };
@@ -79,7 +83,7 @@ impl Shared {
         }
     }
 
-    /// Returns the milliseconds since the start, counted from 1.
+    /// Returns the milliseconds since the start, plus 1: a stored time of 0 means "never".
     pub(crate) fn uptime_ms(&self) -> u64 {
         self.start.elapsed().as_millis() as u64 + 1
     }

@@ -1,4 +1,4 @@
-//! System calls that the crate `nix` lacks, each as a function that takes slices.
+//! System calls for which the crate `nix` has no suitable function, each behind a safe function.
 
 #![allow(unsafe_code)]
 
@@ -12,12 +12,13 @@ use libc::{c_int, c_short, c_ulong};
 
 use crate::bpf::Instruction;
 
-/// Requests of TUN devices (linux/if_tun.h).
+/// Numbers of ioctl(2) requests to TUN devices (linux/if_tun.h).
 const TUNSETIFF: c_ulong = 0x4004_54CA;
 const TUNSETOFFLOAD: c_ulong = 0x4004_54D0;
 const TUNSETVNETHDRSZ: c_ulong = 0x4004_54D8;
 
-/// Attaches an open `/dev/net/tun` to the device `name`: IP packets with a virtio-net header. Returns the name that the kernel chose.
+/// Attaches an open `/dev/net/tun` to the TUN device `name`. The file then carries IP packets, each after a virtio-net header. Returns the
+/// name of the device, in which the kernel has replaced `%d` by a number.
 pub(crate) fn attach_tun(file: &File, name: &str, is_multi_queue: bool) -> io::Result<String> {
     // SAFETY: the structure has integer fields only, for which all zeros are valid.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
@@ -34,7 +35,7 @@ pub(crate) fn attach_tun(file: &File, name: &str, is_multi_queue: bool) -> io::R
     Ok(request.ifr_name.iter().take_while(|byte| **byte != 0).map(|byte| char::from(byte.to_ne_bytes()[0])).collect())
 }
 
-/// Sets the length of the header before each packet, and the work that the stack may leave to the device (`TUN_F_*`).
+/// Sets the length of the virtio-net header, and the work that the kernel's network stack may leave to the device (`TUN_F_*`).
 pub(crate) fn set_tun_offload(file: &File, header: usize, flags: u32) -> io::Result<()> {
     let header = c_int::try_from(header).unwrap_or(c_int::MAX);
     // SAFETY: the kernel reads one integer.
@@ -84,7 +85,7 @@ pub(crate) fn attach_filter(socket: impl AsFd, program: &[Instruction]) -> io::R
 fn attach_program(socket: impl AsFd, option: c_int, program: &[Instruction]) -> io::Result<()> {
     let program = libc::sock_fprog { len: program.len() as u16, filter: program.as_ptr().cast_mut() };
     let length = size_of::<libc::sock_fprog>() as libc::socklen_t;
-    // SAFETY: the kernel copies the program, which has the given length and outlives the call; the kernel writes nothing.
+    // SAFETY: the kernel copies the program, which has at least the given length and outlives the call. The kernel writes nothing.
     check(unsafe {
         libc::setsockopt(socket.as_fd().as_raw_fd(), libc::SOL_SOCKET, option, (&raw const program).cast(), length)
     })

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use gantry_abi_xfrm::constants::{ENCAP_ESPINUDP, extra, state};
 use gantry_abi_xfrm::{
-    AllocSpi, Direction, Encapsulation, Family, Key, Limits, Mark, Mode, NamedAead, NamedAuthentication, NamedCipher,
-    Policy, PolicyRef, Port, Prefix, Replay, ReplayEsn, Sa, SaId, Selector, Template,
+    AllocSpi, Direction, Encapsulation, Family, Key, Limits, Mark, Mode, NamedAead, NamedAlgorithm,
+    NamedAuthentication, Policy, PolicyRef, Port, Prefix, Replay, ReplayEsn, Sa, SaId, Selector, Template,
 };
 use gantry_core::Gantry;
 
@@ -299,7 +299,7 @@ fn unsupported_features_are_refused() {
     };
     let authentication =
         |bits| Some(NamedAuthentication { name: "hmac(sha256)".to_owned(), key: Key::new(&[1; 32]), icv_bits: bits });
-    let cipher = |name: &str| Some(NamedCipher { name: name.to_owned(), key: Key::new(&[1; 16]) });
+    let cipher = |name: &str| Some(NamedAlgorithm { name: name.to_owned(), key: Key::new(&[1; 16]) });
     let apart =
         |sa: &mut Sa, name, bits| (sa.aead, sa.cipher, sa.authentication) = (None, cipher(name), authentication(bits));
     assert_eq!(refused(&|sa| sa.encapsulation.as_mut().unwrap().kind = 1), libc::EOPNOTSUPP);

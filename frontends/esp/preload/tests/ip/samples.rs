@@ -11,7 +11,7 @@ pub(crate) fn states() -> Vec<(&'static str, &'static str, Sa)> {
     let any = |family| Selector { is_family_unspecified: true, ..Selector::any(family) };
     let esp = |spi| Sa { selector: any(Family::Ipv4), ..Sa::new(id("10.0.0.2", spi), ip("10.0.0.1")) };
     let aead = |bits, key: &[u8], name: &str| Some(NamedAead { name: name.into(), key: Key::new(key), icv_bits: bits });
-    let cipher = |name: &str, key: &[u8]| Some(NamedCipher { name: name.into(), key: Key::new(key) });
+    let cipher = |name: &str, key: &[u8]| Some(NamedAlgorithm { name: name.into(), key: Key::new(key) });
     let authentication = |name: &str, key: &[u8], icv_bits| {
         Some(NamedAuthentication { name: name.into(), key: Key::new(key), icv_bits })
     };

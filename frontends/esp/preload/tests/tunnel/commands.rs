@@ -1,11 +1,11 @@
-//! `ip xfrm` as the command line of the data path.
+//! Commands of `ip xfrm` to a data path: results, refusals and counters.
 
 use crate::host::{Host, Pair, Plan};
 use crate::keys::{Keys, Sa, V4, hex};
 use crate::traffic::{datagrams, stream};
 use gantry_lab::wait_until;
 
-/// Creates a host with a data path, and no data path at the other end.
+/// Creates two linked hosts, and starts a data path on host `a` only.
 fn single_data_path() -> Pair {
     let mut pair = Pair::linked();
     pair.a.serve(&Plan::default());
@@ -240,7 +240,7 @@ fn unsupported_features_are_refused_with_a_text() {
     }
     let spi = "state allocspi src 10.2.0.2 dst 10.1.0.1 proto esp mode tunnel min 0x100 max 0xffff";
     refused(&format!("{spi} mark 7"), marks);
-    // A mark, an interface or a type makes the same selector belong to another policy.
+    // A selector with a mark, an interface ID or a type names another policy, which does not exist here.
     pair.a.xfrm(&format!("policy add {selector} dir out action block"));
     for other in ["mark 7", "if_id 7", "ptype sub"] {
         for command in ["get", "delete"] {

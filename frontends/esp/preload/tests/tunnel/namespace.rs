@@ -1,4 +1,4 @@
-//! Anonymous network namespaces. A namespace disappears with its descriptor and its processes.
+//! Anonymous network namespaces. A namespace disappears once its descriptor is closed and its processes have ended.
 
 use std::fs::File;
 use std::os::fd::AsRawFd as _;
@@ -11,7 +11,7 @@ use nix::sched::{CloneFlags, setns, unshare};
 pub(crate) struct Namespace(File);
 
 impl Namespace {
-    /// Creates a namespace whose only device is `lo`, which is up.
+    /// Creates a namespace, and sets its device `lo` up.
     pub(crate) fn new() -> Self {
         let make = || {
             unshare(CloneFlags::CLONE_NEWNET).expect("root may make network namespaces");

@@ -1,4 +1,5 @@
-//! Packets that a policy protects never leave in clear: neither before, nor while, nor after SAs, policies and a data path exist.
+//! Once a data path has started, packets to protected networks and packets of tunnel policies leave as ESP or not at all. This holds
+//! without SAs, and after the data path was killed. Other packets pass in clear.
 
 use std::io::IoSlice;
 use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
@@ -26,8 +27,8 @@ impl Wire {
         Self([&pair.a, &pair.b].map(|host| Listener::start(&host.namespace, host.device)))
     }
 
-    /// Panics if any frame was in clear. Returns the number of ESP frames, which is lower on a busy machine, where packets share frames
-    /// (segmentation offload).
+    /// Panics if any frame was in clear. Returns the number of ESP frames. On a busy machine there are fewer frames than packets, because
+    /// packets share frames (segmentation offload).
     pub(crate) fn count_sealed(self) -> usize {
         let [near, far] = self.0.map(|listener| wire::count_sealed(&listener.finish()));
         near.max(far)
@@ -38,7 +39,7 @@ impl Wire {
         self.0.map(|listener| wire::has_clear(&listener.finish())).contains(&true)
     }
 
-    /// Returns whether a datagram to a port was in clear, at either end. The frames stay for the next call.
+    /// Returns whether an IPv4 datagram to a port was in clear, at either end. The frames stay for the next call.
     pub(crate) fn has_plaintext_to(&self, port: u16) -> bool {
         // The destination port is behind the headers of Ethernet and IPv4, and the source port.
         let is_one = |frame: &Vec<u8>| {
@@ -48,7 +49,7 @@ impl Wire {
         self.0.iter().any(|listener| listener.peek().iter().any(is_one))
     }
 
-    /// Returns whether a frame was in clear since the last call, at either end.
+    /// Returns whether a frame since the last call contained the [`MARKER`] in clear, at either end.
     pub(crate) fn take_has_plaintext(&self) -> bool {
         let clear = |frame: &Vec<u8>| frame.windows(MARKER.len()).any(|part| part == MARKER);
         self.0.iter().any(|listener| listener.take().iter().any(clear))
@@ -343,7 +344,7 @@ fn a_policy_without_template_lets_only_its_own_packets_pass() {
     };
     send(&closed, false);
     send(&open, true);
-    // A policy that lets packets pass has no effect with a worse priority than the tunnel's policy.
+    // With a worse priority than the tunnel's policy (9), a policy without a template has no effect.
     pair.a.xfrm(&format!("policy delete {selector} dir out"));
     pair.b.xfrm(&format!("policy delete {selector} dir in"));
     send(&open, false);
@@ -352,7 +353,7 @@ fn a_policy_without_template_lets_only_its_own_packets_pass() {
     try_everything(&pair.a, &pair.b);
     program.send_to(MARKER, open.local_addr().unwrap()).unwrap();
     assert!(wire.count_sealed() > 0);
-    // A policy that lets packets pass ends when the next data path starts.
+    // The next data path takes over the selectors of tunnel policies only, so it drops the packets of this policy.
     pair.a.xfrm(&format!("policy update {selector} dir out priority 0"));
     pair.a.kill();
     pair.a.serve(&Plan::default());

@@ -94,12 +94,12 @@ fn packets_of_many_sas_share_a_batch() {
     let sender = pair.a.udp(pair.a.inner[V4], 0);
     let send_signal = |host: &Host, signal| kill(Pid::from_raw(host.process().cast_signed()), signal).unwrap();
     // The sending thread takes up to 256 packets at a time, and the receiving thread up to eight datagrams, so 100 packets make at most 1
-    // batch and 13. A thread that had begun to take packets when it was stopped needs one more.
+    // batch when sent, and 13 when received. A thread that had begun to take packets when it was stopped needs one more.
     for (host, direction, max_batches) in [(&pair.a, "sent", 2), (&pair.b, "received", 14)] {
         let (packets_before, batches_before) = packets_and_batches(host, direction);
         let sent_before = pair.a.counter("sent_packets");
         let received_before = pair.b.counter("received_packets");
-        // After SIGCONT, the data path takes all packets together that arrived while it was stopped.
+        // Packets queue up while the data path is stopped. After SIGCONT, it takes them in full batches.
         send_signal(host, Signal::SIGSTOP);
         wait_until("every thread is stopped", || is_stopped(host));
         for number in 0..100 {

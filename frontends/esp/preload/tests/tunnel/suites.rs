@@ -14,6 +14,7 @@ fn every_suite_carries_ipv4_and_ipv6_over_ipv4_and_ipv6() {
     let (suites, mut count) = (suites(), 0);
     assert_eq!(suites.len(), 57);
     for keys in &suites {
+        // AES-GMAC has no extended sequence numbers here.
         let extended = (keys.suite != Suite::AesGmac).then_some("replay-window 128 flag esn");
         for options in ["replay-window 32"].into_iter().chain(extended) {
             for outer in [V4, V6] {
@@ -21,7 +22,7 @@ fn every_suite_carries_ipv4_and_ipv6_over_ipv4_and_ipv6() {
                 for inner in [V4, V6] {
                     datagrams(&pair.a, &pair.b, inner, [8, 1000].into_iter());
                 }
-                // The packets go through the tunnel.
+                // Host A has sent two datagrams from each inner address through the tunnel.
                 count += 4;
                 pair.a.await_counter("sent_packets", count);
                 pair.remove_tunnel();
@@ -46,7 +47,7 @@ fn streams_and_echoes_arrive_whole() {
         }
         pair.remove_tunnel();
     }
-    // Segments of a stream go to the devices, and out of the socket, together.
+    // Segments of a stream are encrypted in batches, of more than two packets on average.
     let [packets, batches] = ["sent_packets", "sent_batches"].map(|name| pair.a.counter(name));
     assert!(packets > 2 * batches, "{packets} packets in {batches} batches");
     for wire in wire {
@@ -61,7 +62,7 @@ fn datagrams_of_every_size_arrive() {
     for (outer, headers) in [(V4, [28, 48]), (V6, [28, 48])] {
         pair.add_tunnel(&Keys::gcm(), outer, "replay-window 128");
         for (inner, headers) in [V4, V6].into_iter().zip(headers) {
-            // All packet sizes from 64 bytes to the MTU of the device.
+            // All packet sizes from 64 bytes to the MTU of the TUN device.
             datagrams(&pair.a, &pair.b, inner, 64 - headers.min(64)..=1400 - headers);
         }
         pair.remove_tunnel();

@@ -23,15 +23,15 @@ const INPUT: u32 = 1;
 const FORWARD: u32 = 2;
 const OUTPUT: u32 = 3;
 const POSTROUTING: u32 = 4;
-/// Priorities of chains, relative to the priorities in linux/netfilter_ipv4.h: before all filters, after DNAT, before SNAT, and after all
-/// filters.
+/// Priorities of chains among those of linux/netfilter_ipv4.h: before all filters, after DNAT, before SNAT, and after all filters.
 const PRIORITY_FIRST: i32 = -300;
 const PRIORITY_AFTER_DNAT: i32 = -90;
 const PRIORITY_BEFORE_SNAT: i32 = 0;
 const PRIORITY_LAST: i32 = 300;
 
 impl Table {
-    /// Returns the messages that replace any table of this name.
+    /// Returns the messages that replace any table of this name. The first one creates a missing table, because the deletion of a missing
+    /// table would fail.
     pub(super) fn messages(&self, is_owned: bool) -> Vec<Vec<u8>> {
         let table = |kind, flags| message(kind, flags).text(TABLE_NAME, TABLE);
         let new = table(NEWTABLE, CREATE);
@@ -65,7 +65,8 @@ impl Table {
         all
     }
 
-    /// Steers packets of this host. The kernel has already routed them once, without a mark, which gave them their source address.
+    /// Steers packets of this host. The kernel has already routed them once, before they got a mark here. Packets of unbound sockets got
+    /// their source address then.
     fn output_rules(&self) -> Vec<Rule> {
         let mut all = vec![Rule::new().device(OIFNAME, "lo").verdict(ACCEPT), exempt_rule(), clear_marks_rule()];
         all.extend(neighbour_rules());
@@ -79,7 +80,7 @@ impl Table {
     /// Steers packets that may have to be forwarded, before they are routed.
     fn prerouting_rules(&self) -> Vec<Rule> {
         let mut all = vec![Rule::new().device(IIFNAME, "lo").verdict(ACCEPT), clear_marks_rule()];
-        // The reverse-path filter looks up the source's device with the packet's mark.
+        // By this mark, the reverse-path filter of IPv4 finds the source of such a packet behind the tunnel's device.
         all.push(Rule::new().family(0).device(IIFNAME, &self.tun_name).set_mark(ARRIVED_MARK));
         all.push(Rule::new().not_unicast().verdict(ACCEPT));
         all.extend(neighbour_rules());
@@ -96,16 +97,16 @@ impl Table {
     fn received_rules(&self, direction: Direction) -> Vec<Rule> {
         let mut all = vec![clear_marks_rule()];
         all.extend(self.exempt_device_rules(IIFNAME));
-        // Packets to this host have no outgoing device, so no such packet matches a policy with an interface, as in Linux.
         let is_received = direction == Direction::In;
         let end = |rule: Rule, passes: bool| {
             if is_received && !passes { rule.go_to(IN_CLEAR_CHAIN) } else { accept_or_drop(rule, passes) }
         };
+        // Packets to this host have no outgoing device. So a policy with an interface never matches them, as in Linux.
         all.extend(self.layers[direction as usize].rules(true, end));
         all
     }
 
-    /// Stops packets that leave by a device other than the tunnel's although they belong into the tunnel.
+    /// Drops packets that leave by a device other than the tunnel's although they belong in the tunnel.
     fn leaving_rules(&self) -> Vec<Rule> {
         let mut all: Vec<Rule> = self.exempt_device_rules(OIFNAME).into();
         all.push(exempt_rule());
@@ -115,7 +116,8 @@ impl Table {
         all
     }
 
-    /// Makes packets skip the routes into the tunnel: packets that got their source from such a route, and packets to protected networks.
+    /// Marks packets that may pass unprotected, so that they skip the routes into the tunnel. The mark is for packets that such a route
+    /// would catch: packets already routed to the tunnel's device, and packets to protected networks.
     fn pass_rules(&self) -> Vec<Rule> {
         let mut all = vec![Rule::new().device(OIFNAME, &self.tun_name).set_mark(EXEMPT_MARK)];
         all.extend(self.to_protected_rules().map(|rule| rule.set_mark(EXEMPT_MARK)));
@@ -137,12 +139,13 @@ fn accept_or_drop(rule: Rule, passes: bool) -> Rule {
     if passes { rule.verdict(ACCEPT) } else { rule.count().verdict(DROP) }
 }
 
-/// The chains for packets that belong into the tunnel, for packets that do not, and for packets that arrived in clear although a policy
+/// The chains for packets that belong in the tunnel, for packets that do not, and for packets that arrived in clear although a policy
 /// protects them.
 const STEER_CHAIN: &str = "steer";
 const PASS_CHAIN: &str = "pass";
 const IN_CLEAR_CHAIN: &str = "in_clear";
 
+/// Marks packets for the tunnel's device. Packets that also arrived through the tunnel get a mark of their own.
 fn steer_rules(tun_name: &str) -> Vec<Rule> {
     let returning = Rule::new().device(IIFNAME, tun_name).set_mark(RETURNING_MARK).verdict(ACCEPT);
     vec![returning, Rule::new().set_mark(STEERED_MARK)]
@@ -153,7 +156,7 @@ fn in_clear_rules(esp_port: u16) -> Vec<Rule> {
     const ESP: u8 = 50;
     const IKE: u16 = 500;
     let to = |port: u16| Rule::new().protocol(UDP).payload(TRANSPORT, 2, 2).compare(EQUAL, &port.to_be_bytes());
-    // ESP in UDP may be fragmented. In IPv4 fragments have been reassembled here.
+    // ESP in UDP may be fragmented. IPv4 reassembles packets before this hook, IPv6 after it, and later fragments have no ports.
     let fragment = Rule::new().family(1).protocol(UDP).later_fragment(1);
     let accepted = [Rule::new().protocol(ESP), to(IKE), to(esp_port), fragment].map(|rule| rule.verdict(ACCEPT));
     accepted.into_iter().chain(neighbour_rules()).chain([accept_or_drop(Rule::new(), false)]).collect()
@@ -164,7 +167,8 @@ fn exempt_rule() -> Rule {
     Rule::new().meta(MARK).compare(EQUAL, &EXEMPT_MARK.to_ne_bytes()).verdict(ACCEPT)
 }
 
-/// Clears our marks, which other programs' rules may have copied from an earlier packet, or may not know.
+/// Clears our marks. Rules of other programs may have copied such a mark from an earlier packet (CONNMARK). Rules that follow may not know
+/// our marks.
 fn clear_marks_rule() -> Rule {
     let ours = Rule::new().meta(MARK).mask(&MARKS_MASK.to_ne_bytes()).compare(EQUAL, &EXEMPT_MARK.to_ne_bytes());
     ours.set_mark(0)

@@ -1,7 +1,9 @@
-//! UPDSA changes the limits and the port that threads read, and refuses every other change.
+//! Limits of SAs, and UPDSA. UPDSA changes the limits of an SA and the UDP port of its peer, while other threads use the SA. Every other
+//! change is refused.
 
 use super::*;
 
+/// Counts a packet of 100 bytes. Returns the volume limit to be reported, and whether the SA must not process further packets.
 fn volume(associations: &Associations, id: &SaId) -> (Option<LimitKind>, bool) {
     let Some(ActiveSa::Out(sa)) = &associations.get(id).unwrap().active else { panic!("the SA is not outgoing") };
     (sa.volume_limits.take_reached(sa.usage.count(1, 1, 100)), sa.volume_limits.are_exceeded_by(&sa.usage))
@@ -35,6 +37,7 @@ fn a_limit_below_the_current_volume_takes_effect_at_once() {
     let mut update = |soft_packets, hard_packets| {
         let limits = Limits { soft_packets, hard_packets, ..Limits::NONE };
         associations.add(Sa { limits, ..first.clone() }, associations.get(&first.id).is_some(), is_near).unwrap();
+        // The first call counts ten packets.
         if soft_packets == 100 {
             (0..10).for_each(|_| _ = volume(&associations, &first.id));
         }
