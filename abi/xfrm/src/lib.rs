@@ -51,7 +51,7 @@ pub use netlink::{Datagram, Frame, Frames, Header, frames};
 pub use parts::{Counters, Limits, Mark, Port, Prefix, Selector};
 pub use policy::{Action, Direction, Policy, PolicyRef, Template};
 pub use sa::{
-    AllocSpi, Encapsulation, Key, KeyVisibility, Mode, NamedAead, NamedAuthentication, NamedCipher, Offload, Replay,
+    AllocSpi, Encapsulation, Key, KeyVisibility, Mode, NamedAead, NamedAlgorithm, NamedAuthentication, Offload, Replay,
     ReplayEsn, Sa, SaId, SaRef, Stats,
 };
 

@@ -57,7 +57,7 @@ pub struct Selector {
     pub protocol: u8,
     /// The index of the interface, 0 for any.
     pub interface_index: i32,
-    /// A user ID, 0 for any. Linux ignores it.
+    /// A user ID, 0 for any. Linux does not match packets against it.
     pub user: u32,
 }
 
@@ -150,9 +150,9 @@ pub struct Limits {
     pub soft_add_seconds: u64,
     /// The hard limit in seconds since the entry was added.
     pub hard_add_seconds: u64,
-    /// The soft limit in seconds since an SA was first used, or since a policy was last used, or added if unused.
+    /// The soft limit in seconds: for an SA since its first use, for a policy since its last use, or since it was added if unused.
     pub soft_use_seconds: u64,
-    /// The hard limit in seconds since an SA was first used, or since a policy was last used, or added if unused.
+    /// The hard limit in seconds, counted as the soft one.
     pub hard_use_seconds: u64,
 }
 

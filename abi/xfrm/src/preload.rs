@@ -5,9 +5,11 @@
 //! joins groups or sets options. The server does not answer this message.
 //!
 //! Before the program binds a UDP socket, the library opens another connection and sends [`PreloadMessage::Binding`]. The server
-//! answers [`PreloadMessage::Share`]. With `true`, the library sets SO_REUSEPORT, binds, and sends [`PreloadMessage::Bound`]. The server
-//! answers [`PreloadMessage::Share`] again once the server picks the socket for each datagram, and the library closes the connection. The
-//! library waits at most a second for each answer, and then continues as if the answer were `false`.
+//! answers [`PreloadMessage::Share`]. With `false`, or without an answer within a second, the library only binds.
+//!
+//! Before an answer of `true`, the server has attached a filter that picks the socket for each datagram. The library sets SO_REUSEPORT,
+//! binds, and sends [`PreloadMessage::Bound`]. The server acknowledges with another [`PreloadMessage::Share`], for which the library waits
+//! at most a second before it closes the connection.
 
 use std::net::{IpAddr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
@@ -15,8 +17,8 @@ use crate::bytes::{Reader, Write};
 use crate::netlink::{Datagram, Frame, Header};
 use crate::{Error, Family};
 
-/// SO_MARK of sockets that are exempt from policies: "GESP" in ASCII. The library sets it on a socket when a program sets
-/// IP_XFRM_POLICY or IPV6_XFRM_POLICY, as IKE daemons do to exempt their own datagrams.
+/// SO_MARK of sockets that are exempt from policies: "GESP" in ASCII. IKE daemons exempt their own datagrams by IP_XFRM_POLICY or
+/// IPV6_XFRM_POLICY, with a policy that lets them pass. The library sets the mark instead.
 pub const EXEMPT_MARK: u32 = 0x4745_5350;
 
 /// Number of [`PreloadMessage::Socket`].
@@ -46,7 +48,7 @@ pub enum PreloadMessage {
     /// The program is about to bind a UDP socket to this address. On the wire: family and port (16 bits each),
     /// scope (32 bits), address (16 bytes).
     Binding(SocketAddr),
-    /// True if the library shares the port with the server. On the wire: a byte, 1 or 0.
+    /// True if the program is to share the port with the server. On the wire: a byte, 1 or 0.
     Share(bool),
     /// The result of the bind: the address of [`PreloadMessage::Binding`], and `errno` (32 bits), which is 0 if the socket is bound.
     Bound(SocketAddr, i32),
@@ -84,7 +86,8 @@ impl PreloadMessage {
 }
 
 impl Datagram {
-    /// Appends a message between library and server. Flags, sequence number and port of the header are 0.
+    /// Appends a message between library and server. Flags, sequence number and port of the header are 0, also for
+    /// [`PreloadMessage::Lost`].
     pub fn push_preload_message(&mut self, message: &PreloadMessage) {
         self.begin(Header { kind: message.kind(), ..Header::default() });
         match *message {

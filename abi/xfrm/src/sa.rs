@@ -122,7 +122,7 @@ impl Eq for Key {}
 
 /// `struct xfrm_algo`: a cipher or a compression, by its name in Linux.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NamedCipher {
+pub struct NamedAlgorithm {
     /// The name, at most 63 bytes; for a cipher, one of [`CIPHERS`](crate::CIPHERS).
     pub name: String,
     /// The key; empty if there is none.
@@ -242,13 +242,13 @@ pub struct Sa {
     /// Bits of [`constants::extra`](crate::constants::extra).
     pub extra_flags: u32,
     /// The cipher.
-    pub cipher: Option<NamedCipher>,
+    pub cipher: Option<NamedAlgorithm>,
     /// The authentication.
     pub authentication: Option<NamedAuthentication>,
     /// Encryption and authentication in one algorithm.
     pub aead: Option<NamedAead>,
     /// The compression.
-    pub compression: Option<NamedCipher>,
+    pub compression: Option<NamedAlgorithm>,
     /// UDP around ESP.
     pub encapsulation: Option<Encapsulation>,
     /// The 32-bit replay state.

@@ -339,14 +339,14 @@ fn sa() -> Sa {
         replay_window: 32,
         flags: state::ESN | state::NOECN,
         extra_flags: 1,
-        cipher: Some(NamedCipher { name: "cbc(aes)".into(), key: Key::new(&[7; 16]) }),
+        cipher: Some(NamedAlgorithm { name: "cbc(aes)".into(), key: Key::new(&[7; 16]) }),
         authentication: Some(NamedAuthentication {
             name: "hmac(sha256)".into(),
             key: Key::new(&[7; 32]),
             icv_bits: Some(128),
         }),
         aead: Some(NamedAead { name: "rfc4106(gcm(aes))".into(), key: Key::new(&[7; 20]), icv_bits: 96 }),
-        compression: Some(NamedCipher { name: "deflate".into(), key: Key::new(&[]) }),
+        compression: Some(NamedAlgorithm { name: "deflate".into(), key: Key::new(&[]) }),
         encapsulation: Some(Encapsulation {
             kind: ENCAP_ESPINUDP,
             source_port: 4500,

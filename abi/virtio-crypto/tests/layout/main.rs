@@ -10,8 +10,8 @@ use gantry_abi_virtio_crypto::constants::*;
 use gantry_abi_virtio_crypto::session::*;
 use gantry_abi_virtio_crypto::{Config, Features, control, data};
 
-/// Gives each field a value of its own, except for enumerations, whose few small values repeat. The C compiler checks that the value is at
-/// the offset of the field.
+/// Gives each field a value of its own, except for enumerations and `header.algo`, whose values repeat. The C compiler checks that the value
+/// is at the offset of the field.
 #[test]
 fn fields_have_the_offsets_of_the_header() {
     let mut checks = LayoutChecks::default();

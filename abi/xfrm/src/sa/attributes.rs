@@ -5,7 +5,7 @@ use crate::constants::attribute;
 use crate::netlink::Datagram;
 use crate::parts::{Counters, Mark, write_mark_and_interface_id};
 use crate::sa::{
-    Encapsulation, Key, KeyVisibility, NamedAead, NamedAuthentication, NamedCipher, Offload, Replay, ReplayEsn, Sa,
+    Encapsulation, Key, KeyVisibility, NamedAead, NamedAlgorithm, NamedAuthentication, Offload, Replay, ReplayEsn, Sa,
 };
 use crate::{Error, Family};
 
@@ -27,7 +27,7 @@ fn parse_content(sa: &mut Sa, kind: u16, content: &[u8]) -> Result<(), Error> {
         attribute::ALG_CRYPT | attribute::ALG_COMP => {
             let (name, key) = parse_algorithm(kind, reader)?;
             let algorithm = if kind == attribute::ALG_CRYPT { &mut sa.cipher } else { &mut sa.compression };
-            *algorithm = Some(NamedCipher { name, key });
+            *algorithm = Some(NamedAlgorithm { name, key });
         }
         attribute::ALG_AUTH => {
             // Linux ignores ALG_AUTH if the message also has ALG_AUTH_TRUNC, which contains the length of the tag.
@@ -77,8 +77,8 @@ fn parse_content(sa: &mut Sa, kind: u16, content: &[u8]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Writes the attributes of `sa`, in the order of Linux's `copy_to_user_state_extra`. The thresholds, which that function does not write,
-/// follow the replay state.
+/// Writes the attributes of `sa`, in the order of Linux's `copy_to_user_state_extra`. REPLAY_THRESH and
+/// ETIMER_THRESH, which that function does not write, follow the replay state.
 pub(crate) fn write(sa: &Sa, key_visibility: KeyVisibility, to: &mut Datagram) {
     let write_optional_u32 = |to: &mut Datagram, kind, value: Option<u32>| {
         if let Some(value) = value {
@@ -102,7 +102,7 @@ pub(crate) fn write(sa: &Sa, key_visibility: KeyVisibility, to: &mut Datagram) {
         to.attribute(kind, |to| write_algorithm(name, key, *icv_bits, key_visibility, to));
     }
     for (kind, algorithm) in [(attribute::ALG_CRYPT, &sa.cipher), (attribute::ALG_COMP, &sa.compression)] {
-        if let Some(NamedCipher { name, key }) = algorithm {
+        if let Some(NamedAlgorithm { name, key }) = algorithm {
             to.attribute(kind, |to| write_algorithm(name, key, None, key_visibility, to));
         }
     }

@@ -299,7 +299,7 @@ fn sa() -> Sa {
         mode: Mode::Beet,
         replay_window: 0x1c,
         flags: 0x1d,
-        cipher: Some(NamedCipher { name: "c".into(), key: Key::new(&[0; 1]) }),
+        cipher: Some(NamedAlgorithm { name: "c".into(), key: Key::new(&[0; 1]) }),
         authentication: Some(NamedAuthentication { name: "a".into(), key: Key::new(&[0; 2]), icv_bits: Some(0xb1) }),
         aead: Some(NamedAead { name: "b".into(), key: Key::new(&[0; 3]), icv_bits: 0xb2 }),
         encapsulation: Some(Encapsulation {
