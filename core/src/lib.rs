@@ -1,6 +1,6 @@
 //! Gantry takes cryptographic requests and sends each one to the engine of the machine that serves it best.
 //!
-//! This crate is the framework. It holds no cryptography, and of the operating system it uses threads, clocks, and a page of memory that
+//! This crate is the framework. It holds no cryptography. It uses threads and clocks of the operating system, and a page of memory that
 //! distinguishes a process from its children ([`Process`]). Devices come from driver crates; `gantry-runtime` joins them to a framework.
 //!
 //! ```

@@ -1,6 +1,6 @@
 //! Tests, on a virtual clock, when a caller that is itself a device leaves requests to another device.
 
-#![cfg(not(miri))] // simulated seconds: hours
+#![cfg(not(miri))] // Miri takes hours for the simulated seconds.
 #![allow(clippy::cast_precision_loss, clippy::cast_sign_loss, reason = "times of seconds")]
 
 mod timed;

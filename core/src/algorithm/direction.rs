@@ -6,8 +6,8 @@ pub enum Direction {
     /// Both directions. Digests, MACs, key exchange and compression use this value, too.
     #[default]
     Both,
-    /// From plaintext to ciphertext only.
+    /// Forward only: encrypt, seal, protect, encipher, sign, encapsulate, and make KEM keys.
     Encrypt,
-    /// From ciphertext to plaintext only.
+    /// Backward only: decrypt, open, unprotect, decipher, verify and decapsulate.
     Decrypt,
 }

@@ -2,8 +2,9 @@
 //!
 //! * [`Misuse`]: a mistake of the caller, visible in its code. Untrusted data cannot cause it.
 //! * [`Outcome`]: the result of a request that ran, such as a wrong tag or an impossible length.
-//! * [`Fault`]: a failure of a device. Core retries elsewhere, so a caller gets a fault only if no device is left.
-//! * [`Refusal`]: the reason why a device opened no session: it never serves such a session ([`Unsupported`]), or has a fault.
+//! * [`Fault`]: a failure of a device. Core retries elsewhere. A caller gets a fault only if no device is left, or if the data or stream of
+//!   the request may be damaged.
+//! * [`Refusal`]: the reason why a device opened no session. The device never serves such a session ([`Unsupported`]), or has a fault.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -26,7 +27,7 @@ pub enum Error {
     /// The request ran, but its input was refused. The outcome is never [`Outcome::Done`].
     #[error("{0}")]
     Refused(Outcome),
-    /// Every device that could serve the request failed.
+    /// Every device that could serve the request failed, or one failed in a way that may have damaged the data or stream of the request.
     #[error("{algorithm}: no device could run the request: {last}")]
     Device {
         /// The requested algorithm.
@@ -144,7 +145,7 @@ pub enum Misuse {
         /// The last number of a session.
         last: u64,
     },
-    /// The random bytes of a request for keys, or to encapsulate, have a wrong length.
+    /// The random bytes of a request that generates keys or encapsulates have a wrong length.
     #[error("{algorithm}: {got} random bytes; it takes {takes}, or none where the device is to draw them")]
     SeedLength {
         /// The algorithm of the session.
@@ -255,7 +256,7 @@ impl fmt::Display for Outcome {
     }
 }
 
-/// A device failed. Its requests in flight run elsewhere.
+/// The reason why a device gave no result. Core runs the device's requests elsewhere, unless their data or streams may be damaged.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Fault {

@@ -1,24 +1,24 @@
 //! ESP (RFC 4303): the parameters of sessions for packets, and the layout of packets.
 //!
-//! A packet is a header (SPI, lower half of the number), the IV, the encrypted data and the tag. The data end in a trailer: padding, its
-//! length, and the next header.
+//! A packet is a header (the SPI and the low 32 bits of the packet's sequence number), the IV, the encrypted data and the tag. The data end
+//! in a trailer: padding, its length, and the next header.
 
-/// The parameters of a session for packets.
+/// The parameters of a security association, which a session for packets needs in addition to its keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Esp {
     /// The security parameters index (RFC 4303, 2.1).
     pub spi: u32,
-    /// Packet numbers have 64 bits instead of 32. A packet then carries only the lower half of its number (RFC 4303, 2.2.1).
+    /// Sequence numbers have 64 bits instead of 32. A packet then carries only the lower half of its number (RFC 4303, 2.2.1).
     pub extended: bool,
 }
 
-/// The length of the SPI and the number in a packet, in bytes.
+/// The length of the SPI and of the sequence number in a packet, in bytes.
 pub const HEADER_LEN: usize = 8;
 /// The length of the trailer without its padding, in bytes: one for the length of the padding, and one for the next header.
 pub const TRAILER_LEN: usize = 2;
 
-/// Writes the trailer behind a payload of `payload` bytes at the start of `data` (RFC 4303, 2.4 to 2.6). Does nothing if `data` has no room
-/// for the trailer.
+/// Writes the trailer (RFC 4303, 2.4 to 2.6): padding, its length and the next header. The trailer fills `data` behind the first `payload`
+/// bytes, and has [`TRAILER_LEN`] to 257 bytes. Does nothing if `data` is shorter than [`TRAILER_LEN`].
 pub fn write_trailer(data: &mut [u8], payload: usize, next_header: u8) {
     let Some((rest, trailer)) = data.split_last_chunk_mut::<TRAILER_LEN>() else { return };
     let padding = rest.get_mut(payload..).unwrap_or_default();
@@ -29,7 +29,7 @@ pub fn write_trailer(data: &mut [u8], payload: usize, next_header: u8) {
     }
 }
 
-/// Returns the length of the payload and the next header, according to the trailer of the data.
+/// Reads the trailer, and returns the length of the payload and the next header.
 ///
 /// # Errors
 /// A description of the error in the trailer.

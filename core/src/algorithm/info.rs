@@ -17,7 +17,7 @@ impl Algorithm {
         }
     }
 
-    /// Returns the name: OpenSSL's, in lower case.
+    /// Returns the name: OpenSSL's in lower case, if OpenSSL has one.
     pub fn name(self) -> &'static str {
         self.info().name
     }
@@ -63,7 +63,7 @@ impl AlgorithmInfo {
             let fixed = self.payload_start() + self.default_tag_length();
             return fixed + (max.saturating_sub(fixed) / self.block).max(1) * self.block;
         }
-        // Digests and MACs take data of any length: their `block` is the inner hash or cipher.
+        // Digests and MACs take data of any length. Their `block` is that of the inner hash or cipher.
         let whole = if matches!(self.kind, Kind::Digest | Kind::Mac) { max } else { max - max % self.block };
         whole.max(self.min_data)
     }

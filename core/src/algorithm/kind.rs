@@ -21,7 +21,7 @@ pub enum Kind {
     /// Key encapsulation (FIPS 203): a pair of keys is made; public key in, ciphertext and shared secret out; private key and ciphertext
     /// in, the same secret out.
     Kem,
-    /// Data in, fewer bytes out, and back. The length of the result is known only afterwards. It is at most the length of the buffer.
+    /// Data in, usually fewer bytes out, and back. The request returns the length of the result, which must fit in the buffer.
     Compression,
     /// A payload and its number in, a packet of a protocol out, and back: framed, padded, encrypted and authenticated.
     Packet,

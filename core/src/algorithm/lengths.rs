@@ -1,8 +1,8 @@
-//! Allowed lengths of keys, IVs and tags.
+//! Allowed lengths of keys, IVs and tags, and allowed compression levels.
 
 use std::fmt;
 
-/// The lengths that are allowed for a key, an IV or a tag, in bytes.
+/// The lengths that are allowed for a key, an IV, a tag or a context, in bytes. Also the allowed compression levels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lengths {
     /// Shortest.
@@ -30,7 +30,7 @@ impl Lengths {
     /// Returns whether `bytes` is allowed.
     #[inline]
     pub const fn allows(self, bytes: usize) -> bool {
-        // Most steps are 1, and a division costs more than the rest of a request's checks.
+        // Most steps are 1, and need no division.
         bytes >= self.min && bytes <= self.max && (self.step == 1 || (bytes - self.min).is_multiple_of(self.step))
     }
 }

@@ -9,7 +9,8 @@ use super::row::AlgorithmInfo;
 
 impl Algorithm {
     /// Returns all algorithms with this name. A name or an alias belongs to one algorithm. The Linux kernel's name of a cipher belongs to
-    /// one algorithm for each key size. Spellings are compared as in [`same_name`].
+    /// one algorithm for each key size. Spellings are compared as in [`same_name`], but `aes-256` does not match the alias `aes256` of
+    /// AES-256-CBC.
     pub fn matching(name: &str) -> Result<Vec<Algorithm>, UnknownAlgorithm> {
         let found = algorithms_named(name);
         if found.is_empty() { Err(UnknownAlgorithm::new(name, None)) } else { Ok(found) }
@@ -47,7 +48,7 @@ fn algorithms_named(name: &str) -> Vec<Algorithm> {
     }
 }
 
-/// Returns the significant characters of a name. Allocates nothing, because OpenSSL's programs look up a name for each MAC.
+/// Returns the significant characters of a name. Allocates nothing, because OpenSSL's programs look up a digest for each key derivation.
 fn letters(name: &str) -> impl Iterator<Item = char> {
     name.chars().filter(|letter| !matches!(letter, '-' | '_' | '/' | ' ')).map(|letter| letter.to_ascii_lowercase())
 }
@@ -73,7 +74,7 @@ impl FromStr for Algorithm {
     }
 }
 
-/// A name that no algorithm has, or no algorithm of the required kind.
+/// A name that stands for no algorithm, for several, or for one of another kind than the required one.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}{}", subject(.name, *.kind), suggest(.suggestions, *.kind))]
 pub struct UnknownAlgorithm {
@@ -81,7 +82,7 @@ pub struct UnknownAlgorithm {
     pub name: String,
     /// The required kind, if there is one.
     pub kind: Option<Kind>,
-    /// Similar names of that kind, nearest first.
+    /// Similar names of that kind, nearest first. If the name stands for several algorithms, their names.
     pub suggestions: Vec<&'static str>,
 }
 
@@ -101,9 +102,9 @@ impl UnknownAlgorithm {
             .filter(|(distance, _)| *distance <= 1 + given.len() / 4)
             .collect();
         if near.is_empty() && given.len() > 2 {
-            // The name may lack its key size or its mode: "aes-gcm", "aes256". Encrypt-then-authenticate names contain two algorithms'
-            // names, and would match either name.
-            // The letters of the given name occur in this order, perhaps with others between them.
+            // The name may lack its key size or its mode: "aes-gcm", or "aes256" for an AEAD. A row is similar if its name has the given
+            // letters in this order, perhaps with others between them. Encrypt-then-authenticate names are left out: they contain the
+            // names of two algorithms, and would match either.
             let contains = |row_name: &str| {
                 let mut row_name = letters(row_name);
                 given.chars().all(|letter| row_name.any(|next| next == letter))

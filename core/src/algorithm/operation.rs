@@ -34,7 +34,7 @@ pub enum Operation {
     Encapsulate,
     /// The ciphertext of `Encapsulate` to its secret.
     Decapsulate,
-    /// Data to fewer bytes.
+    /// Data to compressed bytes.
     Compress,
     /// Compressed bytes to the data.
     Decompress,
@@ -89,7 +89,7 @@ pub(crate) enum KeyOf {
     Owner,
     /// The public key.
     Peer,
-    /// No key: each request brings its own.
+    /// No key. A request of `Encapsulate` has the public key as its data.
     Absent,
 }
 
@@ -159,7 +159,7 @@ const fn row(operation: Operation, name: &'static str, kind: Kind) -> OperationI
     }
 }
 
-/// Makes the row of an operation that turns data into as many bytes, and may work in place.
+/// Makes the row of an operation whose result is as long as its data, and may replace them.
 const fn transform(operation: Operation, name: &'static str, kind: Kind, direction: Direction) -> OperationInfo {
     let answer_fields = match direction {
         Direction::Decrypt => [AnswerField::Iv, AnswerField::Output, AnswerField::Input, AnswerField::Nothing],
@@ -341,13 +341,14 @@ impl Operation {
         self.info().direction == Direction::Decrypt || self == Operation::Decompress
     }
 
-    /// Returns `true` for `KeyGen` and the operations after it, which have their own layouts of operands and take long.
+    /// Returns `true` for `KeyGen` and the operations after it, which have their own layouts of operands. A function of their own, outside
+    /// of the fast path, makes these operands.
     #[inline]
     pub(crate) const fn has_special_operands(self) -> bool {
         self as u8 >= Operation::KeyGen as u8
     }
 
-    /// Returns whether the operation may work in place ([`OperationInfo::in_place`]).
+    /// Returns [`OperationInfo::in_place`], from a constant instead of the row.
     #[inline]
     pub(crate) const fn writes_data(self) -> bool {
         const BITS: u32 = {
@@ -361,7 +362,8 @@ impl Operation {
         BITS >> self as u32 & 1 == 1
     }
 
-    /// Returns whether a device that works in place only can serve the operation.
+    /// Returns whether `Session::route` asks for a device that can work in place: for every operation of a kind whose capabilities have
+    /// this flag by default.
     pub(crate) fn may_be_in_place(self) -> bool {
         !matches!(self.info().kind, Kind::Compression | Kind::Encipherment)
     }
@@ -389,7 +391,7 @@ impl Kind {
 }
 
 impl OperationInfo {
-    /// Returns whether the operation writes a tag or a second result.
+    /// Returns whether the operation writes a tag or a second result. Also returns `true` for `Protect`, which only reads its next header.
     pub fn writes_tag(&self) -> bool {
         !matches!(self.tag, FieldLength::Nothing | FieldLength::GivenTag)
     }
@@ -432,7 +434,7 @@ impl AlgorithmInfo {
         }
     }
 
-    /// Returns the number of data bytes that a request of an operation takes, if this number is always the same.
+    /// Returns the number of data bytes that a request takes, if the data are a key, a ciphertext of fixed length, or nothing.
     pub fn fixed_data_length(&self, operation: Operation) -> Option<usize> {
         let input = operation.info().input;
         (input != FieldLength::Data).then(|| self.length(input, 0, self.tag.max))

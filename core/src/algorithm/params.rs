@@ -16,7 +16,7 @@ use super::tags::tags_equal;
 
 /// The parameters of a session: an algorithm, a direction, and keys.
 ///
-/// Keys are copied into memory that is zeroized when the last session made from them ends.
+/// Each clone has its own copy of the keys, and zeroizes it when dropped. A session keeps its parameters until it ends.
 ///
 /// ```
 /// use gantry_core::{Algorithm, SessionParams};
@@ -47,8 +47,8 @@ struct Signing {
 }
 
 impl SessionParams {
-    /// Makes parameters. `key` is empty for digests, both halves in order for XTS, and the private key for signatures, key exchange and key
-    /// encapsulation. Operations with another key, such as a public key, need [their direction](Self::with_direction).
+    /// Makes parameters. `key` is empty for digests, both halves in order for XTS, and the private key for signatures, key exchange, key
+    /// encapsulation and encipherment. Operations with another key, such as a public key, need [their direction](Self::with_direction).
     pub fn new(algorithm: Algorithm, key: &[u8]) -> Self {
         Self {
             algorithm,
@@ -64,7 +64,7 @@ impl SessionParams {
         }
     }
 
-    /// Sets the security association whose packets a session protects or opens.
+    /// Sets the security association of a session for packets.
     #[must_use]
     pub fn with_esp(mut self, esp: Esp) -> Self {
         self.esp = Some(esp);
@@ -127,7 +127,7 @@ impl SessionParams {
         self.signing.deterministic
     }
 
-    /// Returns whether signatures of the same message differ.
+    /// Returns whether two signatures, or two ciphertexts of encipherment, differ for the same message.
     pub(crate) fn is_randomized(&self) -> bool {
         self.algorithm.info().randomized && !self.signing.deterministic
     }
@@ -262,7 +262,7 @@ impl SessionParams {
             let takes = if *prehash == Prehash::Mu { Lengths::NONE } else { takes };
             return Err(Misuse::ContextLength { algorithm, got, takes });
         }
-        // Only algorithms with a context have a choice of the input.
+        // Only algorithms that take a context take anything but the message itself.
         let is_supported = match prehash {
             Prehash::Pure => true,
             Prehash::Mu => takes.max > 0 && !algorithm.is_slh_dsa(),

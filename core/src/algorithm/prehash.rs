@@ -1,9 +1,9 @@
-//! The input of signatures.
+//! The input that is signed: the message, its digest, or a representative of it.
 
 use super::ids::Algorithm;
 
-/// The input of signatures that take a context ([`AlgorithmInfo::context`](crate::AlgorithmInfo::context)). Signer and verifier must use
-/// the same variant.
+/// The input that is signed, for algorithms that take a context ([`AlgorithmInfo::context`](crate::AlgorithmInfo::context)). Signer and
+/// verifier must use the same variant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Prehash {

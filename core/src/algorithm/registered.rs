@@ -19,7 +19,7 @@ pub struct Answer {
     /// The IV; for key encapsulation, the random bytes from which the secret is made; for packets, the number in 8 bytes, big-endian.
     pub iv: &'static [u8],
     /// Associated data; for key encapsulation, the random bytes from which both keys are made; for signatures, the context. For packets, 6
-    /// bytes: the SPI, the next header, and 1 if numbers have 64 bits.
+    /// bytes: the SPI in 4, the next header in 1, and a last byte of 1 for 64-bit packet numbers or 0 for 32-bit ones.
     pub aad: &'static [u8],
     /// Message, plaintext or payload; for key exchange, the peer's public key.
     pub input: &'static [u8],
@@ -82,8 +82,8 @@ static UNREGISTERED: AlgorithmInfo = AlgorithmInfo::new("unregistered", Kind::Di
 
 impl Algorithm {
     /// Adds an algorithm to the tables for the rest of the process. A driver calls this before it declares its capabilities, and passes the
-    /// result to [`Capability::new`](crate::driver::Capability::new). Then sessions, batches, queues, statistics and the names of
-    /// algorithms include the algorithm.
+    /// result to [`Capability::new`](crate::driver::Capability::new). Sessions, batches, queues, statistics and look-ups by name then know
+    /// the algorithm.
     ///
     /// `..`[`AlgorithmInfo::new`] fills in the fields that the row does not set; this function sets the id. At least one known answer is
     /// needed, because without one no device can serve an algorithm. Registering the same row again returns the same algorithm.
@@ -144,7 +144,7 @@ pub(super) fn info(algorithm: Algorithm) -> &'static AlgorithmInfo {
     row_index(algorithm).and_then(|index| ROWS[index].get()).map_or(&UNREGISTERED, |registered| &registered.info)
 }
 
-/// Checks the conditions on which the checks of requests rely, and the answers against the row.
+/// Checks the properties of the row that request checks take for granted. Then checks the lengths of the answers against the row.
 fn check(info: &AlgorithmInfo, answers: &[Answer]) -> Result<(), &'static str> {
     let AlgorithmInfo { key, iv, tag, .. } = info;
     let is_valid_name =
@@ -179,7 +179,7 @@ fn check(info: &AlgorithmInfo, answers: &[Answer]) -> Result<(), &'static str> {
         () if lengths.iter().any(|lengths| lengths.min > lengths.max || lengths.step == 0) => {
             Err("lengths with a step of 0, or with a minimum above the maximum")
         }
-        // Requests check an IV only against the shortest and the longest length.
+        // A request's IV is compared only with the shortest and the longest length, so every length between must be allowed.
         () if iv.step != 1 || info.max_data < info.min_data as u64 => Err("unsupported lengths of IVs or data"),
         () if info.kind == Kind::Exchange && info.generator.is_empty() => Err("a key exchange without a generator"),
         () if !info.levels.allows(info.default_level) => Err("a default level that is not one of its levels"),

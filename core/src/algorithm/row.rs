@@ -11,7 +11,7 @@ use super::rsa;
 pub struct AlgorithmInfo {
     /// The id of this row.
     pub algorithm: Algorithm,
-    /// The name: OpenSSL's, in lower case.
+    /// The name, in lower case: OpenSSL's if it has one.
     pub name: &'static str,
     /// Other names of exactly this algorithm.
     pub aliases: &'static [&'static str],
@@ -28,15 +28,15 @@ pub struct AlgorithmInfo {
     pub mac_key: Lengths,
     /// IV or nonce lengths.
     pub iv: Lengths,
-    /// Nonce lengths of sessions with [`SessionParams::with_any_nonce`](crate::SessionParams::with_any_nonce). Empty if the algorithm has
-    /// no other lengths than `iv`.
+    /// Nonce lengths of sessions with [`SessionParams::with_any_nonce`](crate::SessionParams::with_any_nonce). [`Lengths::NONE`] if the
+    /// algorithm has no other lengths than `iv`.
     pub any_nonce: Lengths,
-    /// For digests and MACs, the block of the inner hash or cipher. For other kinds, a power of two; the length of the data must be a
-    /// multiple of it.
+    /// For digests and MACs, the block of the underlying hash or cipher. For other kinds, a power of two: the length of the data must be a
+    /// multiple of it. In packets, padding makes payload and trailer such a multiple.
     pub block: usize,
     /// Fewest bytes of data in a request.
     pub min_data: usize,
-    /// Most bytes of data in a request (SP 800-38C, 38D, 38E, RFC 8439).
+    /// Most bytes of data in a request (SP 800-38D, 38E, RFC 8439). CCM has a lower limit, which depends on the length of the nonce.
     pub max_data: u64,
     /// Lengths of the digest, MAC, tag, signature, shared secret or enciphered message.
     pub tag: Lengths,
@@ -158,7 +158,7 @@ pub(super) const fn xof(
     AlgorithmInfo { tag: Lengths::range(1, XOF_MAX, 1), xof: Some(size), ..digest(name, aliases, "", block, size) }
 }
 
-/// Makes a row of HMAC (RFC 2104). A truncated MAC keeps at least 4 bytes, which is less than any protocol uses.
+/// Makes a row of HMAC (RFC 2104). A truncated MAC keeps at least 4 bytes, as in SRTP's AES_CM_128_HMAC_SHA1_32 (RFC 4568, 6.2.2).
 pub(super) const fn hmac(
     name: &'static str,
     aliases: &'static [&'static str],
@@ -236,7 +236,8 @@ pub(super) const fn ccm(name: &'static str, aliases: &'static [&'static str], ke
 }
 
 /// Makes a row of encrypt-then-authenticate: ciphertext = cipher(iv, data), tag = HMAC(aad ‖ iv ‖ ciphertext), truncated to the tag length
-/// of the session. ESP computes this with aad = SPI ‖ sequence number (RFC 4303, 2.8).
+/// of the session. ESP without extended sequence numbers computes this with aad = SPI ‖ sequence number (RFC 4303, 2.8). OpenSSL's
+/// AES-128-CBC-HMAC-SHA1 and the like are other algorithms in spite of their names: MAC-then-encrypt, for TLS.
 pub(super) const fn eta(
     name: &'static str,
     kernel: &'static str,
@@ -292,7 +293,7 @@ pub(super) const fn rsa_encryption(name: &'static str, modulus: usize, padding: 
     }
 }
 
-/// Makes a row whose private keys and secrets have the same length. The data of a request are a public key.
+/// Makes a row of key exchange. Private keys and secrets have `key` bytes. The data of a request are the peer's public key.
 pub(super) const fn exchange(
     name: &'static str,
     aliases: &'static [&'static str],
@@ -326,8 +327,8 @@ pub(super) const fn ml_dsa(
     }
 }
 
-/// Makes a row of SLH-DSA. A digest has `n` bytes. A private key is the seeds SK.seed ‖ SK.prf ‖ PK.seed, or sk as FIPS 205 encodes it: the
-/// seeds and PK.root.
+/// Makes a row of SLH-DSA. `n` is the parameter of FIPS 205: the bytes of a seed or a hash value. A private key is the seeds SK.seed ‖
+/// SK.prf ‖ PK.seed, or sk as FIPS 205 encodes it: the seeds and PK.root.
 pub(super) const fn slh_dsa(
     name: &'static str,
     aliases: &'static [&'static str],
@@ -370,7 +371,7 @@ pub(super) const fn esp(
     iv: usize,
     tag: Lengths,
 ) -> AlgorithmInfo {
-    // A packet is padded to 4 bytes (RFC 4303, 2.4), and for CBC to whole blocks.
+    // Padding makes payload and trailer a multiple of 4 bytes (RFC 4303, 2.4), and for CBC of the cipher's block.
     let block = if iv == 8 { 4 } else { 16 };
     let row =
         AlgorithmInfo { iv: Lengths::exactly(iv), block, tag, aead: Some(aead), ..named(name, &[], "", Kind::Packet) };

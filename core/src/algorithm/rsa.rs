@@ -17,7 +17,7 @@
 //! | public exponent e | 4 |
 //! | private exponent d | N |
 //! | primes p and q | N / 2 each |
-//! | d mod p - 1, d mod q - 1, and the inverse of q mod p | N / 2 each |
+//! | d mod (p - 1), d mod (q - 1), and the inverse of q mod p | N / 2 each |
 //!
 //! The first two rows are a public key, and all rows are a private key.
 

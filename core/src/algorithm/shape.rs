@@ -1,4 +1,4 @@
-//! The properties of a request that routes, limits and counters depend on.
+//! The properties of a request on which routes, limits and counters depend.
 
 use super::operation::Operation;
 

@@ -1,6 +1,6 @@
 //! The algorithm table: one row per algorithm.
 //!
-//! Names are OpenSSL's in lower case. Aliases are the other names that programs use for exactly this algorithm:
+//! Names are in lower case: OpenSSL's if it has one. Aliases are other names that programs use for exactly this algorithm:
 //! OpenSSL's own variants, the Linux kernel's, IANA's (RFC 5116 AEADs, SSH, hash names). The kernel names a cipher
 //! without its key size (`cbc(aes)`), so such a name may stand for several rows.
 
@@ -127,8 +127,8 @@ rows! {
 
     Ed25519 = signature("ed25519", &["1.3.101.112"], 32, 32, 64).from("RFC 8032");
     X25519 = exchange("x25519", &["1.3.101.110", "curve25519"], 32, &generators::X25519).from("RFC 7748");
-    // The message is a digest, of which the first 32 bytes count (6.4.1). Numbers are big-endian. A private key is a number, a public key
-    // the point 4 ‖ x ‖ y (SEC 1, 2.3.3), a signature r ‖ s, and a secret the x coordinate of a point.
+    // ECDSA's message is a digest, of which the first 32 bytes count (FIPS 186-5, 6.4.1). Numbers are big-endian. A private key is a
+    // number, a public key the point 4 ‖ x ‖ y (SEC 1, 2.3.3), a signature r ‖ s, and a secret the x coordinate of a point.
     EcdsaP256 = signature("ecdsa-p256", &["ecdsa-nistp256"], 32, 65, 64).randomized().from("FIPS 186-5");
     EcdhP256 = exchange("ecdh-p256", &["ecdh-nistp256"], 32, generators::P256).from("SP 800-56A");
     // The message of a signature is a digest. `rsa.rs` describes the digests and the layout of keys.
@@ -164,7 +164,7 @@ rows! {
     SlhDsaShake256s = slh_dsa("slh-dsa-shake-256s", &["id-slh-dsa-shake-256s", "2.16.840.1.101.3.4.3.30"], 32, 29792);
     SlhDsaShake256f = slh_dsa("slh-dsa-shake-256f", &["id-slh-dsa-shake-256f", "2.16.840.1.101.3.4.3.31"], 32, 49856);
 
-    // The key of a session is the AEAD's key and then its salt of 4 bytes, as in IKE.
+    // With GCM and ChaCha20, the key of a session is the AEAD's key and then a salt of 4 bytes, as in IKE (RFC 4106, 8.1).
     EspAes128Gcm = esp("esp-aes-128-gcm", A::Aes128Gcm, 20, 0, 8, Lengths::range(8, 16, 4)).from("RFC 4106");
     EspAes192Gcm = esp("esp-aes-192-gcm", A::Aes192Gcm, 28, 0, 8, Lengths::range(8, 16, 4)).from("RFC 4106");
     EspAes256Gcm = esp("esp-aes-256-gcm", A::Aes256Gcm, 36, 0, 8, Lengths::range(8, 16, 4)).from("RFC 4106");

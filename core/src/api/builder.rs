@@ -14,7 +14,7 @@ use crate::stats::{MAX_DEVICES, Memory, Publisher, Snapshot, Stats};
 use super::session::Session;
 
 impl Gantry {
-    /// Starts a framework without devices.
+    /// Returns a builder of a framework, as yet without devices.
     pub fn builder() -> GantryBuilder {
         GantryBuilder {
             devices: Vec::new(),
@@ -90,7 +90,8 @@ impl GantryBuilder {
     }
 
     /// Repeats one in `one_in` requests of each thread in software and compares the results; 0 for none. If they differ, the caller gets
-    /// the software result, and the device is quarantined. Steps of streams are not verified.
+    /// the software result, and the device is quarantined. Steps of streams, randomized signatures and ciphertexts, and keys and secrets
+    /// that the device drew at random are not verified.
     #[must_use]
     pub fn verify(mut self, one_in: u32) -> Self {
         self.verify_one_in = one_in;
@@ -104,8 +105,8 @@ impl GantryBuilder {
         self
     }
 
-    /// Hands a snapshot to `publish` at most once per `interval`, on a thread that runs a timed request. A last snapshot comes when the
-    /// framework and its sessions are dropped. Nothing is published while there are no requests.
+    /// Hands a snapshot to `publish` at most once per `interval`. A request that is sampled for timing makes the call, on its own thread. A
+    /// last snapshot comes when the framework and its sessions are dropped. Nothing is published while there are no requests.
     #[must_use]
     pub fn publish(mut self, interval: Duration, publish: impl Fn(&Snapshot) + Send + Sync + 'static) -> Self {
         self.publisher = Some(Publisher { interval, publish: Box::new(publish) });

@@ -1,7 +1,8 @@
 //! Routing for a caller that is itself one of the devices, such as OpenSSL's own code behind Gantry's OpenSSL provider.
 //!
 //! Such a caller serves most requests without a session. For each request it asks whether another device would save time at this size. The
-//! answer is cached. Until the answer is known, the caller's work counts towards the cost of measurements, as requests of sessions do.
+//! answer is cached. The answer needs measurements, which start only after enough work to make their cost small. Until the answer is
+//! known, the caller's own requests count as such work, like requests of sessions.
 
 use super::session::Session;
 use crate::algorithm::{Algorithm, Kind, Operation};
@@ -13,11 +14,11 @@ use crate::route::{Costs, Savings, SizeSet};
 const MIN_GAIN_PERCENT: f32 = 4.0;
 
 /// Nanoseconds by which a device must be faster: the cost of a session's dispatch, which the caller does not pay and which neither
-/// measurement contains. (131 to 157 with AES-128-GCM on a Zen 4.)
+/// measurement contains. (131 to 157 ns with AES-128-GCM on a Zen 4.)
 const DISPATCH_NS: f32 = 150.0;
 
-/// Estimated nanoseconds of a request before any measurement: `ASSUMED_KEY_PAIR_NS` with a key pair, and `ASSUMED_OTHER_NS` plus 1 ns per
-/// byte without one.
+/// Estimated nanoseconds of a request before any measurement: `ASSUMED_KEY_PAIR_NS` for signatures and key exchange, and `ASSUMED_OTHER_NS`
+/// plus 1 ns per byte for other kinds.
 const ASSUMED_KEY_PAIR_NS: u32 = 50_000;
 const ASSUMED_OTHER_NS: usize = 100;
 
@@ -63,8 +64,8 @@ impl CallerDevice {
         &self.savings[algorithm.entry_index(operation)]
     }
 
-    /// Returns the nanoseconds that another device saves in a request; 0 if the caller should serve the request, which then counts as the
-    /// caller's work. Calls `session` only if the policy decides.
+    /// Returns the nanoseconds that another device saves in a request; 0 if the caller should serve the request. While the measured saving
+    /// is not known, the request counts as work of the caller. Calls `session` only if the policy decides and its decision is not cached.
     pub fn saved_ns(
         &self,
         algorithm: Algorithm,
@@ -96,7 +97,7 @@ impl CallerDevice {
         )
     }
 
-    /// Returns `true` if the policy routes `requests` requests to another device that may serve them. The policy may choose the caller.
+    /// Returns `true` if the policy routes `requests` requests to another device that may serve them, and `false` if it chooses the caller.
     pub fn routes_elsewhere(&self, session: &Session, operation: Operation, bytes: usize, requests: usize) -> bool {
         let device = session.route(operation, bytes, requests).map(|route| &self.gantry.devices()[route.device]);
         device.is_some_and(|device| self.is_other(device))
@@ -124,7 +125,8 @@ impl CallerDevice {
         device.name() != self.own_name && (self.may_serve)(device)
     }
 
-    /// Counts a request as work of the caller. Caches the savings once this work has paid for the measurements.
+    /// Counts a request as work of the caller. Caches the savings once this work has paid for the measurements, or at once if the caller's
+    /// device does not offer the algorithm.
     fn learn_saving(&self, algorithm: Algorithm, operation: Operation, bytes: usize) -> u32 {
         let work = match algorithm.kind() {
             Kind::Signature | Kind::Exchange => ASSUMED_KEY_PAIR_NS,

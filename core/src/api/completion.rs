@@ -41,7 +41,7 @@ pub struct Completion {
     pub user: u64,
     /// The outcome. An error means that no device could run the request.
     pub result: Result<Outcome>,
-    /// The device that ran the request, and the reason for choosing it.
+    /// The device that ran the request or last failed to run it, and the reason for choosing it. `None` if no device got the request.
     pub route: Option<Route>,
     /// The buffers, with the result in them.
     pub submission: Submission,

@@ -1,7 +1,7 @@
 //! A thread that wakes tasks when a device is late.
 //!
 //! A stalled device wakes no task. When all tasks sleep, only a timer can end the wait, and executors need not have timers. The thread
-//! starts when a task first sleeps for a device, and ends with its queue. It is the framework's only thread.
+//! starts when a task first sleeps for a device, and ends with its queue. The framework starts no other threads.
 
 use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -70,7 +70,8 @@ impl Drop for LateTimer {
         let is_waking = state.is_waking;
         drop(state);
         self.alarm.changed.notify_one();
-        // The waker may wait for this thread, or run on it, so do not join. The thread ends right after the waker.
+        // Joining could deadlock: the waker may wait for the thread that drops `self`, or may itself drop `self`. The timer's thread ends
+        // right after the waker returns.
         if !is_waking {
             let _ = thread.join();
         }

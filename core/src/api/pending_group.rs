@@ -17,8 +17,8 @@ pub(super) struct PendingGroup {
     pub(super) since: u64,
     /// The number of requests in a full batch.
     pub(super) batch_size: usize,
-    /// The group is sent as soon as it has `batch_size` requests, because a device with queue pairs starts right away. Work on this thread
-    /// gains by waiting for more requests.
+    /// The group is sent as soon as it has `batch_size` requests: a device with queue pairs can start right away, or the caller wants
+    /// immediate completions. Otherwise the requests run on this thread, where a larger burst costs less per request.
     pub(super) sends_when_full: bool,
     /// The requests are in the coalescer, where other threads may take them and send them with their own requests.
     pub(super) is_posted: bool,

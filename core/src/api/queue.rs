@@ -1,6 +1,5 @@
 //! Asynchronous requests: submit now, complete later.
 
-/// The drop of a queue.
 mod drop;
 
 use std::fmt;
@@ -32,7 +31,7 @@ const TIMED_EVERY: u64 = 64;
 /// A queue to submit requests and to complete them later. One thread uses it at a time.
 ///
 /// Requests that gain from batching wait for others, at most for the coalescing time. The queue has no thread: it works in its own calls.
-/// Other threads run its requests only while the requests wait to be batched, or for room on a device.
+/// Another thread may run a request only if the request waits to be batched, or for room on a device.
 ///
 /// ```
 /// # fn requests(gantry: &gantry_core::Gantry, session: &gantry_core::Session, nonce: [u8; 12], data: Vec<u8>) -> gantry_core::Result<()> {
@@ -52,7 +51,7 @@ pub struct Queue {
     process: Process,
     options: QueueOptions,
     slots: Slots,
-    /// Leaked together with the slots, if a request has not come back when the queue is dropped.
+    /// This field and the next two are leaked together with the slots, if a request has not come back when the queue is dropped.
     sessions: ManuallyDrop<QueueSessions>,
     inbox: ManuallyDrop<Arc<Inbox>>,
     dispatcher: ManuallyDrop<Dispatcher<Arc<Inbox>>>,
@@ -63,7 +62,7 @@ pub struct Queue {
     /// Bytes of the submissions that were accepted and have not been delivered.
     bytes: usize,
     sequence: u64,
-    /// A request was submitted since the last call of `complete`.
+    /// A request was submitted since the last call of `complete`, `wait` or `arm`.
     has_submitted: bool,
 }
 
@@ -159,8 +158,8 @@ impl Queue {
         Ok(ticket)
     }
 
-    /// Delivers finished requests, polls the devices, and sends the groups whose coalescing time is over. Does not wait. Returns the number
-    /// of completions.
+    /// Sends the groups whose coalescing time is over or that no longer expect requests, polls the devices, and delivers finished requests.
+    /// Does not wait. Returns the number of completions.
     pub fn complete(&mut self, mut each: impl FnMut(Completion)) -> usize {
         if self.is_forked() {
             return 0;
@@ -284,7 +283,7 @@ impl Queue {
         Some(Duration::from_nanos(deadline.saturating_sub(self.gantry.clock().now())))
     }
 
-    /// Returns the time, by the framework's clock, at which a device that has not answered is late.
+    /// Returns the time, by the framework's clock, at which a device is late or shared queue pairs are due; `None` without requests.
     pub(super) fn deadline(&self) -> Option<u64> {
         if self.is_forked() { None } else { self.dispatcher.deadline(&self.gantry) }
     }
@@ -334,8 +333,8 @@ impl Queue {
         }
     }
 
-    /// Sends the groups that are due, and collects completions. With `all`, or if nothing was submitted since the last call, also sends
-    /// each group whose algorithm has no requests in other queues. Returns `true` if a request came back.
+    /// Sends due groups, posts the others to their coalescers, and collects completions. With `all`, or if nothing was submitted since the
+    /// last call, also sends each group whose algorithm has no requests in other queues. Returns `true` if a request came back.
     fn send_and_poll(&mut self, all: bool) -> bool {
         let only_polls = !std::mem::take(&mut self.has_submitted);
         let coalescing_ns = self.coalescing_ns();
@@ -345,7 +344,7 @@ impl Queue {
             let group = &self.groups[index];
             let is_full = group.group.list.len() >= group.batch_size;
             let is_due = is_full || coalescing_ns == 0 || now >= group.since.saturating_add(coalescing_ns);
-            // The caller has no more requests, and no other queue has requests of this algorithm.
+            // The caller seems to have no more requests for now, and no other queue has requests of this algorithm.
             let is_alone = (all || only_polls) && group.coalescer(&self.gantry).queues() <= 1;
             if is_due || is_alone {
                 let group = self.groups.swap_remove(index);
@@ -367,7 +366,7 @@ impl Queue {
         u64::try_from(self.options.coalesce.as_nanos()).unwrap_or(u64::MAX)
     }
 
-    /// Posts the requests of a group to the coalescer, where other threads may take them and send them with their own requests.
+    /// Posts the requests of a group to the coalescer, from which other threads may send them. If a full batch then waits there, sends it.
     fn post(&mut self, index: usize) {
         let group = &mut self.groups[index];
         let coalescer = group.coalescer(&self.gantry);
@@ -455,7 +454,8 @@ impl Queue {
         }
     }
 
-    /// Records the time until completion for one request in [`TIMED_EVERY`]. Returns its site and the present time.
+    /// For one request in [`TIMED_EVERY`], records the time from the answer of its queue pair until now ([`Stage::Done`]). Returns the site
+    /// of this request and the present time.
     #[inline]
     fn time_completion(&self, handle: &Handle) -> Option<(Site, u64)> {
         let is_timed = self.slots.sequence(handle.meta.slot)? % TIMED_EVERY == 1;

@@ -20,7 +20,8 @@ pub struct QueueOptions {
     pub weight: u32,
     /// Longest time that a request waits to be batched. With zero, each call of `complete` sends the requests that are waiting.
     pub coalesce: Duration,
-    /// Called for each completion as soon as this queue finds it. [`Queue::complete`](crate::Queue::complete) then has none to deliver.
+    /// Called for each completion as soon as a method of this queue finds it. [`Queue::complete`](crate::Queue::complete) then has none to
+    /// deliver, and [`Queue::wait`](crate::Queue::wait) returns 0 when no request is in flight.
     pub immediate: Option<Arc<dyn Fn(Completion) + Send + Sync>>,
 }
 

@@ -21,7 +21,7 @@ pub struct Session {
     pub(crate) core: Arc<SessionCore>,
 }
 
-/// The longest MAC: HMAC-SHA512.
+/// The length of the longest MAC, HMAC-SHA512, in bytes.
 const MAX_MAC_LEN: usize = 64;
 
 impl Session {
@@ -58,7 +58,7 @@ impl Session {
             return self.run(Operands::Verify { input, signature: tag })?.ok();
         }
         let mut computed = [0; MAX_MAC_LEN];
-        // A digest can be longer than any MAC; `mac` below refuses it.
+        // In a session of a digest, the length can exceed that of any MAC. `mac` below refuses such a session.
         let computed = &mut computed[..self.core.params.tag_len().min(MAX_MAC_LEN)];
         self.mac(input, computed)?;
         let is_equal = tags_equal(computed, tag);
@@ -123,8 +123,8 @@ impl Session {
     }
 
     /// Compresses `input`; returns the number of bytes written to `output`. An output of
-    /// [`compressed_max`](crate::AlgorithmInfo::compressed_max) bytes always suffices. If `output` is too short, the result is
-    /// [`Outcome::NoRoom`](crate::Outcome::NoRoom).
+    /// [`compressed_max`](crate::AlgorithmInfo::compressed_max) bytes always suffices. If `output` is too short, the error is
+    /// [`Error::Refused`] with [`Outcome::NoRoom`](crate::Outcome::NoRoom).
     ///
     /// ```no_run
     /// # fn main() -> gantry_core::Result<()> {
@@ -143,8 +143,8 @@ impl Session {
         self.run_compression(Operation::Compress, input, output)
     }
 
-    /// Decompresses `input`; returns the number of bytes written to `output`. The result is
-    /// [`Outcome::NoRoom`](crate::Outcome::NoRoom) if `output` is too short, and [`Outcome::Malformed`](crate::Outcome::Malformed) if
+    /// Decompresses `input`; returns the number of bytes written to `output`. The error is [`Error::Refused`] with
+    /// [`Outcome::NoRoom`](crate::Outcome::NoRoom) if `output` is too short, and with [`Outcome::Malformed`](crate::Outcome::Malformed) if
     /// `input` is not compressed data.
     pub fn decompress(&self, input: &[u8], output: &mut [u8]) -> Result<usize> {
         self.run_compression(Operation::Decompress, input, output)
@@ -237,7 +237,8 @@ impl Session {
     }
 
     /// Returns a session with the same algorithm, direction and tag length under new keys, open on every device where this session is open.
-    /// No request pauses while a caller switches sessions: requests in flight finish under the old keys, which are then zeroized.
+    /// No request pauses while a caller switches sessions: requests in flight finish under the old keys. The old keys are zeroized when
+    /// these requests have finished and the last clone of this session is dropped.
     ///
     /// # Errors
     /// The keys are wrong ([`Misuse`]).
@@ -247,7 +248,8 @@ impl Session {
         Ok(next)
     }
 
-    /// Runs one request on the calling thread. Once the session is open on the device, it allocates nothing and takes no lock.
+    /// Runs one request on the calling thread. Once the session is open on the device, a call that does not also measure or verify the
+    /// device allocates nothing and takes no lock.
     pub fn run(&self, mut operands: Operands<'_>) -> Result<Outcome> {
         if matches!(operands, Operands::Update { .. } | Operands::Finish { .. }) {
             let (algorithm, operation) = (self.core.params.algorithm(), operands.operation());
@@ -278,7 +280,7 @@ impl Session {
     ///
     /// # Errors
     /// [`Misuse::Framework`], also as the result of each request, if the slices differ in length or the sessions belong to several
-    /// frameworks.
+    /// frameworks. Without any session, returns `Ok` and runs nothing.
     pub fn process_each<S: AsRef<Session>>(sessions: &[S], requests: &mut [Request<'_>]) -> Result<()> {
         let Some(lead) = sessions.first().map(AsRef::as_ref) else { return Ok(()) };
         let shares_devices = |session: &S| session.as_ref().gantry().shares_devices_with(lead.gantry());

@@ -53,7 +53,7 @@ impl Stream {
         self.route
     }
 
-    /// Returns an error if a chunk was lost: the digest would belong to another message.
+    /// Returns an error if a chunk was lost, because the digest would not be that of the caller's message.
     fn check_unbroken(&self) -> Result<()> {
         let algorithm = self.session.params.algorithm();
         if self.has_lost_chunk { Err(Error::Device { algorithm, last: Fault::Lost }) } else { Ok(()) }
@@ -80,7 +80,7 @@ impl Clone for Stream {
 
 /// The state of a cipher whose data arrives in chunks, chained across them; from [`Session::cipher_stream`](crate::Session::cipher_stream).
 ///
-/// A clone continues from the same position under the same IV: of two streams that encrypt, only one may go on.
+/// A clone continues from the same position under the same IV. When encrypting, continue with either the stream or its clone, never both.
 pub struct CipherStream {
     session: Arc<SessionCore>,
     state: Box<dyn driver::CipherStream>,
@@ -158,13 +158,14 @@ impl Clone for CipherStream {
 /// keep the plaintext back until [`open`](Self::open) has succeeded. For a message in one piece, use
 /// [`Session::open`](crate::Session::open).
 ///
-/// A clone continues from the same position under the same nonce: of two streams that seal, only one may go on with the message.
+/// A clone continues from the same position under the same nonce. When sealing, continue the message with either the stream or its clone,
+/// never both.
 pub struct AeadStream {
     session: Arc<SessionCore>,
     state: Box<dyn driver::AeadStream>,
     operation: Operation,
     route: Route,
-    /// Bytes that the message may still take; `None` if no message has begun, or a chunk was lost by a fault of the device.
+    /// Bytes that the message may still take; `None` if no message is in progress, or a chunk was lost by a fault of the device.
     bytes_left: Option<u64>,
 }
 
@@ -208,8 +209,8 @@ impl AeadStream {
         self.step(data.len(), |state| state.update(data).map(|()| Outcome::Done)).map(drop)
     }
 
-    /// Adds associated data after data, which some releases of OpenSSL allow with ChaCha20-Poly1305 although RFC 8439 does not: all bytes
-    /// are authenticated in their order. Fails with [`Outcome::Malformed`], and leaves the message unchanged, if the algorithm or the
+    /// Adds associated data after data. Some releases of OpenSSL allow this with ChaCha20-Poly1305, and authenticate all bytes in their
+    /// order; RFC 8439 does not allow it. Fails with [`Outcome::Malformed`], and leaves the message unchanged, if the algorithm or the
     /// device does not support this.
     pub fn aad_after_data(&mut self, aad: &[u8]) -> Result<()> {
         self.remaining()?;

@@ -41,14 +41,15 @@ pub struct TaskQueue {
 
 #[derive(Debug)]
 struct Shared {
-    /// The process that made the queue. Outside the lock, which a thread of the parent may hold at a fork.
+    /// The process that made the queue. Outside the lock: if a thread of the parent holds it at a fork, the child can never take it.
     process: Process,
     state: Mutex<State>,
-    /// Outside `state`: the queue there holds the bell, and would form a reference cycle.
+    /// In an `Arc` of its own. `state` holds wakers made from it; wakers made from `Shared` would form a reference cycle.
     bell: Arc<Bell>,
 }
 
-/// The waker that devices call. Its lock is held only briefly, because devices ring while other queues work.
+/// The waker for devices, the timer, and other threads that return requests. It may ring in the middle of another queue's work, so its
+/// lock is held only briefly.
 #[derive(Debug, Default)]
 struct Bell(Mutex<BellState>);
 
@@ -70,7 +71,7 @@ struct State {
     poller: Option<WaitKey>,
     /// The thread that detects late devices. Started when a task first sleeps for a device.
     timer: Option<LateTimer>,
-    /// A request was submitted since devices were armed.
+    /// A request was submitted since the devices were last armed.
     has_unsent: bool,
     /// Completions to be picked up; `None` for a request whose task has gone.
     finished: HashMap<Ticket, Option<Box<Completion>>>,
@@ -79,8 +80,8 @@ struct State {
     deferred: Deferred,
 }
 
-/// A task, by the event it waits for. The task whose request has been in flight longest sorts first: it will probably be woken first
-/// anyway.
+/// A task, by the event it waits for. When the poller leaves, the first task in this order takes over. Its request has been in flight
+/// longest, so it will probably be woken first in any case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum WaitKey {
     /// The completion of the request with this sequence number.
@@ -97,7 +98,7 @@ struct Deferred {
 }
 
 impl Gantry {
-    /// Creates a queue for tasks. Ignores `immediate`.
+    /// Creates a queue for tasks. Ignores [`QueueOptions::immediate`].
     ///
     /// # Errors
     /// [`Misuse::Queue`] if an option is out of range.
@@ -132,8 +133,8 @@ impl TaskQueue {
         RequestFuture { shared: self.shared.clone(), session: session.clone(), stage }
     }
 
-    /// Collects completions and gives up on late devices, without a task. Returns the time until a device that has not answered is late;
-    /// `None` if no device has requests. For tests with simulated time; programs need not call it.
+    /// Collects completions and gives up on late devices, without a task. Returns the time after which a device that still has not answered
+    /// is late; `None` if no device has requests. For tests with simulated time; programs need not call it.
     #[cfg(any(test, feature = "simulation"))]
     pub fn poll_once(&self) -> Option<Duration> {
         if !self.shared.process.is_current() {
@@ -214,7 +215,7 @@ impl Drop for RequestFuture {
 }
 
 impl Shared {
-    /// Runs `work` under the lock, then wakes the tasks that it affected.
+    /// Runs `work` under the lock, then wakes the tasks in `deferred`.
     fn with<R>(&self, work: impl FnOnce(&mut State) -> R) -> R {
         let mut state = lock(&self.state);
         let answer = work(&mut state);
@@ -265,7 +266,7 @@ impl Ticket {
 }
 
 impl State {
-    /// Notes that the task is awake and no longer polls. Returns `true` if it slept.
+    /// Notes that the task is awake and no longer the poller. Returns `true` if it slept.
     fn mark_awake(&mut self, key: WaitKey) -> bool {
         self.poller.take_if(|poller| *poller == key);
         let waker = self.asleep.remove(&key);
@@ -289,7 +290,7 @@ impl State {
                 Ok(ticket) => {
                     self.has_unsent = true;
                     if line_position.is_some() && self.queue.in_flight() < self.depth {
-                        self.wake_waiters(1); // a completed request may have made room for several
+                        self.wake_waiters(1); // the bytes of one completed request may make room for several requests
                     }
                     // Poll this task again after other ready tasks have submitted their requests.
                     self.deferred.wake.push(waker.clone());
@@ -335,7 +336,7 @@ impl State {
         self.poller.is_none() || self.has_unsent || bell.has_rung()
     }
 
-    /// Puts a task to sleep. The task becomes the poller if there is none.
+    /// Puts a task to sleep. If the devices must be polled, the task becomes the poller in place of any other, and arms the devices.
     fn sleep(&mut self, key: WaitKey, bell: &Arc<Bell>, waker: &Waker) {
         self.asleep.insert(key, waker.clone());
         if !self.should_poll(bell) {
@@ -352,7 +353,7 @@ impl State {
         }
     }
 
-    /// Sets the deadline of the thread that detects late devices. Returns `false` if a device may be late and no thread could be started.
+    /// Sets the deadline of the thread that detects late devices. Returns `false` if there is a deadline but the thread cannot start.
     fn set_timer(&mut self, waker: Waker) -> bool {
         let Some(deadline) = self.queue.deadline() else { return true };
         if self.timer.is_none() {
@@ -361,7 +362,7 @@ impl State {
         self.timer.as_ref().inspect(|timer| timer.set(deadline)).is_some()
     }
 
-    /// Handles a task that has gone. Cancels its request, or arranges for the result to be discarded.
+    /// Handles the drop of a submitted request's future. Cancels the request, or arranges for its result to be discarded.
     fn abandon(&mut self, ticket: Ticket) {
         self.mark_awake(ticket.key());
         if self.finished.remove(&ticket).is_some() {

@@ -10,13 +10,13 @@ use crate::route::{Ledgers, Measurement, Route, learn};
 use crate::stats::{Site, Stage};
 use crate::sync::{AtomicU64, AtomicUsize, Mutex, Ordering, lock, try_lock};
 
-/// A queue pair in use by one thread, or shared.
+/// A queue pair in use, by one thread or shared by all.
 pub(crate) struct ActivePair {
     pub(crate) device: usize,
     pub(crate) pair: OpenPair,
-    /// The earliest start, in the backlog's virtual time, of the next request that the user of the queue pair puts there.
+    /// The earliest start of the next request that this queue pair's thread adds to the backlog, in the backlog's virtual time.
     pub(crate) next_start: u64,
-    /// The counters' key of the last submission.
+    /// The counters' key for a failure of the device: the last request's from the backlog, or else the key given at the start.
     site: Site,
     /// The address of the oldest request in the device, and the time since when it has been the oldest.
     oldest: Option<(usize, u64)>,
@@ -38,7 +38,7 @@ struct PendingMeasurement {
     poll_ns: u64,
     /// Requests that were on the queue pair before the part.
     requests_ahead: usize,
-    /// Completions that are missing until the part is complete.
+    /// Completions that must still come, including those of the requests ahead.
     missing: usize,
 }
 
@@ -214,11 +214,11 @@ impl ActivePair {
         returned.append(&mut taken);
     }
 
-    /// Offers requests to the device. Returns `true` if the device has taken and completed [all](OpenPair::submit) of them.
+    /// Offers requests to the device. Returns `true` if the device has taken and completed all of them, as [`OpenPair::submit`] says.
     pub(crate) fn submit(&mut self, health: &Health, offered: &mut List, returned: &mut List) -> bool {
         let submitted = self.count_load(health, |pair| pair.submit(offered, returned));
         if let Err(fault) = &submitted {
-            offered.fail(fault, returned); // retry the remaining requests elsewhere, too
+            offered.fail(fault, returned); // the remaining requests are retried elsewhere, too
         }
         submitted == Ok(true)
     }
@@ -228,7 +228,7 @@ impl ActivePair {
         health.backlog.serve(|offered| {
             offered.each(|handle| {
                 self.site = Site::new(self.device, handle.meta.algorithm, handle.meta.shape.operation);
-                // Do not count the wait for room as time in the device. (0 would mean that there is no queue pair.)
+                // Do not count the wait for room as time in the device. 0 would mean that the request goes through no queue pair.
                 handle.meta.since = now.max(1);
             });
             // If the submission fails, it ends the offered requests with the fault.
@@ -257,7 +257,7 @@ pub(crate) struct SharedPairs {
 struct SharedPairsState {
     /// Open queue pairs, and closed queue pairs from which a request has not come back.
     pairs: Vec<ActivePair>,
-    /// The device's counts at the last movement, and the time since when they have not changed although requests wait for room.
+    /// The device's counts, and the time since which they have not changed, although requests wait for room.
     stuck: Option<(MovedCounts, u64)>,
 }
 
@@ -312,8 +312,8 @@ impl SharedPairs {
         self.update(&mut state, context);
     }
 
-    /// Takes back the waiting requests of the inbox `inbox`, and all requests on the queue pairs that have a request of this inbox. The
-    /// lock excludes offers: a request being offered is neither in the backlog nor on a queue pair.
+    /// Takes back the waiting requests of the inbox `inbox`, and all requests on the queue pairs that have a request of this inbox. Takes
+    /// the lock, so that no thread is offering: a request being offered is neither in the backlog nor on a queue pair.
     pub(crate) fn abandon(&self, context: &ServeContext<'_>, inbox: &Inbox, returned: &mut List) {
         let mut state = lock(&self.state);
         returned.append(&mut context.health.backlog.withdraw(inbox));
@@ -394,7 +394,7 @@ impl SharedPairsState {
     }
 }
 
-/// Returns the maximum nanoseconds in which no request enters or leaves a device while requests wait for room.
+/// Returns the maximum nanoseconds that requests wait for room while no request enters or leaves the device.
 fn stuck_limit_ns(moved: MovedCounts, health: &Health) -> u64 {
     health.deadline_ns(if moved.0 == moved.1 { 0 } else { usize::MAX })
 }

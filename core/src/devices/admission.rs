@@ -128,7 +128,8 @@ impl Admission {
         self.verdict.get()?.as_ref().ok().copied()
     }
 
-    /// Returns `true` if a batch has come back and freed its queue pair. The rest of the test waits for the next request.
+    /// Polls the batch of the unfinished test. Returns `true` if the batch has come back and freed its queue pair. The next request
+    /// continues the test.
     pub(crate) fn release_pair(&self, clock: &dyn Clock) -> bool {
         if !self.has_pair.load(Ordering::Relaxed) {
             return false;
@@ -148,7 +149,7 @@ pub(crate) const TEST_RUNNING: &str = "its known-answer test is under way";
 /// The tests of a device on probation. Every request continues the tests for a moment, and does not wait for their end.
 #[derive(Default)]
 pub(crate) struct Probation {
-    /// Number of capabilities whose test is over.
+    /// Number of capabilities whose test is over or was skipped.
     tested: usize,
     /// The test of the next capability, once it has begun.
     test: Option<Test<SentBatch>>,

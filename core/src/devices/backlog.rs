@@ -1,4 +1,4 @@
-//! Requests that wait for a full device: in order, fairly, and with three priority classes.
+//! Requests that wait for room in a full device. They are served in a fair order, with three priority classes.
 //!
 //! Within a class, the queues share the device by weight (start-time fair queueing: Goyal, Vin, Cheng, 1996). Each request gets a start tag
 //! in the class's virtual time: the time at which the queue's earlier requests would have been served at the queue's share of the device.
@@ -20,7 +20,7 @@ use crate::sync::{Mutex, lock};
 pub enum Priority {
     /// Served first.
     RealTime,
-    /// Neither of the others; the default.
+    /// Served if no real-time request waits, and occasionally if one does; the default.
     #[default]
     Normal,
     /// Served if no higher class waits, and occasionally if one does.
@@ -130,7 +130,7 @@ impl Backlog {
     }
 
     /// Adds requests behind the earlier requests of their sender. `next_start` is the earliest start of the sender's next request in
-    /// virtual time, and is moved on.
+    /// virtual time; each added request advances it.
     pub(crate) fn push(&self, list: &mut List, sender: Sender, next_start: &mut u64) {
         let mut schedule = lock(&self.schedule);
         let class = sender.class as usize;
@@ -322,7 +322,7 @@ mod races {
     }
 
     /// In FreeBSD, a driver returned ERESTART, then called crypto_unblock, and was marked as blocked only after that, so it was never
-    /// called again. Here a thread that waits for the request checks again, and one check is enough.
+    /// called again. Here a thread that waits for the request serves the backlog again, and one such call is enough.
     #[test]
     fn unblock_between_the_full_answer_and_the_blocked_mark() {
         loom::model(|| {

@@ -4,11 +4,11 @@
 //! a cell counts: this removes disturbances of the machine, and spreads the remaining disturbances over all devices. A caller that asks for
 //! a calibration waits for it and gets twenty rounds, which also outlast longer disturbances.
 //!
-//! No other caller waits. A calibration takes up to 25 ms per device, and threads with requests continue it in slices of [`SLICE_NS`]. All
-//! such calibrations of a process together take at most a second of these threads' time.
+//! No other caller waits for a whole calibration. It takes up to 25 ms per device, and threads with requests continue it in slices of
+//! [`SLICE_NS`]. All such calibrations of the same devices together take about a second of these threads' time at most.
 //!
 //! The costs go to a [`CostStore`], if there is one: after the first round, for short-lived programs, and at the end. A later process
-//! accepts plausible costs, measures costs from fewer rounds again, and compares the others with the times of its own requests.
+//! accepts plausible costs, and compares them with the times of its own requests. It measures costs from fewer than five rounds again.
 
 #![allow(clippy::cast_precision_loss, reason = "times fit into 24 bits, or need no more precision")]
 
@@ -21,25 +21,25 @@ use super::probe::{CalibrationContext, NotMeasurable, Probe};
 use crate::algorithm::{Algorithm, Operation};
 use crate::route::{CostRecord, CostStore, Costs, Measured};
 
-/// Maximum time of all calibrations of a process, in nanoseconds.
+/// Maximum nanoseconds of all calibrations in slices together. No slice begins after that.
 const MAX_TOTAL_NS: u64 = 1_000_000_000;
 /// Rounds of a calibration in slices.
 const SLICED_ROUNDS: usize = 5;
 /// Rounds of a calibration on request.
 const REQUESTED_ROUNDS: usize = 20;
-/// Nanoseconds that a request may wait for a calibration. A measurement that is running when this time is over is completed.
+/// Nanoseconds that a request may wait for a slice. A measurement that is running when this time is over is completed.
 const SLICE_NS: u64 = 200_000;
 /// Minimum time from the start of a slice to the start of the next, as a multiple of the slice's duration.
 const SLICE_SPACING: u64 = 4;
 
-/// Calibrations of all frameworks over the same devices.
+/// Calibrations, shared by all frameworks over the same devices.
 pub(crate) struct Calibrations {
     store: Option<Arc<dyn CostStore>>,
     is_closed: AtomicBool,
     /// Number of devices, from the first on, whose costs have been loaded from the store.
     loaded_devices: Mutex<usize>,
     warnings: Mutex<Vec<String>>,
-    /// Nanoseconds that calibrations have taken.
+    /// Nanoseconds that calibrations in slices have taken.
     spent_ns: AtomicU64,
     /// The calibration that threads with requests continue. Locked during a calibration on request.
     current: Mutex<Option<Calibration>>,
@@ -51,7 +51,7 @@ pub(crate) struct Calibration {
     operation: Operation,
     /// The time that a thread may spend on a device's known-answer test.
     test_wait: TestWait,
-    /// Devices that get a probe after their known-answer test, taken from the end.
+    /// Devices without a probe yet, taken from the end. Each gets a probe once its known-answer test is over.
     untested: Vec<usize>,
     probes: Vec<Probe>,
     /// All devices to be measured.
@@ -96,7 +96,7 @@ impl Calibrations {
         self.warnings.lock().unwrap_or_else(PoisonError::into_inner).push(warning);
     }
 
-    /// Loads costs from the store, once for each device. Returns `true` if this call loaded costs.
+    /// Loads costs from the store, once for each device. Returns `true` if this call asked the store, even if the store failed.
     pub(crate) fn load(&self, devices: &[RegisteredDevice]) -> bool {
         let Some(store) = self.store() else { return false };
         let mut loaded = self.loaded_devices.lock().unwrap_or_else(PoisonError::into_inner);
@@ -112,8 +112,9 @@ impl Calibrations {
         true
     }
 
-    /// Continues the calibration in progress, or begins this one. Does nothing if another thread is calibrating, if the next slice is not
-    /// due, or if the time is used up. Returns `true` if more costs are known now.
+    /// Continues the calibration in progress, of any operation. If there is none, begins one for this operation. Does nothing if another
+    /// thread is calibrating or the next slice is not due. If the time is used up, ends the calibration of this operation instead. Returns
+    /// `true` if more costs are known now.
     pub(crate) fn advance(&self, context: CalibrationContext<'_>, algorithm: Algorithm, operation: Operation) -> bool {
         let mut current = match self.current.try_lock() {
             Ok(current) => current,
@@ -177,7 +178,8 @@ impl Calibrations {
             records.push(cost_record(device, algorithm, operation, &measured));
             costs.set(measured, probe.synchronous, false);
         }
-        // The new times show the CPU at its best. So do the earlier times of other devices on the CPU, without their drift.
+        // A calibration keeps the best times, so the new times show the CPU at its best. Reset the drift of all devices that compute on the
+        // CPU: their earlier times, too, then show the CPU at its best.
         let is_synchronous =
             |device: &&RegisteredDevice| device.capability(algorithm).is_some_and(|capability| capability.synchronous);
         let costs =
@@ -220,8 +222,8 @@ impl Calibration {
         }
     }
 
-    /// Ends the calibration of the operation: unknown costs stay unknown. Does nothing if the costs of another device were found to be
-    /// wrong during the calibration.
+    /// Ends the calibration of the operation: unknown costs stay unknown. Does nothing if another device needs a measurement by now, for
+    /// example because its costs were found to be wrong during the calibration.
     fn end(&self, context: CalibrationContext<'_>) {
         let Self { algorithm, operation, .. } = *self;
         let missed = |(index, device): (usize, &RegisteredDevice)| {
@@ -232,7 +234,8 @@ impl Calibration {
         }
     }
 
-    /// Continues until `until`, for at least one measurement. Returns `true` at the end of the last round.
+    /// Continues until `until`, for at least one measurement. Returns `false` early if a known-answer test is still under way. Returns
+    /// `true` at the end of the last round, or if no device is measurable.
     fn run(&mut self, context: CalibrationContext<'_>, until: u64) -> bool {
         while let Some(index) = self.untested.last() {
             match Probe::new(context, *index, self.algorithm, self.operation, self.test_wait) {

@@ -5,11 +5,11 @@ use std::sync::{Arc, PoisonError, RwLock};
 use crate::algorithm::Algorithm;
 use crate::route::Candidate;
 
-/// The devices that offer an algorithm, for all its sessions. A device added later comes last, so that indexes are the same in older and
-/// newer sessions.
+/// The devices that offer each algorithm, shared by its sessions. A device added later comes last, so that indexes are the same in older
+/// and newer sessions.
 pub(crate) struct Candidates(Box<[RwLock<CandidateList>]>);
 
-/// The devices for one algorithm; `None` before its first session, and after a device was added.
+/// The devices for one algorithm; `None` until a session needs the list, and again after a device was added.
 type CandidateList = Option<Arc<[Candidate]>>;
 
 impl Default for Candidates {
@@ -19,7 +19,7 @@ impl Default for Candidates {
 }
 
 impl Candidates {
-    /// Returns the candidates of the newest session, if there is one.
+    /// Returns the devices for an algorithm. Returns `None` if no session has needed them since the last [`clear`](Self::clear).
     pub(crate) fn get(&self, algorithm: Algorithm) -> Option<Arc<[Candidate]>> {
         self.0[algorithm as usize].read().unwrap_or_else(PoisonError::into_inner).clone()
     }

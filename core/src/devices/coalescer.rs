@@ -1,8 +1,8 @@
 //! Coalescers, where requests of several queues wait to be batched.
 //!
-//! A device's lanes run requests side by side, which pays only for several requests. Requests of all queues for the same algorithm share a
-//! coalescer. The thread that fills a batch takes all waiting requests and runs them. A thread whose coalescing time is over runs the
-//! requests that are there. There is no helper thread.
+//! A device's lanes run requests side by side, so they pay off only if several requests arrive together. Requests of all queues for the
+//! same algorithm share a coalescer. The thread that fills a batch takes all waiting requests and runs them. A thread whose coalescing time
+//! is over runs the requests that are there. There is no helper thread.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -17,7 +17,7 @@ use crate::sync::{AtomicUsize, Ordering};
 #[repr(align(128))] // its own cache line, and the cache line that is prefetched with it
 pub(crate) struct Coalescer {
     waiting: Stack,
-    /// At least the number of requests in `waiting`.
+    /// Number of requests in `waiting`; too high for a moment during a call of `post` or `take`, but never too low.
     waiting_count: AtomicUsize,
     /// Queues that have a request to be batched.
     queues: AtomicUsize,
@@ -33,7 +33,7 @@ impl Coalescer {
     /// Adds requests. Returns the number of requests that wait.
     pub(crate) fn post(&self, list: List) -> usize {
         let posted = list.len();
-        // Count first, so that the count is never too low, and no queue waits for requests that are there.
+        // Count first, so that the count is never too low. Otherwise a queue might wait for requests that are already there.
         let count = self.waiting_count.fetch_add(posted, Ordering::SeqCst) + posted;
         self.waiting.push(list);
         count

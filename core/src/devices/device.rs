@@ -154,7 +154,7 @@ impl RegisteredDevice {
         Self { entry: Arc::new(DeviceEntry::Excluded { name, class, reason }) }
     }
 
-    /// Sets the index and the environment; once, when the framework is built or the device added.
+    /// Sets the device's index and framework; once, when the framework is built or the device added.
     pub(crate) fn set_environment(&self, index: usize, common: &Arc<CommonState>) {
         if let Some(active) = self.active() {
             active.health.set_environment(index, common);
@@ -256,7 +256,7 @@ impl RegisteredDevice {
         self.active().expect("an excluded device has no capabilities, so no request is sent to it")
     }
 
-    /// Returns the health of a device that is a candidate of a session. Excluded devices never are.
+    /// Returns the health of a session's candidate. Excluded devices have none, and are never candidates.
     #[inline]
     pub(crate) fn health(&self) -> &Health {
         &self.expect_active().health
@@ -304,7 +304,7 @@ impl RegisteredDevice {
         }
     }
 
-    /// Opens a session. A fault here quarantines the device, like a fault of a request.
+    /// Opens a session. A fault here quarantines the device, like a fault of a request, unless the device only declined.
     pub(crate) fn open(&self, params: &SessionParams, test_wait: TestWait) -> Result<Arc<dyn DeviceSession>, Refusal> {
         let algorithm = params.algorithm();
         self.admit_with(algorithm, test_wait)?;
@@ -333,14 +333,15 @@ impl RegisteredDevice {
         self.active().ok_or(Fault::Lost)?.take_pair()
     }
 
-    /// Puts a queue pair back, if it is open and no request is in flight on it.
+    /// Puts a queue pair back, if it is open and no request is in flight on it. Drops any other queue pair.
     pub(crate) fn put_pair(&self, pair: OpenPair) {
         if let Some(active) = self.active() {
             active.put_pair(pair);
         }
     }
 
-    /// Returns `true` if the queue pairs only run the sessions in the calling thread. Known after the known-answer test.
+    /// Returns `true` if the queue pairs are [`Inline`], and run requests in the calling thread. Returns `false` until the known-answer
+    /// test has attached a queue pair.
     #[inline]
     pub(crate) fn is_inline(&self) -> bool {
         self.expect_active().is_inline.load(Ordering::Relaxed)

@@ -21,7 +21,7 @@ pub(crate) struct Health {
     environment: OnceLock<Environment>,
 }
 
-/// The framework of a device, as the device sees it.
+/// The place of a device in its framework, and the state that it shares with the other devices.
 pub(crate) struct Environment {
     /// The index of the device in the framework.
     pub(crate) index: usize,
@@ -45,7 +45,7 @@ impl Health {
         }
     }
 
-    /// Sets the index and the environment; once, when the framework is built or the device added.
+    /// Sets the environment, once: when the framework is built, or when the device is added to it.
     pub(crate) fn set_environment(&self, index: usize, common: &Arc<CommonState>) {
         self.environment.get_or_init(|| Environment { index, common: common.clone() });
     }
@@ -73,7 +73,7 @@ impl Health {
         }
     }
 
-    /// Ends a probation.
+    /// Ends a probation. `works`: the device has passed its known-answer tests again.
     pub(crate) fn end_probation(&self, works: bool) {
         let Environment { index, common } = self.environment();
         if self.trust.end_probation(works, common.clock.now()) {

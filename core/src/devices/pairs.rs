@@ -1,4 +1,4 @@
-//! Queue pairs: the device's end, and the requests in flight.
+//! Queue pairs as core keeps them: the driver's object, and the requests in flight.
 
 #![allow(unsafe_code)]
 
@@ -11,7 +11,7 @@ use crate::driver::entry::EntryPtr;
 use crate::driver::{Batch, Completions, QueuePair, catch_panic};
 use crate::request::{Inbox, List, Request};
 
-/// A queue pair in use. Only this type calls a [`QueuePair`].
+/// A queue pair, in use or idle, and its requests in flight. Only this type calls a [`QueuePair`].
 pub(crate) struct OpenPair {
     /// `None` once the queue pair has been closed.
     pair: Option<Box<dyn QueuePair>>,
@@ -67,7 +67,7 @@ impl OpenPair {
         self.burst.extend(std::mem::take(offered).entries());
         // SAFETY: the list's handles are now in this burst and nowhere else; `Handle::set_route` has set the session of each request.
         let mut batch = unsafe { Batch::new(&mut self.burst) };
-        // A queue pair that panics is dropped, so its broken state is never used.
+        // A queue pair that panics here is dropped below, so its broken state is never used.
         let result = catch_panic(|| pair.submit(&mut batch));
         let (mut returned, mut are_done) = (Chain::new(), true);
         let taken = batch.close(|entry, is_back| {
@@ -112,7 +112,7 @@ impl OpenPair {
     #[cold]
     fn ring_doorbell(&mut self) {
         if let Some(pair) = &mut self.pair {
-            // A panic here shows at the next call, because the requests do not come back.
+            // Ignores a panic. If the requests then do not come back in time, the caller of `poll` takes them back.
             let _ = catch_panic(|| pair.doorbell());
         }
     }
@@ -129,7 +129,7 @@ impl OpenPair {
             Ok(remaining) => {
                 let completed = returned.len();
                 done.append(&mut returned);
-                // The other requests were dropped, or completed through another queue pair of the device.
+                // If the counts differ, jobs were dropped, or were completed through another queue pair of the device.
                 Ok(completed + if remaining == self.in_flight.len() { 0 } else { self.take_returned(done) })
             }
             Err(_) => Err(self.take_back_after_panic(returned, done)),

@@ -30,7 +30,7 @@ const MAX_COLD_NS: u64 = 1_000_000;
 const COLUMN_BYTES: [usize; 8] = [16, 64, 256, 1 << 10, 4 << 10, 16 << 10, 128 << 10, 1 << 20];
 /// Maximum bytes in all requests of a group. Larger groups take long and show nothing new.
 const MAX_GROUP_BYTES: usize = 256 << 10;
-/// Rows up to this number of requests are measured for every device that takes several requests at a time.
+/// Rows up to this number of requests are measured for every device that takes several requests at a time, unless it takes fewer.
 const MIN_LAST_ROW: usize = 64;
 /// Rows for a device that takes requests one by one.
 const ONE_BY_ONE: [usize; 4] = [1, 2, 8, 32];
@@ -55,8 +55,9 @@ pub(crate) struct Probe {
     meter: Meter,
     buffers: Vec<Buffer>,
     rows: Vec<usize>,
-    /// Rows and columns of the cells in the order of measurement; then the index of the next cell.
+    /// Rows and columns of the cells, in the order of measurement.
     cells: Vec<(usize, usize)>,
+    /// The index in `cells` of the next cell.
     next_cell: usize,
     /// The number of cells measured in this round, and the nanoseconds that they took.
     round: (usize, u64),
@@ -166,8 +167,8 @@ impl Probe {
             rows.iter().map(|requests| vec![Vec::new(); sizes(*requests)]).collect();
         let mut cells: Vec<(usize, usize)> =
             (0..rows.len()).flat_map(|row| (0..samples[row].len()).map(move |column| (row, column))).collect();
-        // Single requests of all sizes come first: large requests reveal an engine with a high start-up time, and larger groups can be
-        // extrapolated.
+        // Single requests of all sizes come first, because large ones reveal an engine with a high start-up time. Groups follow, the
+        // smallest first: the times of larger groups can be extrapolated.
         cells.sort_by_key(|(row, column)| (*row > 0, rows[*row] * (256 + COLUMN_BYTES[*column])));
         let buffers = (0..*rows.last().ok_or(NotMeasurable)?).map(buffer).collect();
         let meter = context.ledgers.meter(context.clock, device.class(), capability.synchronous);
@@ -196,7 +197,7 @@ impl Probe {
         self.next_cell = (self.next_cell + 1) % self.cells.len();
         // Predict a group from the time of a single request. An unknown time counts as infinite, so the group is not measured.
         let single = self.samples[0][column].iter().map(|(wall, _)| *wall).fold(f32::INFINITY, f32::min);
-        // Predict a single request from the next smaller size: it must not take longer than a request may wait.
+        // Predict a single request from the next smaller size. Its limit is a quarter of a group's: 5 ms.
         let smaller = column.checked_sub(1).and_then(|column| self.samples[0][column].last().copied());
         let scaled = |(wall, _): (f32, f32)| wall * COLUMN_BYTES[column] as f32 / COLUMN_BYTES[column - 1] as f32;
         let is_long = if row == 0 {

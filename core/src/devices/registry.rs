@@ -18,7 +18,7 @@ pub(crate) struct Registry {
     growing: Mutex<()>,
 }
 
-// SAFETY: a shared list gives shared access to devices, which are `Sync`; new devices go to slots that no thread reads yet.
+// SAFETY: devices are `Send` and `Sync`. A shared list gives shared access to them; new devices go to slots that no thread reads yet.
 unsafe impl Sync for Registry {}
 
 /// The right to add devices, held by one thread at a time.
@@ -38,8 +38,8 @@ impl Registry {
     #[inline]
     pub(crate) fn devices(&self) -> &[RegisteredDevice] {
         let len = self.len.load(Ordering::Acquire);
-        // SAFETY: both wrappers have the layout of their content. The first `len` slots hold devices, which `add` wrote before it published
-        // this number, and which do not change as long as `self` is borrowed.
+        // SAFETY: both wrappers have the layout of their content. The first `len` slots hold devices, which `new` or `add` wrote before
+        // publishing this number, and which do not change as long as `self` is borrowed.
         unsafe { std::slice::from_raw_parts(self.slots.as_ptr().cast(), len) }
     }
 

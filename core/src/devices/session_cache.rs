@@ -21,7 +21,8 @@ struct OpenSessions {
 }
 
 impl SessionCache {
-    /// Creates a cache for a device with at most `limit` open sessions; two of them are reserved for known-answer tests.
+    /// Creates a cache for a device with at most `limit` open sessions. Reserves two of them for known-answer tests, but keeps at least one
+    /// for the cache.
     pub(crate) fn new(limit: usize) -> Self {
         Self { limit: limit.saturating_sub(2).max(1), open: Mutex::default() }
     }

@@ -14,7 +14,7 @@ use crate::driver::{Capability, DeviceSession, Operands};
 use crate::request::{Handle, List, Request};
 use crate::trust::{ANSWER_TIMEOUT_NS, Run, RunResult, TestBench};
 
-/// Maximum nanoseconds that a request waits for a known-answer test, and for one batch of the test.
+/// Maximum nanoseconds of a brief wait for a known-answer test. A batch of the test that was sent longer ago is only polled.
 pub(crate) const BRIEF_WAIT_NS: u64 = 1_000_000;
 
 /// The queue pairs and the time limits of a known-answer test.
@@ -23,7 +23,7 @@ pub(crate) struct PairTestBench<'a> {
     clock: &'a dyn Clock,
     /// The end of the caller's time; `u64::MAX` if the caller waits for the end of the test.
     until: u64,
-    /// Nanoseconds without a completion after which the device is late.
+    /// The device is late if no request has entered or left it for this many nanoseconds, or if callers have waited for longer in all.
     timeout_ns: u64,
     /// Maximum number of requests that are handed over between two readings of the clock.
     max_offered: usize,
@@ -120,8 +120,9 @@ impl SentBatch {
         Self { pair, memory, offered, done: List::new(), started_at: now, moved_at: now, waited_ns: 0 }
     }
 
-    /// Hands over requests, and takes back completed requests, until `until`. Returns `true` if all requests have a result. If nothing
-    /// comes back for `timeout_ns` nanoseconds, the remaining requests get a fault.
+    /// Hands over requests, and takes back completed requests, until `until`. Returns `true` if all requests have a result. If the device
+    /// is late ([`PairTestBench::timeout_ns`]), the remaining requests get a fault. Returns the fault if the device still
+    /// keeps a request.
     fn advance(&mut self, clock: &dyn Clock, max_offered: usize, timeout_ns: u64, until: u64) -> Result<bool, Fault> {
         let mut before = clock.now();
         while !self.offered.is_empty() || self.pair.in_flight() > 0 {

@@ -40,7 +40,8 @@ impl RareFlags {
 }
 
 impl SessionCore {
-    /// Runs a batch of this session.
+    /// Runs a batch of this session. If a request fails the checks, returns its error and runs none. Otherwise returns the error of the
+    /// last request that no device served, if there is one.
     #[inline]
     pub(crate) fn process(&self, requests: &mut [Request<'_>]) -> Result<()> {
         let mut timer = self.counters().timer(requests.len());

@@ -47,8 +47,8 @@ impl<H: Deref<Target = Inbox>> Dispatcher<H> {
         returned
     }
 
-    /// Releases idle queue pairs if they are scarce or all our requests are back. Otherwise a thread that stops calling could keep every
-    /// other thread off the device.
+    /// Releases idle queue pairs if they are scarce or all our requests are back. A thread that kept them and stopped calling could keep
+    /// every other thread off the device.
     fn release_idle_pairs(&mut self, gantry: &Gantry, all_back: bool) {
         self.release_pairs(gantry, |active| all_back || gantry.devices()[active.device].has_few_pairs());
     }
@@ -74,7 +74,7 @@ impl<H: Deref<Target = Inbox>> Dispatcher<H> {
         self.close(gantry, done);
     }
 
-    /// Waits until it makes sense to poll again, at most until `until`. May return early, as [`Clock::wait`] does.
+    /// Waits until it makes sense to poll again, at most until `until`. May return early, as a [clock](crate::clock::Clock::wait) may.
     pub(crate) fn wait(&mut self, gantry: &Gantry, until: Option<u64>) {
         let clock = gantry.clock();
         let until = until.into_iter().chain(self.deadline(gantry)).min();
@@ -85,6 +85,7 @@ impl<H: Deref<Target = Inbox>> Dispatcher<H> {
             let left = until.map_or(u64::MAX, |until| until.saturating_sub(clock.now()));
             sleep(Duration::from_nanos(left));
         }
+        // Lets other threads run, and moves a simulated clock.
         clock.wait(until);
     }
 

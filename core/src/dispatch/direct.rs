@@ -29,7 +29,7 @@ pub(crate) enum AttemptError {
 
 /// The attempts to run a request so far.
 pub(crate) struct Attempts {
-    /// Bit mask of the devices that did not run the request.
+    /// Bit mask of the devices that were tried and gave no outcome.
     pub(crate) tried_devices: u64,
     pub(crate) last_fault: Option<Fault>,
     /// The reasons that devices gave for declining this request.
@@ -212,7 +212,7 @@ pub(crate) fn mark_panicked(route: Route, part: &mut List) {
     });
 }
 
-/// Counts a result other than `Done`. Returns `false` if the device failed and the request must run elsewhere.
+/// Counts a result other than `Done`. Returns `false` if the request must run elsewhere, because the device failed or declined it.
 #[cold]
 pub(crate) fn finalize_result(handle: &mut Handle) -> bool {
     let (shape, operation) = (handle.meta.shape, handle.meta.shape.operation);
@@ -230,6 +230,7 @@ pub(crate) fn finalize_result(handle: &mut Handle) -> bool {
             return true;
         }
         (None, Some(fault)) => fault,
+        // The request already has its final error, for example from another thread that ran it.
         (None, None) => {
             request.cold = before.map(|error| Box::new(ColdData { error: Some(error), ..ColdData::default() }));
             return true;

@@ -102,7 +102,7 @@ impl<H: Deref<Target = Inbox>> Dispatcher<H> {
         self.send_all(lead, list, true, &mut timer, done);
     }
 
-    /// Sends requests, grouped by shared routes. `mixed`: the requests belong to several sessions or threads.
+    /// Sends requests, grouped by shared routes. `mixed`: the requests may belong to several sessions or threads.
     #[inline]
     pub(crate) fn send_all(
         &mut self,
@@ -125,7 +125,7 @@ impl<H: Deref<Target = Inbox>> Dispatcher<H> {
         }
     }
 
-    /// Sends a group. Requests that no queue pair keeps are in `done` when this returns. `lead` is a session of the group.
+    /// Sends a group. Our requests are in `done` afterwards, unless a queue pair or a backlog keeps them. `lead` is a session of the group.
     pub(crate) fn send(&mut self, lead: &SessionCore, mut group: Group, timer: &mut StageTimer<'_>, done: &mut List) {
         let Some(operation) = group.operation else { return };
         let (mut tried_devices, mut test_wait) = (0, TestWait::Brief);
@@ -342,8 +342,8 @@ impl<H: Deref<Target = Inbox>> Dispatcher<H> {
         let registered = &gantry.devices()[device];
         let own =
             if mixed { part.iter().filter(|request| request.comes_back_to(&self.inbox)).count() } else { part.len() };
-        // A request with a time goes to a device that may keep it after this call. If the request belongs to another thread, it must then
-        // not be on a queue pair of ours.
+        // A request with a time in `since` goes to a device that may keep it after this call. If the request belongs to another thread, it
+        // must then not be on a queue pair of ours.
         let is_ring = part.iter().any(|request| request.meta.since > 0);
         if is_ring && registered.has_few_pairs() {
             return self.share(gantry, registered, device, site, part, returned);
@@ -386,7 +386,8 @@ impl<H: Deref<Target = Inbox>> Dispatcher<H> {
         all_done
     }
 
-    /// Sends requests to a device with shared queue pairs: through its backlog, in the order of all waiting requests.
+    /// Sends requests to a device with shared queue pairs: through its backlog, in the order of all waiting requests. Always returns
+    /// `false`, as `submit` does for requests that are not done.
     fn share(
         &mut self,
         gantry: &Gantry,

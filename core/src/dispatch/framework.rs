@@ -46,9 +46,9 @@ impl Gantry {
         self.devices().iter().rev().find(|device| device.name() == name)
     }
 
-    /// Runs a driver's discovery again, for devices that were plugged in. Adds new devices, and devices that replace a quarantined one of
-    /// the same name, which is then retired. `exclude` gets each device's name; if it returns a reason, the device is not used. Returns the
-    /// names of the added devices.
+    /// Runs a driver's discovery again, for devices that were plugged in. Adds new devices, and devices that replace a quarantined or
+    /// excluded one of the same name; a quarantined one is then retired. `exclude` gets the description of each device that may be added;
+    /// if it returns a reason, the device is not added. Returns the names of the added devices.
     ///
     /// An added device serves sessions made later, each algorithm after its known-answer test. Older sessions and their requests do not
     /// change. A framework has at most 64 devices, including retired ones.
@@ -74,21 +74,22 @@ impl Gantry {
         &self.common().clock
     }
 
-    /// Measures the devices that offer an operation and are not measured yet, or with `anew` all that offer it. This takes up to about 0.1
-    /// s per device. Learned policies start this measurement themselves when it pays.
+    /// Measures the devices that offer an operation and are not fully measured yet, or with `anew` all that offer it. This takes up to
+    /// about 0.1 s per device. Learned policies start a shorter measurement themselves when it pays.
     pub fn calibrate(&self, algorithm: Algorithm, operation: Operation, anew: bool) {
         self.inner.devices.calibrations.calibrate(self.calibration_context(), algorithm, operation, anew);
     }
 
-    /// Stops loading and storing costs. For programs that open no file after their start, because a filter of system calls would end them.
+    /// Stops loading and storing costs. For programs whose filter of system calls ends them if they open a file.
     pub fn close_cost_store(&self) {
         self.inner.devices.calibrations.close_store();
     }
 
-    /// Counts `ns` nanoseconds of work, approximately, that a caller did itself as one of the devices. As with requests, enough work pays
-    /// first for loading the costs kept by earlier processes, and then for measuring unknown devices, a fraction of a millisecond at a
-    /// time. Returns `true` if the costs of `own`, the caller, and of another device are known, or stay unknown, and no measurement is
-    /// running.
+    /// Counts about `ns` nanoseconds of work that a caller did itself. `own` is the name of the caller's own device. After enough work,
+    /// loads the costs kept by earlier processes. After more work, measures unknown devices, a fraction of a millisecond at a time.
+    ///
+    /// Returns `true` once the calibration is over. Before the calibration begins, returns `true` if the costs of `own` and of another
+    /// device are known.
     pub(crate) fn count_work(&self, own: &str, algorithm: Algorithm, operation: Operation, ns: u32) -> bool {
         let ledgers = &self.inner.ledgers;
         let ledger = ledgers.ledger(algorithm, operation);
@@ -102,7 +103,7 @@ impl Gantry {
             }
         }
         let devices = self.devices();
-        // Loading may leave the costs of one side unknown, because kept costs of another release are ignored.
+        // Loading may leave the costs of the caller or of the others unknown, because kept costs of another release are ignored.
         let is_known = |is_own: bool| {
             let mut side = devices.iter().filter(|device| (device.name() == own) == is_own);
             side.any(|device| device.costs(algorithm, operation).is_some_and(Costs::is_known))
@@ -183,7 +184,7 @@ impl Gantry {
         }
     }
 
-    /// Asks the policy. `declined` is a bit mask of devices that do not serve the session.
+    /// Asks the policy. `declined` is a bit mask of devices that do not serve the session. `hypothetical`: no request follows.
     #[inline]
     pub(crate) fn ask(
         &self,
@@ -249,7 +250,7 @@ impl Gantry {
         Learner { ledgers: &self.inner.ledgers, candidates: &self.inner.devices.candidates }
     }
 
-    /// Serves the shared queue pairs of a device.
+    /// Offers waiting requests to a device's shared queue pairs, after polling these if `poll` is set.
     pub(crate) fn serve(&self, device: usize, poll: bool, returned: &mut List) {
         self.devices()[device].serve(self.common(), self.learner(), poll, returned);
     }

@@ -21,7 +21,7 @@ pub(crate) struct Group {
     pub(crate) bytes: usize,
     /// The route of the group's streams, to the device that has their state. `None` if the group has no streams.
     pub(crate) stream_route: Option<Route>,
-    /// The requests belong to several sessions or threads.
+    /// The requests may belong to several sessions or threads.
     pub(crate) mixed: bool,
     /// Maximum number of requests in the group.
     max_requests: usize,
@@ -36,8 +36,8 @@ impl Group {
         Self { mixed, max_requests, ..Self::default() }
     }
 
-    /// If the request fits into the group, adds the request's needs to the group's needs and returns `true`. `session` is a session of the
-    /// group.
+    /// If the request fits into the group, adds the request's bytes and needs to those of the group and returns `true`. The caller puts the
+    /// request into `list`. `session` is a session of the group.
     #[inline]
     pub(crate) fn try_add(&mut self, session: &SessionCore, request: &Request<'_>) -> bool {
         let shape = request.meta.shape;
@@ -50,8 +50,8 @@ impl Group {
         fits
     }
 
-    /// Handles the other cases: the first request, which always fits, a request with another operation, and steps of streams, which are
-    /// bound to a device.
+    /// Handles the other cases: the first request of a group, another operation, and groups with steps of streams, which are bound to a
+    /// device. The first request always fits.
     #[inline(never)]
     fn try_join(&mut self, session: &SessionCore, request: &Request<'_>) -> bool {
         let shape = request.meta.shape;
@@ -84,8 +84,8 @@ impl Group {
         })
     }
 
-    /// Adds the needs of a request that fits into the group. A whole message of the same operation always fits into a group without
-    /// streams.
+    /// Adds the bytes and needs of a request that fits into the group. Callers may skip `try_add` for a whole message in a group without
+    /// streams: it fits if its operation is the group's.
     #[inline]
     pub(crate) fn add_shape(&mut self, Shape { bytes, in_place, .. }: Shape) {
         self.bytes += bytes;
@@ -94,13 +94,13 @@ impl Group {
     }
 }
 
-/// Sets a request's route and its session on the route's device. The request's session or the leading session of the group has opened this
-/// session.
+/// Sets a request's route, and the device session that runs the request. The request's own session has opened the device session on the
+/// route's device.
 #[inline]
 pub(crate) fn set_route(handle: &mut Handle, session: &OpenSession<'_>, route: Route) {
     handle.copy_segments_unless_taken(route.device);
-    // SAFETY: a device session kept by its session lives as long as that session, which outlives the request. The request's cold data keeps
-    // a cached session alive, below.
+    // SAFETY: the request's session outlives the request, and keeps a borrowed device session alive. The request's cold data keeps a
+    // cached one alive, below.
     unsafe { handle.set_route(&**session, Some(route)) };
     if let OpenSession::Cached(session) = session {
         handle.cold_mut().session = Some(session.clone());

@@ -201,7 +201,8 @@ impl SessionCore {
         session.as_ref().map(|session| OpenSession::Borrowed(&**session)).map_err(|why| (**why).clone().into())
     }
 
-    /// Opens the session on the device that a request would go to. If this fails, tries the next device.
+    /// Opens the session on the device that an in-place request would go to. If no device takes such requests, asks about separate
+    /// buffers. If opening the session fails, tries the next device.
     pub(crate) fn prepare(&self, operation: Operation, bytes: usize) -> Result<()> {
         let (mut tried_devices, mut last) = (0, None);
         while let Some(route) =
@@ -262,8 +263,8 @@ impl SessionCore {
         (is_comparable && !is_reference).then(|| ShadowCopy::new(operands).map(Box::new))?
     }
 
-    /// Stores a [shadow copy](Self::shadow_copy) in a request, if the request is to be verified. For data in segments, `examine_segments`
-    /// has already stored the copy.
+    /// Stores a [shadow copy](Self::shadow_copy) in a request, if the request is to be verified. For segments that the device takes,
+    /// `examine_segments` has already decided this.
     pub(crate) fn keep_shadow_if_due(&self, index: usize, request: &mut Request<'_>) {
         let has_shadow = request.cold.as_ref().is_some_and(|cold| cold.shadow.is_some());
         if request.entry.scattered.is_none()

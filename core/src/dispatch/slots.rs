@@ -26,13 +26,13 @@ pub(crate) struct Slots {
     limit: usize,
 }
 
-// SAFETY: the cells are accessed only through `&mut self`, or through handles, which are `Send` themselves.
+// SAFETY: the cells are accessed only through this value, which is not `Sync`, or through handles, which are `Send` themselves.
 unsafe impl Send for Slots {}
 
 const CHUNK_SLOTS: usize = 32;
 
 struct Slot {
-    /// Points into `submission` while there is one. Kept for the next submission.
+    /// Points into `submission` while there is one. Reused for the next submission.
     request: Request<'static>,
     submission: Option<Submission>,
     /// The ticket's sequence number.
@@ -55,7 +55,7 @@ impl Slot {
 #[cold]
 #[inline(never)]
 unsafe fn record_segments(request: &mut Request<'static>, submission: NonNull<Submission>) {
-    // SAFETY: promised by the caller. The operands of a request with segments borrow nothing that these two calls read.
+    // SAFETY: promised by the caller. `scattered` and `scattered_result_len` read nothing that the request's operands borrow.
     let source = unsafe { submission.as_ref() };
     request.entry.scattered = source.scattered();
     request.meta.segment_source =

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::entry::{EntryPtr, in_flight_id, is_returned, next, previous, set_in_flight_id, set_next, set_previous};
 
-/// An intrusive list of entries. Every entry in a chain is alive and has no other owner: the caller of [`push`](Self::push)
-/// guarantees it.
+/// An intrusive list of entries. Every entry in a chain is alive, and only the owner of the chain uses the entry's list links. The caller
+/// of [`push`](Self::push) guarantees both. A device may own the rest of the entry.
 pub(crate) struct Chain {
     head: Option<EntryPtr>,
     tail: Option<EntryPtr>,
@@ -33,7 +33,7 @@ impl Chain {
     ///
     /// # Safety
     ///
-    /// The entry must stay alive, without another owner, until it has left the chain (rules 1 and 2 of `entry.rs`).
+    /// The entry must stay alive, and no other code may use its list links, until it has left the chain (rules 1 and 2 of `entry.rs`).
     #[inline]
     pub(crate) unsafe fn push(&mut self, entry: EntryPtr) {
         set_next(entry, None);
@@ -86,7 +86,7 @@ impl Chain {
         Chain { head, tail, len: count }
     }
 
-    /// Makes a chain of entries that [`link`] has linked.
+    /// Makes a chain of entries that [`link`] has linked. If `last` is `None`, the chain is empty and `first` is ignored.
     ///
     /// # Safety
     ///
@@ -183,7 +183,7 @@ impl InFlight {
     pub(crate) unsafe fn push(&mut self, entry: EntryPtr) {
         set_previous(entry, self.chain.tail);
         set_in_flight_id(entry, self.id);
-        // SAFETY: the caller guarantees the conditions of `push`; the device has the entry, and accesses none of its links.
+        // SAFETY: the caller guarantees the conditions of `push`; the device has the entry, but never uses its list links.
         unsafe { self.chain.push(entry) };
     }
 
@@ -203,8 +203,8 @@ impl InFlight {
         set_in_flight_id(entry, 0);
     }
 
-    /// Moves the requests that the device has returned to `done`, and returns their number. Such a request is still in the list only if its
-    /// job was dropped or was completed through another queue pair. Checks every entry of the list.
+    /// Moves to `done` the requests that the device has returned, and returns their number. Such a request is still in the list if its job
+    /// was dropped, or was completed by other means than this queue pair's `Completions`. Checks every entry of the list.
     pub(crate) fn take_returned(&mut self, done: &mut Chain) -> usize {
         let mut taken = 0;
         let mut entry = self.chain.head;

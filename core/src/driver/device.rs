@@ -19,7 +19,7 @@ pub enum Class {
     Simd,
     /// A driver of the operating system's kernel.
     Kernel,
-    /// A crypto card or engine.
+    /// A crypto card or another hardware accelerator.
     Hardware,
     /// A GPU.
     Gpu,
@@ -145,17 +145,18 @@ pub trait Device: Send + Sync {
     /// # Errors
     ///
     /// [`Refusal::Unsupported`] names the parameter that the device does not support; the session never uses the device
-    /// again. After [`Refusal::Fault`], the session avoids the device until the device's quarantine has ended.
+    /// again. [`Refusal::Fault`] quarantines the device, unless the fault is [`Fault::Declined`]. Core calls this function
+    /// again for a later request.
     fn open(&self, params: &SessionParams) -> Result<Arc<dyn DeviceSession>, Refusal>;
 
     /// Returns a queue pair, which one thread at a time uses; `None` if all are taken. May block.
     ///
-    /// Core keeps the queue pair, and calls again when several threads work at once. Either every queue pair of a device is
-    /// [`Inline`] or none is.
+    /// Core keeps the queue pair, and calls this function again when several threads work at once. Either every queue pair
+    /// of a device is [`Inline`] or none is.
     ///
     /// # Errors
     ///
-    /// Returning a [`Fault`] quarantines the device.
+    /// Returning a [`Fault`] other than [`Fault::Declined`] quarantines the device.
     fn attach(&self) -> Result<Option<Box<dyn QueuePair>>, Fault> {
         Ok(Some(Box::new(Inline)))
     }

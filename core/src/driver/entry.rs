@@ -44,7 +44,7 @@ const IDLE: u8 = 0;
 /// A device has the operands and the result; core must not access them.
 const IN_DEVICE: u8 = 1;
 
-/// Core's fields about the location of a request. A device never accesses them.
+/// Core's fields: the lists that contain a request, and its session. Only core writes them. Jobs and offers read `session` for a driver.
 pub(crate) struct Links {
     next: Option<EntryPtr>,
     previous: Option<EntryPtr>,
@@ -57,7 +57,7 @@ pub(crate) struct Links {
 
 // SAFETY: sessions are Sync; the neighbours in a list are accessed only by the thread that has the request.
 unsafe impl Send for Links {}
-// SAFETY: as above; nothing is changed through a shared reference.
+// SAFETY: as above; only the atomic field is changed through a shared reference.
 unsafe impl Sync for Links {}
 
 impl<'a> Entry<'a> {
@@ -80,6 +80,7 @@ impl<'a> Entry<'a> {
         }
     }
 
+    /// Sets the outcome or the fault, and leaves the other field as it is. An earlier outcome therefore wins over a new fault.
     #[inline]
     pub(crate) fn finish(&mut self, result: Result<Outcome, Fault>) {
         match result {
@@ -131,8 +132,8 @@ pub(super) unsafe fn session<'s>(entry: EntryPtr) -> &'s dyn DeviceSession {
 
 #[inline]
 pub(super) fn next(entry: EntryPtr) -> Option<EntryPtr> {
-    // SAFETY: rule 2 keeps the entry alive. Links are core's own fields: a device never accesses them, so reading them is
-    // sound while a job has the rest (rule 1).
+    // SAFETY: rule 2 keeps the entry alive. The list links are core's own fields: a device never uses them, so reading them
+    // is sound while a job has the rest (rule 1).
     unsafe { (&raw const (*entry.as_ptr()).links.next).read() }
 }
 

@@ -67,7 +67,7 @@ impl<'b> Batch<'b> {
     pub fn accept(&mut self, count: usize) {
         let end = self.taken.saturating_add(count).min(self.entries.len());
         for entry in &self.entries[self.taken..end] {
-            // The mark is cleared only here, because a driver may finish an offer and then still take its request as a job.
+            // `Offer::finish` leaves the mark set, because a driver may finish an offer and then still take its request as a job.
             if has_result(*entry) { set_in_device(*entry, false) } else { drop(Job(*entry)) }
         }
         self.taken = end;

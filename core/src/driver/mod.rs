@@ -28,10 +28,11 @@
 //!    buffers of a leaked job are then never freed.
 //!
 //! Data reach a device in contiguous buffers, unless its [`DeviceLimits`] say that its queue pairs take segments of
-//! regions. [`Job::segments`] then returns the segments if [`DeviceLimits::takes`] allows it. Core copies all other
-//! segments, and counts them in [`Event::Copied`](crate::stats::Event::Copied); it copies no other data. The five rules also
-//! hold for segments. With a bad tag, output segments stay unchanged or become zeros. A device that offers in-place requests
-//! leaves the segments unchanged when it reports a fault. [`DeviceSession::run`] never gets segments.
+//! regions. [`Job::segments`] then returns the segments if [`DeviceLimits::takes`] allows it. Core copies the data of all
+//! other segments, and counts the bytes in [`Event::Copied`](crate::stats::Event::Copied). Core copies other data only for
+//! requests that it verifies in software. The five rules also hold for segments. With a bad tag, output segments stay
+//! unchanged or become zeros. A device that offers in-place requests leaves the segments unchanged when it reports a fault.
+//! [`DeviceSession::run`] never gets segments.
 //!
 //! Core checks keys, IVs, lengths and directions before a device sees them. A device zeroizes the keys that it keeps, and
 //! compares tags with [`tags_equal`](crate::tags_equal).

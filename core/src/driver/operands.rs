@@ -120,8 +120,8 @@ pub enum Operands<'a> {
         /// The packet number, unique under the key. The caller has already checked the number of a received packet against
         /// replays.
         number: u64,
-        /// The whole packet. Protecting reads the payload at [`payload_start`](crate::AlgorithmInfo::payload_start) and
-        /// writes the rest. With a bad tag the packet stays unchanged or becomes zeros.
+        /// The whole packet. Protecting encrypts the payload at [`payload_start`](crate::AlgorithmInfo::payload_start) in
+        /// place, and writes all other bytes. With a bad tag the packet stays unchanged or becomes zeros.
         packet: &'a mut [u8],
         /// The length of the payload: read by protect, written by unprotect.
         payload_len: &'a mut usize,
@@ -166,14 +166,14 @@ pub struct Scattered<'a> {
     /// The input data.
     pub input: &'a Segments,
     /// The output of a cipher, as long as the input; the same segments as the input if the request works in place. Other
-    /// operations write to their operands.
+    /// operations write to their operands: this field then equals `input`, and nothing is written to it.
     pub output: &'a Segments,
 }
 
 /// The fields of a request by purpose, for any operation. [`OperationInfo`](crate::OperationInfo) says which fields an
 /// operation has.
 pub struct Fields<'a> {
-    /// IV or nonce; the packet number; random bytes of key generation and key encapsulation.
+    /// IV or nonce; the packet number as 8 bytes, big-endian; random bytes of key generation and key encapsulation.
     pub iv: &'a [u8],
     /// Associated data.
     pub aad: &'a [u8],

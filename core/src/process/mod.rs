@@ -6,11 +6,12 @@
 //!
 //! The kernel wipes one page of memory in every child (`MADV_WIPEONFORK`, Linux 4.14 and later), unless the child shares its parent's
 //! memory. The page holds the number of the process; a process that finds no number takes the next one. So a check costs two loads. The
-//! first check creates the page. Later checks start no thread and make no system calls, so that filters of system calls (seccomp) have
+//! first check creates the page. Later checks make no system calls, so a filter (seccomp) that is installed after the first check has
 //! nothing to refuse.
 //!
-//! Without such a page (before Linux 4.14, gVisor, emulators), or if a filter refuses it, the C library calls a function of ours in each
-//! child of `fork`. A child of a bare `clone` is then not detected, so [`Process::current_if_unique`] returns `None` there.
+//! Without such a page (before Linux 4.14, gVisor, emulators, other Unix systems), or if a filter refuses it, the C library calls a
+//! function of ours in each child of `fork`. A child of a bare `clone` is then not detected, so
+//! [`Process::current_if_unique`] returns `None`.
 //!
 //! Processes that share memory count as one: the child of `vfork` before `exec`, and children of `clone` with `CLONE_VM`. A process or
 //! virtual machine that is restored twice from one snapshot is not detected: replace its keys after that.
@@ -48,7 +49,8 @@ pub struct Process(u64);
 static LAST_NUMBER: AtomicU64 = AtomicU64::new(0);
 
 impl Process {
-    /// Returns the calling process. May be called in a signal handler, and in a child before `exec`.
+    /// Returns the calling process. May be called in a signal handler, and in a child before `exec`. On a system without the wiped page,
+    /// the first call is an exception: `pthread_atfork` may take a lock and allocate memory.
     #[inline]
     pub fn current() -> Self {
         let cell = sys::number_cell();

@@ -13,8 +13,8 @@ static FALLBACK: AtomicU64 = AtomicU64::new(0);
 
 #[inline]
 pub(super) fn number_cell() -> &'static AtomicU64 {
-    // SAFETY: the pointer is null or stays valid: it points to `FALLBACK`, or to a page that nothing unmaps. Zeros and numbers are valid
-    // atomic numbers.
+    // SAFETY: the pointer is null or stays valid: it points to `FALLBACK`, or to a page that nothing unmaps. The content is always a
+    // valid number: the kernel wipes it to 0.
     unsafe { NUMBER_CELL.load(Ordering::Acquire).as_ref() }.unwrap_or_else(set_up)
 }
 
@@ -23,7 +23,7 @@ pub(super) fn is_wiped() -> bool {
     !ptr::eq(number_cell(), &raw const FALLBACK)
 }
 
-/// Makes the cell. Takes no lock, because a child could find the lock held by a thread that exists only in the parent.
+/// Makes the cell. Takes no lock of our own, because a child could find the lock held by a thread that exists only in the parent.
 #[cold]
 fn set_up() -> &'static AtomicU64 {
     let page = page::wiped();
@@ -69,7 +69,7 @@ mod page {
 
     /// Makes a page that is wiped in children, if the kernel supports that.
     pub(super) fn wiped() -> Option<Page> {
-        // An emulator that accepts all advice, and follows none, also accepts it for shared memory, which the kernel never wipes.
+        // Linux refuses this advice for shared memory. An emulator that accepts all advice, and follows none, accepts it there, too.
         let is_followed = !Page::new(libc::MAP_SHARED)?.wipe();
         let page = Page::new(libc::MAP_PRIVATE)?;
         (is_followed && page.wipe()).then_some(page)
@@ -102,7 +102,7 @@ mod page {
     }
 }
 
-/// Kernels other than Linux have no such page.
+/// `MADV_WIPEONFORK` exists only in Linux. Other systems use the fallback.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 mod page {
     use std::sync::atomic::AtomicU64;

@@ -43,6 +43,7 @@ impl<'r> BorrowedBatch<'r> {
             let session = examine(index, request)?;
             (request.meta.session, request.meta.inbox, request.meta.tried_devices) =
                 (session, Some(NonNull::from(inbox)), 0);
+            // The last link leads past the end of the slice, until `from_linked` clears it.
             link(current.cast(), Some(next.cast()));
         }
         // SAFETY: the pointer is within the slice.

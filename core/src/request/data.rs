@@ -14,12 +14,13 @@ pub(crate) struct SubmissionParts {
     pub(crate) data: Vec<u8>,
     /// The output buffer, if the result does not go to `data`.
     pub(crate) output: Option<Vec<u8>>,
-    /// Data and output, if one of them is not a vector. `data` and `output` are then empty.
+    /// Data and output, if one of them is not a vector. `data` is then empty, and `output` serves only for a result of compression or
+    /// decompression.
     pub(crate) mixed: Option<Box<MixedBuffers>>,
-    /// Digest, MAC, tag, signature, secret, private key, ciphertext or deciphered message. Wiped, because a MAC may be a secret until it is
-    /// sent. The caller wipes `data`.
+    /// Digest, MAC, tag, signature, secret, private key, RSA ciphertext, deciphered message, or next header of a packet. Wiped, because
+    /// some of these are secret, and a MAC may be until it is sent. The caller wipes `data`.
     pub(crate) tag: Zeroizing<[u8; SHORT_TAG_LEN]>,
-    /// A longer tag: signatures and messages of RSA, digests of any length, and private keys.
+    /// A tag of more than [`SHORT_TAG_LEN`] bytes, such as an RSA signature or a private key. `tag` is then unused.
     pub(crate) long_tag: Zeroizing<Vec<u8>>,
     pub(crate) tag_length: usize,
     /// Random bytes for the generation of keys or a secret.
@@ -47,7 +48,8 @@ impl SubmissionParts {
         &mut short[..length]
     }
 
-    /// Returns the operands on the buffers that `buffers` returns. `result_len` is the length of the session's results in bytes.
+    /// Returns the operands on the buffers that `buffers` returns; special operands use the buffers of `self`. `result_len` is the length
+    /// of the session's results in bytes.
     #[inline(always)]
     pub(crate) fn operands<'a>(
         &'a mut self,
@@ -81,6 +83,7 @@ impl SubmissionParts {
         let SubmissionParts { operation, iv, data, output, mixed, tag, long_tag, tag_length, seed, written, .. } = self;
         let row = operation.info();
         if row.in_place {
+            // The operation protects or unprotects a packet, and the tag is the next header.
             let packet = match mixed {
                 Some(mixed) => mixed.buffers().into_output(),
                 None => data,
@@ -110,13 +113,13 @@ impl SubmissionParts {
 pub(crate) struct MixedBuffers {
     pub(crate) data: Data,
     pub(crate) output: Option<Data>,
-    /// The result overwrites the data or goes to `output`. If `false`, the result is a tag.
+    /// The result overwrites the data or goes to `output`. If `false`, the result goes to a field of [`SubmissionParts`].
     writes_data: bool,
     /// Copies of segments, while the submission is in a queue and a device needs contiguous data.
     copies: Option<Copies>,
 }
 
-/// Contiguous copies of segments; empty if there are none. Wiped, because the caller cannot.
+/// Contiguous copies of segments. A field is empty if its original is not in segments. Wiped, because the caller has no access to them.
 #[derive(Clone, Default)]
 struct Copies {
     data: Zeroizing<Vec<u8>>,
@@ -129,7 +132,7 @@ impl MixedBuffers {
         Box::new(Self { data, output, writes_data, copies: None })
     }
 
-    /// Returns the buffer that gets the result; the data if the result is a tag.
+    /// Returns the buffer that gets the result; the data if the result goes [elsewhere](Self::writes_data).
     pub(crate) fn result(&self) -> &Data {
         self.output.as_ref().filter(|_| self.writes_data).unwrap_or(&self.data)
     }

@@ -117,7 +117,7 @@ mod races {
     use super::*;
     use crate::dispatch::races::{Bell, request, session, slots};
 
-    /// A completion between the submission and the wait went unnoticed in FreeBSD. Here the completion and the wait happen concurrently.
+    /// FreeBSD once missed a completion between the submission and the wait. Here the completion and the wait happen concurrently.
     #[test]
     fn completion_before_the_submitter_waits() {
         loom::model(|| {
@@ -173,8 +173,8 @@ mod races {
 
 /// A stack of request lists. Only whole stacks are taken, so there is no ABA problem.
 ///
-/// All operations are sequentially consistent: threads that read the stack and the flag `Inbox::is_waiting` rely on one order of all
-/// operations.
+/// All changes are sequentially consistent, and so is `is_empty`: threads that read the stack and the flag `Inbox::is_waiting` rely on one
+/// order of these operations.
 pub(crate) struct Stack {
     top: AtomicPtr<Entry<'static>>,
 }

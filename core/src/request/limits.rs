@@ -45,7 +45,7 @@ impl Limits {
         let (info, iv) = (algorithm.info(), params.iv_lengths());
         let operations = info.kind.operations().iter().filter(|operation| params.allows(**operation));
         let is_ccm = matches!(algorithm, Algorithm::Aes128Ccm | Algorithm::Aes192Ccm | Algorithm::Aes256Ccm);
-        // The message representative µ has one length (FIPS 204).
+        // The message representative µ always has 64 bytes (FIPS 204).
         let (min_data, max_data) =
             if params.prehash() == Prehash::Mu { (64, 64) } else { (info.min_data, info.max_data) };
         let short_data = if is_ccm { u64::from(u16::MAX) } else { max_data };
@@ -125,7 +125,7 @@ impl Limits {
             FieldLength::Key if !info.key.allows(view.tag.len()) => {
                 return Err(Misuse::KeyLength { algorithm: self.algorithm, got: view.tag.len(), takes: info.key });
             }
-            // A tag of another length is a wrong tag, as for an AEAD.
+            // A signature of another length is a wrong signature, just as a tag of another length is a wrong tag (`check`).
             FieldLength::GivenTag if view.tag.len() != self.tag_len => return Ok(Some(Outcome::BadTag)),
             FieldLength::Tag => self.check_output(view.tag.len(), self.tag_len)?,
             _ => {}
@@ -141,7 +141,7 @@ impl Limits {
     }
 
     /// Checks a request whose data is in segments and not in operands. `bytes` is the length of the data, and `result_len` the length of
-    /// the buffer for the result.
+    /// the buffer for the result. For an operation with another result, such as a digest, both are the length of the data.
     #[cold]
     #[inline(never)]
     pub(crate) fn check_scattered(
@@ -211,7 +211,8 @@ impl Limits {
         if got == needs { Ok(()) } else { Err(Misuse::OutputLength { algorithm: self.algorithm, got, needs }) }
     }
 
-    /// Checks a packet. A wrong packet to be protected is a misuse by the caller; a malformed received packet is an outcome.
+    /// Checks the number and the lengths of a packet. A wrong number is a misuse, and so is a packet to be protected with a length that
+    /// does not fit its payload. A packet longer than the algorithm allows, or a malformed received packet, gets an outcome.
     #[inline(never)]
     fn check_packet(
         &self,
@@ -234,7 +235,7 @@ impl Limits {
         Ok((!fits).then_some(Outcome::Malformed))
     }
 
-    /// Checks that a received packet has the session's SPI and the lower half of the number.
+    /// Checks that a received packet has the session's SPI and the low 32 bits of the number.
     fn check_header(&self, operation: Operation, number: u64, packet: &[u8]) -> Option<Outcome> {
         let spi = self.esp.map_or(0, |esp| esp.spi);
         let fits = packet[..4] == spi.to_be_bytes() && packet[4..8] == (number as u32).to_be_bytes();

@@ -32,7 +32,7 @@ impl Handle {
         Self(request.cast())
     }
 
-    /// Ends the handle. The request belongs to its owner again.
+    /// Ends the handle. Access to the request passes to the caller.
     #[inline]
     pub(crate) fn into_entry(self) -> EntryPtr {
         self.0

@@ -46,14 +46,14 @@ pub struct Request<'a> {
     pub(crate) meta: RequestMeta,
 }
 
-/// The cold data of a request. It is in a box, so that requests stay small: a request is always read and written as a whole.
+/// The cold data of a request: data that few requests need. It is in a box, so that all other requests stay small.
 #[derive(Default)]
 pub(crate) struct ColdData {
     /// The reason why no device has given an outcome so far.
     pub(crate) error: Option<Error>,
     /// The copy for verification, if the result will be verified.
     pub(crate) shadow: Option<Box<ShadowCopy>>,
-    /// Keeps a session that the device's cache could otherwise close.
+    /// The device session, if it comes from the device's cache, which could otherwise close it.
     pub(crate) session: Option<Arc<dyn DeviceSession>>,
 }
 
@@ -75,14 +75,14 @@ pub(crate) struct RequestMeta {
     pub(crate) algorithm: Algorithm,
     /// The shape, for routing.
     pub(crate) shape: Shape,
-    /// The time in nanoseconds at which the request was offered to a queue pair; after its return, the time of the return. 0 if the request
-    /// goes through no queue pair.
+    /// The time in nanoseconds at which the request was offered to a device that does not work in the calling thread. After its return, the
+    /// time of the return. Stays 0 if no such device gets the request.
     pub(crate) since: u64,
     /// Bit mask of devices that failed to run the request.
     pub(crate) tried_devices: u64,
     /// The request's slot in its queue.
     pub(crate) slot: u32,
-    /// The submission that the request points into, if its data is in segments without copies. After copying, the operands are made anew.
+    /// The submission that the request points into, if its data is in segments without copies. Copying takes it, to make new operands.
     pub(crate) segment_source: Option<SegmentSource>,
 }
 

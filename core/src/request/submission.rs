@@ -17,10 +17,10 @@ use crate::driver::{Operands, Scattered, View};
 /// ```
 ///
 /// The data is a vector, any other [`IoBuf`](crate::IoBuf), or [`Segments`](crate::Segments) of regions. A device that
-/// [takes segments](crate::driver::DeviceLimits::takes) gets them directly. Otherwise they are copied once, when the request goes to its
-/// first device, and the copy is processed. The result is written back when the completion is delivered, and only if the outcome is
-/// [`Done`](Outcome::Done). Changes of foreign memory after the copy do not affect the result. A request that is cancelled, or whose queue
-/// is dropped, writes nothing more.
+/// [takes segments](crate::driver::DeviceLimits::takes) gets them directly, unless the result will be verified. In all other cases they are
+/// copied once, and the copy serves for the rest of the request. The result is written back when the completion is delivered, and only if
+/// the outcome is [`Done`](Outcome::Done). Changes of foreign memory after the copy do not affect the result. A request that is cancelled,
+/// or whose queue is dropped, writes nothing more.
 ///
 /// A clone has its own copy of buffers; its segments are the same memory.
 #[derive(Clone)]
@@ -85,7 +85,7 @@ impl Submission {
     /// the expanded private key, and [`data`](Self::data) the public key.
     pub fn key_gen(algorithm: Algorithm, seed: &[u8]) -> Self {
         let info = algorithm.info();
-        // Keys of other kinds may have no maximum length; the queue refuses the request.
+        // Keys of other kinds may have no maximum length, so allocate nothing for them; the queue refuses the request.
         let (private, public) = if info.kind == Kind::Kem { (info.key.max, info.public_key.max) } else { (0, 0) };
         let mut submission = Self::new(Operation::KeyGen, &[], Vec::new(), Vec::new().into());
         submission.0.output = Some(vec![0; public]);
@@ -162,6 +162,7 @@ impl Submission {
     /// Encrypts `data` in place and authenticates it with `aad`; the tag of `tag_length` bytes is afterwards in [`tag`](Self::tag).
     pub fn seal(iv: &[u8], aad: Vec<u8>, data: impl Into<Data>, tag_length: usize) -> Self {
         let mut submission = Self::new(Operation::Seal, iv, aad, data.into());
+        // No AEAD has a longer tag, and a huge wrong length must not allocate memory.
         submission.0.tag_length = tag_length.min(SHORT_TAG_LEN);
         submission
     }

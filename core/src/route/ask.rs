@@ -53,7 +53,7 @@ pub(crate) trait RequestSizes {
     fn sizes(&self) -> Box<dyn Iterator<Item = usize> + '_>;
 }
 
-/// The part of an [`Ask`] that a session adds.
+/// The part of an [`Ask`] that describes the requests.
 pub(crate) struct Question<'a> {
     pub(crate) operation: Operation,
     pub(crate) requests: usize,

@@ -50,8 +50,9 @@ impl Policy for BreakEven {
     }
 }
 
-/// Ranks a choice. Devices whose break-even is reached come first: the highest break-even, then the most lanes, then SIMD devices, which
-/// compare themselves with plain software. Among the others, the lowest break-even comes first.
+/// Ranks a choice. Devices whose break-even is reached come first: the highest break-even, then the most lanes, then SIMD devices. SIMD
+/// wins such a tie against plain software, because a reached break-even means that the device is faster. Among the others, the lowest
+/// break-even comes first.
 fn rank(ask: &Ask<'_>, choice: &Choice<'_>) -> (bool, isize, usize, bool) {
     let Capability { break_even, lanes, .. } = *choice.capability;
     let (pays, simd) = (break_even <= ask.requests(), choice.info.class == Class::Simd);

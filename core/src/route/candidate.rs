@@ -34,7 +34,7 @@ impl Candidate {
     }
 }
 
-/// The numbers of requests in a device that works in parallel to the calling threads. For other devices the numbers are 0.
+/// Counts of the requests that a device gets and returns, if it works in parallel to the calling threads. For other devices they are 0.
 #[derive(Default)]
 pub(crate) struct Load {
     /// Number of requests that have entered a queue pair of the device.

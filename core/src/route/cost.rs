@@ -1,17 +1,17 @@
 //! The costs of a device for one algorithm and operation, as far as they are known.
 //!
 //! The model is a table of times. Its rows are numbers of requests side by side, and its columns are bytes in each request. Times are
-//! linear between the cells and beyond the last. A formula (setup time, time per byte, lanes) would be shorter, but wrong: a device with 16
-//! lanes takes as long for 17 requests as for 32. Code for lanes has another loop for the last requests, and caches are finite.
+//! linear between the cells and beyond the last. A formula (setup time, time per byte, lanes) would be shorter, but wrong. One device with
+//! 16 lanes takes as long for 17 requests as for 32, and another has a separate loop for the last requests. Large requests exceed the
+//! caches.
 //!
-//! Every route reads the table, and writes are rare. So it consists of relaxed atomics: no lock, and no cache line that moves between CPUs
-//! for each request. If two threads learn at the same moment, one of two measurements may be lost.
+//! Many threads read the table, and writes are rare. So it consists of relaxed atomics: no lock, and no cache line that moves between CPUs
+//! for each request. If two threads learn at the same moment, one of the two measurements may be lost.
 //!
-//! The machine does other work too, so that one measurement in a hundred is a thousand times too long. A measurement therefore moves the
+//! The machine does other work, too: one measurement in a hundred may be a thousand times too long. A measurement therefore moves the
 //! table by a small step in its direction, regardless of its distance, as in a running median. Steps grow after 16 in the same direction. A
 //! device that differs from its estimates by more than a quarter during 32 ms of work has changed as a whole, for example in its clock or
-//! its load. Then one factor changes all cells, including those without measurements, by half of the difference that all measurements
-//! share.
+//! its load. Then one factor changes all cells, including those without measurements, by half of the smallest of these differences.
 //!
 //! Costs of an earlier process are compared with the first requests that use them, cell by cell. They are discarded and measured again if
 //! 32 ms of work contradict them, or if one trial is faster by a quarter.
@@ -55,7 +55,8 @@ const MIN_EVIDENCE_NS: f32 = 32e6;
 const MIN_EVIDENCE_MEASUREMENTS: i32 = 4;
 /// A trial that takes less than this share of the loaded cost contradicts it, because no disturbance makes a device faster.
 const CONTRADICTING_SHARE: f32 = 0.75;
-/// A trial that takes more than this share of the loaded cost confirms it.
+/// A trial that takes less than this share of the loaded cost, but does not contradict it, lowers it. A longer trial is compared with the
+/// cost like any other measurement.
 const CONFIRMING_SHARE: f32 = 0.95;
 
 /// The conclusion from one measurement about a device as a whole.
@@ -171,8 +172,8 @@ impl Costs {
         self.confirmed.iter().any(|row| row.load(Relaxed) != 0)
     }
 
-    /// Returns the measurement with the most weight in the estimate for this number and size of requests, and the time at which it was
-    /// made, in seconds since 1970.
+    /// Returns the measured cell that is nearest to this number and size of requests, and the time of its measurement, in seconds since
+    /// 1970.
     pub fn basis(&self, requests: usize, bytes: usize) -> Option<(CostCell, u64)> {
         let measured = self.measured()?;
         Some((*measured.nearest(requests, bytes)?, measured.measured_at))
@@ -190,7 +191,7 @@ impl Costs {
 
     /// Learns from a trial of requests whose estimate is not confirmed.
     pub(crate) fn learn_unconfirmed(&self, requests: usize, bytes: usize, wall_ns: f32) -> DeviceChange {
-        // A CPU that has become slower does not contradict the costs.
+        // Leaves out a drift above 1: a CPU that was slow and has recovered does not contradict the costs.
         let share = wall_ns / self.estimate(requests, bytes).wall_ns * self.drift().max(1.0);
         if share < CONTRADICTING_SHARE {
             return DeviceChange::LoadedCostsWrong;
@@ -242,7 +243,7 @@ impl Costs {
         let run_ns = work + if continues_run { self.run_ns.get() } else { 0.0 };
         self.min_run_error.set(min_run_error);
         self.run_ns.set(run_ns);
-        // A possible change of the whole device is left to the drift.
+        // If the whole device may have changed, the drift will follow, so the cells take only half a step.
         let grown = if min_run_error > MIN_CHANGE {
             0.5
         } else {
@@ -261,7 +262,8 @@ impl Costs {
         DeviceChange::None
     }
 
-    /// Compares a measurement with the loaded costs. A single similar measurement confirms them. Only many measurements contradict them.
+    /// Compares a measurement with the loaded costs. A single similar measurement confirms the nearest cell. At least four dissimilar ones
+    /// in a row, with 32 ms of work, contradict all loaded costs.
     fn compare_with_loaded(&self, requests: usize, bytes: usize, wall_ns: f32) -> DeviceChange {
         let (estimate, drift) = (self.estimate(requests, bytes).wall_ns, self.drift());
         let min = estimate / drift.max(1.0) / (1.0 + MIN_CHANGE) - CLOCK_RESOLUTION_NS;
@@ -272,7 +274,7 @@ impl Costs {
             self.contradicting_ns.set(0.0);
             return DeviceChange::None;
         }
-        // In the calling thread, an interval lies between two measurements.
+        // A thread that computes itself works for an interval between two measurements, so each of them counts as at least an interval.
         let min = if self.cpu.get().is_some() { 0.0 } else { MEASUREMENT_INTERVAL_NS as f32 };
         let contradicting_ns =
             self.contradicting_ns.get() + wall_ns.clamp(min, MIN_EVIDENCE_NS / MIN_EVIDENCE_MEASUREMENTS as f32);

@@ -7,8 +7,9 @@ use super::ask::Ask;
 use super::policy::Policy;
 use crate::stats::Reason;
 
-/// Sends all requests to one device, and to another device only if the named one cannot serve them (as `OPENSSL_ia32cap` or a hard-wired
-/// engine would). Requests wait for the device's known-answer test, so that no other device serves them before the end of the test.
+/// Sends all requests to one device, like a hard-wired engine or code selected by `OPENSSL_ia32cap`. Another device serves only the
+/// requests that this one cannot serve. Requests wait for the device's known-answer test, so that no other device serves them before the
+/// end of the test.
 #[derive(Debug)]
 pub struct Pin {
     /// The device's name.

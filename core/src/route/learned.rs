@@ -4,20 +4,20 @@
 //! the calling thread.
 //!
 //! * `latency`: the time until the requests are done. This is the default.
-//! * `throughput`: the time for which a device is occupied. If a ring is slow for one request but can hold many, a request is charged its
-//!   cost in a full ring. Under load `latency` does the same with rings that are not slow for one request. With many requests in flight, a
-//!   higher rate finishes each one earlier (Little's law).
+//! * `throughput`: the time for which a device is occupied. On a ring, a request is charged its share of the time of a full ring, even if
+//!   the ring is slow for a single request. Under load, `latency` does the same with rings that are not slow for a single request. With a
+//!   given number of requests in flight, a higher rate finishes each one earlier (Little's law).
 //! * `offload`: the time of the calling thread alone. A device that takes more than [`MAX_OFFLOAD_SLOWDOWN`] times as long as the fastest
 //!   one is left out.
 //!
 //! The times of devices in the calling thread add up, because they run one after the other. Devices with a ring work in parallel to the
-//! thread, unless measurements show that they keep it busy: libraries behind a ring compute when they are polled. So requests are split in
-//! two ways. Rings and the thread get parts that end at the same moment. In the thread, full batches go to the lanes, and a remainder that
-//! leaves lanes empty goes to the best device for it.
+//! thread, unless measurements show that they keep it busy: some libraries behind a ring compute when they are polled. So requests are
+//! split in two ways. Rings and the thread get parts that end at the same moment. In the thread, full batches go to the lanes, and a
+//! remainder that leaves lanes empty goes to the best device for it.
 //!
-//! While the costs of a device are unknown, [`BreakEven`] chooses by the declared capabilities. After ten milliseconds of work for an
-//! algorithm, its devices are calibrated (`devices/calibrate.rs`), unless an earlier process stored their costs. Later, one request in each
-//! `MEASUREMENT_INTERVAL_NS` of work is measured.
+//! While the costs of a device are unknown, and calibration may still measure them, [`BreakEven`] chooses by the declared capabilities.
+//! After ten milliseconds of work for an algorithm and operation, its devices are calibrated (`devices/calibrate.rs`), unless an earlier
+//! process stored their costs. Later, one request in each `MEASUREMENT_INTERVAL_NS` of work is measured.
 
 #![allow(
     clippy::cast_precision_loss,
@@ -50,7 +50,7 @@ pub enum Learned {
     Offload,
 }
 
-/// Maximum time of a request, as a multiple of its time on the fastest device, if the calling thread then has less to do.
+/// Maximum time of a request under `offload`, as a multiple of its time on the fastest device.
 pub const MAX_OFFLOAD_SLOWDOWN: f32 = 32.0;
 /// Cost of a separate part, in addition to the cost of its requests, in nanoseconds: another question to the policy, and another queue.
 const PART_OVERHEAD_NS: f32 = 200.0;
@@ -74,7 +74,7 @@ impl Policy for Learned {
         }
     }
 
-    // Without `#[inline]`, this function is compiled here with this crate's optimisation, and not in each crate that names the policy.
+    // Has no `#[inline]`, so it is compiled only here, with this crate's optimisation, and not again in each crate that names the policy.
     fn route(&self, ask: &Ask<'_>) -> Option<Route> {
         if let [only] = ask.candidates {
             let can_run = ask.can_run(only);
@@ -91,6 +91,7 @@ impl Policy for Learned {
             if !ledgers.count_work(verdict.expected_ns) {
                 return Some(verdict.route());
             }
+            // `decide` counts the same work: this lets it find the measurement due, too.
             ledgers.measure_next();
         }
         self.decide(ask, ledger)
@@ -142,7 +143,7 @@ const MAX_BATCH_EXCESS: f32 = 1.02;
 /// The batch sizes that are compared.
 const BATCH_SIZES: [usize; 12] = [2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096];
 
-/// Assumed nanoseconds of a request with unknown costs, in addition to 1 ns per byte.
+/// Assumed nanoseconds of a group of requests with unknown costs, in addition to 1 ns per byte.
 const ASSUMED_REQUEST_NS: u32 = 100;
 /// Assumed nanoseconds of a request that uses a key pair and has unknown costs.
 const ASSUMED_KEY_PAIR_NS: u32 = 50_000;
@@ -158,7 +159,7 @@ fn assumed_ns(kind: Kind, requests: usize, bytes: usize) -> u32 {
 }
 
 impl Learned {
-    /// Compares the devices if no stored verdict decides.
+    /// Compares the devices, because no stored verdict applies, or because a measurement is due.
     #[cold]
     #[inline(never)]
     fn decide(self, ask: &Ask<'_>, ledger: &Ledger) -> Option<Route> {
@@ -166,7 +167,7 @@ impl Learned {
             (ask.requests(), if ask.question.needs.streaming { STREAM_CHUNK_BYTES } else { ask.mean_bytes() });
         let measured_choices = || MeasuredDevices::new(ask, self, requests, bytes);
         let mut measured = measured_choices();
-        // A hypothetical question counts nothing and stores nothing.
+        // Only a plain question counts as work and stores a verdict: no hypothetical one, no retry and no stream.
         let count_work = |expected_ns: u32| {
             let is_due = ask.is_plain() && ask.ledgers.count_work(expected_ns);
             if is_due {
@@ -213,9 +214,9 @@ impl Learned {
         Some(Route { measure: is_due || is_first_use, ..best.verdict().route() })
     }
 
-    /// Returns the device of the last verdict if it costs hardly more than the best one. A policy changes to another device when the
-    /// estimates of the two are the same, and measures only the new device from then on. So the two estimates stay close, and noise alone
-    /// must not lead back.
+    /// Returns `best`, but on the device of the last verdict if that device costs hardly more. When a policy switches to another device,
+    /// the estimates of the two are nearly equal. Afterwards requests measure only the new device, and noise alone must not make the
+    /// policy switch back.
     fn keep_previous<'a>(
         self,
         measured: &MeasuredDevices<'a>,
@@ -265,7 +266,7 @@ impl Learned {
     /// Splits the requests into parts for rings and for the calling thread that end at the same moment. Returns the largest part of a ring,
     /// because the ring works while the thread does its own part. Returns the thread's part if no ring gets any.
     fn balance<'a>(self, measured: &MeasuredDevices<'a>, requests: usize, bytes: usize) -> Option<Decision<'a>> {
-        // A pipelined ring that keeps the thread busy for longer than the work itself gets no part.
+        // A pipelined ring gets no part if serving it keeps the thread at least as busy as the request itself would.
         let work = measured.iter().filter(|device| device.in_thread).map(|device| device.wall_ns(1, bytes));
         let work = work.fold(f32::INFINITY, f32::min);
         let helps = |device: &Device<'_>| !device.is_pipelined || device.costs.estimate(1, bytes).cpu_ns < work;
@@ -289,7 +290,7 @@ impl Learned {
                 early = middle;
             }
         }
-        // A pipelined ring gets one request more than it can finish by then, so that it does not wait for the thread.
+        // A pipelined ring gets work beyond that moment, for the time of a single request, so that it does not wait for the thread.
         let reach = |device: &Device<'_>| if device.is_pipelined { late + device.wall_ns(1, bytes) } else { late };
         let largest = |in_thread: bool| {
             let devices = measured.iter().filter(|device| device.in_thread == in_thread);

@@ -6,7 +6,7 @@
 //! verdicts in heavy use are reviewed soon, and rare ones cost hardly anything.
 //!
 //! These measurements also pay for trials. Each adds a two-hundredth of its interval to a credit. Once the credit covers the expected loss,
-//! a request goes to the device whose last trial was longest ago. The credit is then corrected by the real loss or gain. A trial is two
+//! a request goes to the device with the most overdue trial. The credit is then corrected by the real loss or gain. A short trial is two
 //! requests, because the first one warms up the caches. A device that loses as expected is tried half as often from then on.
 
 #![allow(
@@ -47,7 +47,7 @@ const MAX_CLOSE_TRIAL_WAIT: u32 = 16;
 const BATCH_SIZE_LIFETIME: u32 = 8;
 /// Nanoseconds of work after which a calibration pays. A process that ends earlier never calibrates.
 const MIN_CALIBRATION_WORK_NS: u32 = 10_000_000;
-/// Nanoseconds of work after which reading stored costs pays. Reading them takes about as long.
+/// Minimum nanoseconds of a first request for which reading stored costs pays. Reading them takes about as long.
 const MIN_LOADING_WORK_NS: u32 = 100_000;
 
 thread_local! {
@@ -57,7 +57,7 @@ thread_local! {
 
 /// The memory of a framework.
 pub(crate) struct Ledgers {
-    /// Distinguishes frameworks: a thread keeps the time since its last measurement for one framework.
+    /// Identifies the framework in [`INTERVAL_LEFT`]: a thread keeps its interval for only one framework at a time.
     id: u32,
     /// The ledger of each algorithm and operation, at the index that `Algorithm::entry_index` returns.
     ledgers: Box<[OnceLock<Box<Ledger>>]>,
@@ -160,7 +160,7 @@ fn size_class(bytes: usize) -> usize {
 impl Default for Ledger {
     fn default() -> Self {
         Self {
-            // The system provides these zeros. Most pages are never read, and such pages take no memory.
+            // The allocator usually gets these zeros from the system. A page that is never used then takes no memory.
             verdicts: vec![0; MAX_VERDICT_REQUESTS * SIZE_CLASSES].into_iter().map(AtomicU64::new).collect(),
             batch_sizes: (0..SIZE_CLASSES).map(|_| AtomicU64::default()).collect(),
             ticks: AtomicU32::new(0),
@@ -235,7 +235,7 @@ impl Ledger {
         self.forget_verdicts();
     }
 
-    /// Forgets all verdicts, because the costs have changed.
+    /// Forgets all verdicts and batch sizes, because the costs have changed.
     pub(crate) fn forget_verdicts(&self) {
         for verdict in self.verdicts.iter().chain(&self.batch_sizes) {
             verdict.store(0, Relaxed);
@@ -293,7 +293,7 @@ impl Ledger {
         self.warmed_device.store(device + 1, Relaxed);
     }
 
-    /// Allows trials of all devices again, because estimates have changed.
+    /// Makes trials of all devices due now, because estimates have changed.
     pub(crate) fn hasten_trials(&self) {
         let now = self.ticks.load(Relaxed);
         for trial in &*self.trials {

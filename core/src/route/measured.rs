@@ -14,17 +14,17 @@ use super::table::{BYTES, Grid, REQUESTS};
 const MAX_TIME_RATIO: f32 = 1.1;
 /// A cell with fewer measurements than this was disturbed if it takes far longer than a smaller cell suggests.
 const MIN_MEASUREMENTS: u32 = 3;
-/// A cell takes far longer if it exceeds the proportional time of a smaller cell, multiplied by this factor, by more than
-/// [`OUTLIER_NS`].
+/// A cell takes far longer if it exceeds a limit. The limit is the time of the smaller cell, in proportion to requests and bytes, times
+/// this factor, plus [`OUTLIER_NS`].
 const OUTLIER_FACTOR: f32 = 3.0;
-/// Nanoseconds by which a cell must exceed that time.
+/// Nanoseconds in this limit that do not depend on the smaller cell.
 const OUTLIER_NS: f32 = 2000.0;
 
 /// The result of calibrating one device.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Measured {
     cells: Vec<CostCell>,
-    /// Valid turns of the calibration.
+    /// Rounds of the calibration; 0 if too many cells were disturbed.
     pub(crate) turns: u32,
     /// The time of the measurement, in seconds since 1970.
     pub(crate) measured_at: u64,
@@ -34,12 +34,12 @@ pub(crate) struct Measured {
 type SparseGrid = [[Option<f32>; BYTES.len()]; REQUESTS.len()];
 
 impl Measured {
-    /// Makes a result from new measurements of `turns` turns. Returns `None` if no measurement is left.
+    /// Makes a result from new measurements of `turns` rounds. Returns `None` if no measurement is left.
     pub(crate) fn new(mut cells: Vec<CostCell>, turns: u32) -> Option<Self> {
         let all = cells.len();
         remove_disturbed(&mut cells);
         let measured_at = SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_secs());
-        // If more than a quarter was disturbed, no turn is valid, and a later process measures again.
+        // If more than a quarter was disturbed, no round is valid, and a later process measures again.
         let turns = if all - cells.len() <= all / 4 { turns } else { 0 };
         (!cells.is_empty()).then_some(Self { cells, turns, measured_at })
     }
@@ -119,7 +119,7 @@ fn sparse_grid(cells: &[CostCell], time: impl Fn(&CostCell) -> f32) -> SparseGri
 }
 
 /// Returns a whole table. Times between two measured sizes are interpolated, as are times between two numbers of requests. Beyond the
-/// measured sizes of a row, the ratio to the next row is the same as at the nearest measured size.
+/// measured sizes of a row, the ratio to the neighbouring row is the same as at the nearest measured size.
 fn fill(measured: &SparseGrid) -> Grid {
     let ceilings = ceilings(measured);
     let mut rows: Vec<Row> = (0..REQUESTS.len()).filter_map(|row| Row::new(row, measured, &ceilings)).collect();
@@ -204,8 +204,8 @@ fn interpolate(points: &[(f32, f32)], x: f32) -> f32 {
     if x < first { value.max(time / 2.0) } else { value }
 }
 
-/// Returns the time of a number of requests. Beyond the largest measured number, each further request takes about as long as each request
-/// in the second half of that number.
+/// Returns the time of a number of requests. Beyond the largest measured number, for example 64, each further request adds as much as each
+/// of the requests 33 to 64. It adds at least half of the mean time per request, and at most the mean.
 fn interpolate_requests(points: &[(f32, f32)], requests: f32) -> f32 {
     let Some(&(most, time)) = points.last().filter(|(most, _)| *most < requests) else {
         return interpolate(points, requests);

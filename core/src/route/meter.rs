@@ -27,8 +27,8 @@ impl ClockCosts {
         Self { wall: shortest(&wall).unwrap_or(0), cpu: shortest(&cpu).filter(|reading| *reading > 0) }
     }
 
-    /// Returns the clock of a device. For a device that computes in the thread, the clock is the thread's own CPU time, which excludes
-    /// the time of other programs.
+    /// Returns the clock of a device. For software that computes in the thread, the clock is the thread's own CPU time if possible, which
+    /// excludes the time of other programs.
     pub(super) fn meter(self, class: Class, synchronous: bool) -> Meter {
         let runs_in_thread = synchronous && matches!(class, Class::Software | Class::Simd);
         let cpu = self.cpu.filter(|_| runs_in_thread);

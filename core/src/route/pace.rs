@@ -1,8 +1,8 @@
 //! The pace of the CPU, shown by the devices that compute in the calling thread.
 //!
 //! When the CPU becomes slower, or a neighbour takes a part of its caches, these devices become slower together. If each device learned the
-//! change only by its own requests, the device in use would soon seem slower than the others. So if requests of several devices and shapes
-//! agree, one step moves all of these devices.
+//! change only by its own requests, the device in use would soon seem slower than the others. So if requests of several devices or shapes
+//! agree, each step moves all of these devices.
 
 #![allow(clippy::cast_precision_loss, reason = "runs that fit into 24 bits")]
 
@@ -18,7 +18,7 @@ pub(super) const IGNORED_DIFFERENCE: f32 = 0.02;
 pub(super) const CLOCK_RESOLUTION_NS: f32 = 40.0;
 /// The smallest step.
 const MIN_STEP: f32 = 0.005;
-/// Consecutive measurements after which steps grow.
+/// Consecutive measurements before the first step.
 const MIN_RUN: i32 = 8;
 /// Further measurements until steps are eight times as large.
 const GROWING_RUN: i32 = 24;

@@ -25,7 +25,7 @@ pub struct CostRecord {
     pub operation: String,
     /// The time of the measurement, in seconds since 1970.
     pub measured_at: u64,
-    /// Turns of the calibration; few if it was interrupted.
+    /// Rounds of the calibration; few if it was interrupted, and 0 if too many cells were disturbed.
     pub turns: u32,
     /// Measured cells. Times between and beyond them are computed when needed, and not stored.
     pub cells: Vec<CostCell>,

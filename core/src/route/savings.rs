@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 /// Requests of 2^MAX_SIZE_LOG2 bytes or more are in the last class.
 const MAX_SIZE_LOG2: u32 = 14;
-/// Classes of sizes, each up to twice the one before.
+/// Number of classes of sizes. Each class begins at twice the size of the one before.
 const SIZE_CLASSES: usize = MAX_SIZE_LOG2 as usize + 1;
 /// Requests of fewer than 2^MIN_LARGE_LOG2 bytes are not worth a question while no savings are known.
 const MIN_LARGE_LOG2: u32 = 8;
@@ -14,7 +14,7 @@ const MIN_LARGE_LOG2: u32 = 8;
 const KEYS_UNTIL_FORGOTTEN: u32 = 4096;
 /// New keys after which the estimated time of opening a session is lowered by an eighth.
 const KEYS_PER_DECAY: u32 = 64;
-/// Assumed nanoseconds of opening a session before the first opening. Sessions of some algorithms are never opened.
+/// Assumed nanoseconds of opening a session before the first opening. An estimate of exactly this value counts as not yet measured.
 const INITIAL_OPEN_NS: u32 = 3000;
 /// Minimum estimate of the nanoseconds of opening a session.
 const MIN_OPEN_NS: u32 = 256;
@@ -45,7 +45,7 @@ impl SizeSet {
         self.0 >> size_class(bytes) & 1 != 0
     }
 
-    /// Returns the smallest size in the set, in bytes.
+    /// Returns the smallest size in the set, in bytes; `usize::MAX` if the set is empty.
     #[inline(always)]
     pub fn smallest(self) -> usize {
         match self.0.trailing_zeros() {
@@ -116,8 +116,8 @@ impl Savings {
 
     /// Counts the opening of a session that took `ns` nanoseconds.
     pub fn record_opening(&self, ns: u32) {
-        // The first opening may include the known-answer test, and any opening the time of another program; later openings correct the
-        // estimate.
+        // The first opening may include the known-answer test, and every opening may include time of another program. Later openings
+        // correct the estimate.
         let (estimate, ns) = (self.open_ns.load(Relaxed), ns.clamp(MIN_OPEN_NS, 10 * INITIAL_OPEN_NS));
         let new_estimate = if estimate == INITIAL_OPEN_NS { ns } else { ns.min(estimate + estimate / 8) };
         self.open_ns.store(new_estimate, Relaxed);

@@ -47,7 +47,7 @@ pub(super) struct TablePosition {
     column: usize,
     /// The fraction of the way to the next row, 0 to 1.
     row_fraction: f32,
-    /// The fraction of the way to the next column, from -1 (below the first) on.
+    /// The fraction of the way to the next column: below 0 before the first column (-1 for 0 bytes), above 1 beyond the last.
     column_fraction: f32,
     /// The factor for numbers of requests beyond the last row, where the time is proportional to the number; 1 up to the last row.
     beyond_factor: f32,

@@ -9,7 +9,7 @@ coded! {
         Dispatch = "dispatch";
         /// In the device.
         Invoke = "invoke";
-        /// From the answer of a device on a queue pair to the completion.
+        /// From the answer of a device on a queue pair to the delivery of the completion.
         Done = "done";
         /// In the caller's completion function.
         Callback = "callback";
@@ -21,8 +21,8 @@ coded! {
     pub enum Event {
         /// A request ended with [`Outcome::BadTag`](crate::Outcome::BadTag).
         BadTag = "bad-tag";
-        /// A request ended with [`Outcome::BadLength`](crate::Outcome::BadLength). If core itself detects the length, the event is counted
-        /// without a device.
+        /// A request ended with [`Outcome::BadLength`](crate::Outcome::BadLength). If core itself refuses the length, the event is
+        /// counted without a device.
         BadLength = "bad-length";
         /// A request ended with [`Outcome::BadKey`](crate::Outcome::BadKey).
         BadKey = "bad-key";
@@ -30,7 +30,8 @@ coded! {
         Malformed = "malformed";
         /// A request ended with [`Outcome::NoRoom`](crate::Outcome::NoRoom).
         NoRoom = "no-room";
-        /// A request came back with a [`Fault`](crate::Fault) of the device.
+        /// The device failed with a [`Fault`](crate::Fault), other than by [declining](Self::Declined) a request. A
+        /// [wrong result](Self::Mismatched) counts as a fault, too.
         Fault = "fault";
         /// The device declined a request that it does not serve, without being at fault.
         Declined = "declined";
@@ -40,7 +41,8 @@ coded! {
         Quarantined = "quarantined";
         /// The device came back from quarantine.
         Returned = "returned";
-        /// A request had to wait because the device was full, or because other requests waited already.
+        /// A request had to wait: the device was full, other requests waited already, or the request was sent together with requests
+        /// of other threads.
         Full = "full";
         /// A request went to the device together with requests of another session or queue.
         Coalesced = "coalesced";

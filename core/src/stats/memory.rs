@@ -9,12 +9,13 @@ use super::reason::Reason;
 
 /// Memory that others can read, such as a file that is mapped: [`GantryBuilder::stats_memory`](crate::GantryBuilder::stats_memory).
 pub trait Memory: Send + Sync {
-    /// Returns `count` zeros for these numbers. They begin on their own cache line, or on the pair of lines that some CPUs fetch together.
-    /// The calling thread or its successors write them. Returns `None` if there is no room; core then keeps the numbers in private memory.
+    /// Returns `count` numbers with these labels, all 0. They begin on their own cache line, or on the pair of lines that some CPUs fetch
+    /// together. Only threads of this process write them. Returns `None` if there is no room; core then keeps the numbers in private
+    /// memory.
     fn take(&self, labels: Labels<'_>, count: usize) -> Option<&'static [AtomicU64]>;
 }
 
-/// The subject of numbers.
+/// The labels of a row of numbers: their meaning, and the requests that they count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Labels<'a> {
     /// The meaning of each number.
@@ -45,7 +46,7 @@ pub enum Meaning {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Column {
-    /// Requests with this reason.
+    /// Requests that the policy sent to the device for this reason.
     Requests(Reason),
     /// Bytes in all requests.
     Bytes,
@@ -128,7 +129,7 @@ impl<const N: usize> Deref for Counters<N> {
     }
 }
 
-/// Adds to a number, which stays at `u64::MAX` rather than overflow. `shared`: several threads may be adding.
+/// Adds to a number, which stays at `u64::MAX` rather than overflow. `shared` is true if several threads may add at once.
 #[inline]
 pub(super) fn add_saturating(to: &AtomicU64, number: u64, shared: bool) {
     if shared {

@@ -16,7 +16,7 @@ use gantry_core::{
     SessionParams, VirtualClock,
 };
 
-/// Length of these tests' requests; no known answer has this length.
+/// Length of these tests' requests, in bytes. No known answer has this length, so devices can tell these requests from known-answer tests.
 const LENGTH: usize = 5;
 
 /// Uses a virtual clock, so that a quarantine does not end early on a slow machine.
@@ -142,7 +142,7 @@ fn a_declined_session_opens_elsewhere_and_reports_the_reason() {
     assert!(error.contains("shy") && error.contains("not today"), "{error}");
 }
 
-/// Returns a device that fails to open sessions from the `first` attempt to before the `last`.
+/// Returns a device that fails to open the sessions `first..last`, counted from 0.
 fn opens_not(first: usize, last: usize) -> Scripted {
     let opens = move |n| if (first..last).contains(&n) { Err(Fault::failed("unplugged").into()) } else { Ok(()) };
     let opens: Arc<dyn Fn(usize) -> Result<(), Refusal> + Send + Sync> = Arc::new(opens);
@@ -152,7 +152,7 @@ fn opens_not(first: usize, last: usize) -> Scripted {
 #[test]
 #[cfg_attr(miri, ignore = "choice of a device, in safe code")]
 fn a_device_whose_test_has_a_fault_is_tested_again_later() {
-    // The known-answer test opens a session for each operation and answer.
+    // A failure to open a session ends the known-answer test, so the first two tests fail.
     let loose = opens_not(0, 2);
     let good = Scripted::new(Script::new("good"));
     let session = session_on(Pin { device: "loose".into() }, &[&loose, &good]);
@@ -418,8 +418,8 @@ fn a_batch_can_move_between_threads() {
             });
             other_thread.join().unwrap()
         });
-        // Run again here: the requests keep no state of the other thread.
         assert!(requests.iter().all(|request| request.outcome() == Some(Outcome::Done)));
+        // The requests keep no state of the other thread, so they can run again in this one.
         session.process(&mut requests).unwrap();
         assert!(requests.iter().all(|request| request.outcome() == Some(Outcome::Done)));
         drop(requests);

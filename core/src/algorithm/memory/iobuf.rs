@@ -6,8 +6,8 @@ use zeroize::Zeroizing;
 
 /// A contiguous buffer that a [`Submission`](crate::Submission) can own. `Any` lets the caller get the buffer back in its own type.
 ///
-/// Both methods return the same bytes while nothing else has access to the buffer. The length of a request is the length that its buffer
-/// has at submission.
+/// Each call of either method must return the same bytes, as long as only the request has access to the buffer. The length of a request is
+/// the length that its buffer has at submission.
 pub trait IoBuf: Any + Send + Sync {
     /// Returns all bytes.
     fn as_slice(&self) -> &[u8];

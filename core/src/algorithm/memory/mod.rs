@@ -1,7 +1,7 @@
-//! Memory of requests: Rust buffers, and regions, which devices may know by a handle and other programs may write.
+//! Memory of requests: Rust buffers, and regions. A device may know a region by a handle, and other programs may write to it.
 //!
-//! A request names its data as one [`IoBuf`], which is the fast path, or as [`Segments`] of [`Region`]s. Memory that others may write at
-//! the same time is never behind a Rust reference. The content of a region is copied once, or a device gets the region's address.
+//! The data of a request are one [`IoBuf`], or [`Segments`] of [`Region`]s. A `Vec` is the fast path. Memory that others may write at the
+//! same time is never behind a Rust reference. The content of a region is copied once, or a device gets the region's address.
 
 mod data;
 mod iobuf;

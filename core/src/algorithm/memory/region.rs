@@ -21,7 +21,7 @@ use crate::algorithm::Misuse;
 /// The writers of a region while a request uses it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Origin {
-    /// Only this program writes, and not while a request uses the region.
+    /// Only this program writes to the region, and must not do so while a request uses it.
     Trusted,
     /// Others may write at any time: a guest, another process, a device.
     Foreign,
@@ -32,7 +32,7 @@ pub enum Origin {
 pub struct DeviceHandles {
     /// The start of the region in the device's address space.
     pub iova: Option<u64>,
-    /// A file descriptor, such as a dma-buf or a memfd, whose first byte is the first byte of the region. The region does not close it.
+    /// The descriptor of a dma-buf, a memfd or another file that begins with the region's first byte. The region does not close it.
     pub fd: Option<i32>,
 }
 
@@ -90,8 +90,8 @@ impl Region {
     ///
     /// * The `len` bytes from `start` on are readable and writable until `owner` is dropped, and `len` is at most `isize::MAX`.
     /// * Until then, this program has no Rust reference to these bytes except to atomics. Its other threads use the bytes through this
-    ///   region, or in another way that does not race with this region's relaxed atomic accesses. The region accesses every aligned word
-    ///   that lies in it as a whole, and single bytes at its ends.
+    ///   region, or in another way that does not race with this region's relaxed atomic accesses. The region accesses each aligned
+    ///   word that lies in it as an `AtomicUsize`, and every other byte as an `AtomicU8`.
     pub unsafe fn foreign(start: NonNull<u8>, len: usize, owner: Arc<dyn Any + Send + Sync>) -> Self {
         debug_assert!(isize::try_from(len).is_ok(), "no memory is so long");
         Self(Arc::new(Shared { start, len, origin: Origin::Foreign, handles: DeviceHandles::default(), _owner: owner }))
@@ -170,17 +170,17 @@ impl Region {
         // SAFETY: within the region, as was just asserted.
         let byte = unsafe { self.0.start.add(offset) };
         let in_word = byte.addr().get() % WORD;
-        // The word around the byte begins before the region, or ends after it.
+        // If the word around the byte begins before the region or ends after it, the byte is a cell of its own.
         if in_word > offset || offset - in_word + WORD > self.0.len {
             // SAFETY: the byte is alive as long as the region, and its cell is always this one byte: only atomics of this size touch it.
             return Cell::Byte(unsafe { AtomicU8::from_ptr(byte.as_ptr()) });
         }
-        // SAFETY: the word begins in the region and ends in it, and is aligned: the rest was subtracted. It is alive as long as the
+        // SAFETY: the word begins in the region and ends in it, and is aligned: `in_word` was subtracted. It is alive as long as the
         // region, and all of its bytes have this word as their cell: only atomics of this size touch them.
         Cell::Word(unsafe { AtomicUsize::from_ptr(byte.sub(in_word).cast().as_ptr()) }, in_word)
     }
 
-    /// Copies like `read`, after the bounds were checked.
+    /// Copies like `read`; the caller has checked the bounds.
     pub(super) fn copy_out(&self, offset: usize, into: &mut [u8]) {
         let mut done = 0;
         while done < into.len() {
@@ -204,7 +204,7 @@ impl Region {
         }
     }
 
-    /// Copies like `write`, after the bounds were checked.
+    /// Copies like `write`; the caller has checked the bounds.
     pub(super) fn copy_in(&self, offset: usize, from: &[u8]) {
         let mut done = 0;
         while done < from.len() {

@@ -29,7 +29,8 @@ impl Drop for Queue {
         }
         for group in std::mem::take(&mut self.groups) {
             if group.is_posted {
-                self.send(group); // run all posted requests: the coalescer has requests of other queues, too
+                // The coalescer also has requests of other queues. A thread that takes them must run them all.
+                self.send(group);
                 continue;
             }
             group.leave_coalescer(&self.gantry);

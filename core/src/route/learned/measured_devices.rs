@@ -7,9 +7,9 @@ use crate::route::ask::{Ask, Choice};
 use crate::route::cost::Costs;
 use crate::route::measurement::FULL_LOAD_REQUESTS;
 
-/// A ring that takes more than this factor of the fastest device's time for one request is not pipelined under `latency`.
+/// A ring is not pipelined under `latency` if one request takes more than this many times as long as on the fastest device.
 const MAX_PIPELINED_SLOWDOWN: f32 = 2.0;
-/// A ring that keeps the thread busy for more than this share of its time computes in the thread.
+/// A ring that keeps the thread busy for more than this share of the requests' time counts as computing in the thread.
 const IN_THREAD_SHARE: f32 = 0.75;
 
 /// A device that the policy may choose, with the numbers that matter here.
@@ -32,8 +32,8 @@ impl<'a> Device<'a> {
         let estimate = costs.estimate(requests, bytes);
         let in_thread =
             choice.capability.synchronous || costs.is_known() && estimate.cpu_ns > IN_THREAD_SHARE * estimate.wall_ns;
-        // Assumes that the requests in a ring resemble the present ones. A device that computes in the thread has none, because the thread
-        // does not compute requests of other threads.
+        // Assumes that the requests in a ring resemble the present ones. They do not count for a device that computes in the thread,
+        // because the thread does not compute requests of other threads.
         let ahead_ns = if choice.requests_ahead == 0 || in_thread {
             0.0
         } else {
@@ -56,7 +56,7 @@ pub(super) struct MeasuredDevices<'a> {
     pub(super) rings: usize,
     /// Number of choices whose costs are not known.
     pub(super) unmeasured: usize,
-    /// No device that offers the operation was left out.
+    /// All devices that offer the operation can serve these requests now: none is in quarantine, for example.
     pub(super) is_complete: bool,
 }
 

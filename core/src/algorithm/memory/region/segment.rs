@@ -18,7 +18,7 @@ pub struct Segment {
 
 #[allow(clippy::len_without_is_empty, reason = "an amount of work, not a container")]
 impl Segment {
-    /// Makes a segment; the bounds were checked.
+    /// Makes a segment; the caller has checked the bounds.
     pub(super) fn new(region: Region, offset: usize, len: usize) -> Self {
         Self { region, offset, len }
     }
@@ -52,7 +52,7 @@ impl fmt::Debug for Segment {
     }
 }
 
-/// Data in pieces: a scatter-gather list. One segment is the fast path.
+/// Data in pieces: a scatter-gather list. A list of one segment needs no allocation.
 #[derive(Clone, Debug, Default)]
 pub struct Segments {
     list: SmallVec<[Segment; 1]>,
