@@ -28,14 +28,15 @@ pub fn hkdf(algorithm: Algorithm, secret: &[u8], salt: &[u8], info: &[u8], outpu
     Ok(())
 }
 
-/// Extracts a pseudorandom key of the length of a digest from a secret and a salt, which may be empty (RFC 5869, 2.2).
+/// Extracts a pseudorandom key from a secret and a salt (RFC 5869, 2.2). The salt may be empty. The key has the length of a digest.
 pub fn hkdf_extract(algorithm: Algorithm, secret: &[u8], salt: &[u8], output: &mut [u8]) -> Result<(), Error> {
     check_output(algorithm, 1, output)?;
     with_stack_wiped(|| extract(algorithm, secret, salt, output));
     Ok(())
 }
 
-/// Expands a pseudorandom key to a key of at most 255 digests; each `info` gives an independent one (RFC 5869, 2.3).
+/// Expands a pseudorandom key to the length of `output`, at most 255 digests (RFC 5869, 2.3). Different values of `info` give independent
+/// outputs.
 pub fn hkdf_expand(algorithm: Algorithm, key: &[u8], info: &[u8], output: &mut [u8]) -> Result<(), Error> {
     check_length(algorithm, output)?;
     with_stack_wiped(|| expand(algorithm, key, info, output));

@@ -1,5 +1,6 @@
-//! Chains of HMACs, in which each HMAC is over the one before: the loop of PBKDF2. A step is two compressions, after the inner and after
-//! the outer key block. Each compresses one block, whose padding is constant; only the digest in it changes.
+//! Chains of HMACs, in which each HMAC is over the one before: the loop of PBKDF2. A step is two compressions. The first starts from the
+//! chaining value of the inner key block, the second from that of the outer one. Each compresses one block, whose padding is constant;
+//! only the digest in it changes.
 
 use super::Setup;
 use super::lanes::ChainingValues;
@@ -26,7 +27,8 @@ pub(crate) fn iterate<H: Hash>(level: Level, mut chains: &mut [HmacChain<'_, Set
             None => (1, Kernel::Compress(kernels.single)),
         };
         let (group, others) = chains.split_at_mut(lanes.min(count));
-        // SAFETY: the kernel and its number of lanes come from the level, as do the CPU's instructions.
+        // SAFETY: the kernel comes from `level`, which proves that the CPU has its instructions. It has `lanes` lanes, and `N` is 1 only
+        // for one lane.
         unsafe {
             if lanes > 1 {
                 advance::<H, MAX_HASH_LANES>(&kernel, lanes, group, steps);

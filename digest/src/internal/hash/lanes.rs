@@ -21,8 +21,8 @@ enum Stage {
     Digest,
 }
 
-/// The request of a lane. Work that does not depend on the chaining value is done at the start, so that its stores have retired
-/// before the kernel reads the stored bytes.
+/// The request of a lane. The padding does not depend on the chaining value. `start_job` writes it, so that the stores have reached the
+/// cache before the kernel reads the bytes.
 struct Lane<'a, H: Hash> {
     setup: &'a Setup<H>,
     stream: Option<&'a mut Stream<H>>,
@@ -32,7 +32,7 @@ struct Lane<'a, H: Hash> {
     body: &'a [u8],
     /// The remainder after `body`, less than a block.
     rest: &'a [u8],
-    /// Blocks of the padded tail.
+    /// Number of blocks of the padded tail; 0 for a stream that continues.
     tail_blocks: usize,
     /// Bytes of the message up to the end of the input, including HMAC's key block.
     byte_count: u64,
@@ -106,7 +106,7 @@ impl<H: Hash, const N: usize> Clone for ChainingValues<H, N> {
     }
 }
 
-/// Lanes of a hash function. The first ones are in use: as many as the kernel has.
+/// Lanes of a hash function. The first `kernels.lanes` of them are in use.
 pub(super) struct HashLanes<'a, H: Hash> {
     kernels: Kernels<H>,
     chains: ChainingValues<H, MAX_HASH_LANES>,
@@ -127,8 +127,8 @@ impl<'a, H: Hash> HashLanes<'a, H> {
         }
     }
 
-    /// Returns the tail blocks and the outer hash if all lanes end the same way after their segments. Requests of one length and
-    /// one session end the same way; the kernel then finishes them without returning.
+    /// Returns the number of tail blocks and the outer hash with which all lanes end after their current segments; `None` if there is no
+    /// such common end. Requests of one length and one session end the same way. The kernel then finishes them in the same call.
     #[inline(always)]
     fn common_end(&self) -> Option<(usize, Option<&'a OuterHash<H>>)> {
         let [Some(first), ..] = &self.lanes[..self.kernels.lanes] else { return None };
@@ -267,11 +267,11 @@ impl<'a, H: Hash> Lanes for HashLanes<'a, H> {
             Segment { messages: self.addresses.as_ptr(), blocks },
             Segment { messages: tails.as_ptr(), blocks: tail_blocks },
         ];
-        // SAFETY: the CPU has the instructions because `kernels` exists. `chains` has eight rows, at least `WORDS`, as long as the rows of
-        // the kernels. Every pointer in `addresses` is readable for `blocks` blocks. The pointer of a busy lane is into its input, its
-        // stream's buffer or its tail, which are borrowed or owned by `self` and initialized. The engine never advances beyond the count
-        // that `start_job` or `next_segment` returned. The pointer of an idle lane is a copy of a busy lane's. Each tail has as many blocks
-        // as its lane records.
+        // SAFETY: the CPU has the instructions because `kernels` exists. `chains` has eight rows, and `WORDS` is at most eight. Each row
+        // has `MAX_HASH_LANES` words, as kernels of several lanes expect. Every pointer in `addresses` is readable for `blocks` blocks.
+        // The pointer of a busy lane is into its input, its stream's buffer or its tail: initialized memory that `self` borrows or owns.
+        // The engine never advances beyond the count that `start_job` or `next_segment` returned. The pointer of an idle lane is a copy of
+        // a busy lane's. If `tail_blocks` is not 0, it is the `tail_blocks` of every lane, and `start_job` has initialized these blocks.
         unsafe { (self.kernels.side_by_side)(self.chains.0.as_mut_ptr().cast(), &segments, outer) };
         for at in &mut self.addresses {
             *at = at.wrapping_add(blocks * H::BLOCK_SIZE);

@@ -1,4 +1,4 @@
-//! Messages after prefixes, compared with the digests of prefix and message as one message.
+//! Tests of prefixed messages. Each digest must equal that of the prefix and the message in one piece.
 
 use super::*;
 use crate::level::every_level;
@@ -7,7 +7,7 @@ use crate::{Algorithm, digest_many};
 
 type NewPrefix = fn(Level, &[u8]) -> Prefix;
 
-/// Returns the digest of prefix and message, by another function.
+/// Returns the digest of the prefix and the message in one piece. `function` is an index of `FUNCTIONS`.
 fn expected(function: usize, prefix: &[u8], message: &[u8]) -> Vec<u8> {
     let whole = [prefix, message].concat();
     let mut digest = alloc::vec![0; [32, 64, 136][function]];
@@ -26,7 +26,7 @@ fn prefixed_messages_equal_digests_of_the_concatenation() {
     let random = Random::new(0x7072_6566);
     for level in every_level() {
         for (function, new) in FUNCTIONS.into_iter().enumerate() {
-            // Lengths around the ends of blocks, with prefixes of whole blocks and others.
+            // Lengths in bytes. Some prefixes consist of whole blocks, and some messages end near the end of a block.
             for (prefix, length) in
                 [(64, 38), (0, 1), (16, 63), (128, 22), (128, 111), (24, 112), (136, 0), (300, 500), (32, 104)]
             {
@@ -76,7 +76,7 @@ fn digest_in_place_changes_only_the_bytes_of_digests() {
     }
 }
 
-/// From CPython's hashlib.
+/// Expects a digest from CPython's hashlib.
 #[test]
 fn shake256_of_parts_equals_that_of_the_concatenation() {
     let mut output = [0; 16];
