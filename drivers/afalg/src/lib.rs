@@ -1,11 +1,12 @@
 //! The crypto drivers of the Linux kernel, through AF_ALG: sockets that take data and return results.
 //!
 //! Each engine that the kernel drives is a device (`afalg:virtio_crypto`, named after its module). The device `afalg:cpu` is for all
-//! algorithms that the kernel computes on the CPU, with its best driver for each. The kernel lists dozens of drivers, but operators decide
-//! about engines.
+//! algorithms that the kernel computes on the CPU, with its best driver for each. The kernel's own list has dozens of drivers. They are not
+//! devices here, because operators decide about engines.
 //!
-//! AF_ALG is deprecated since Linux 7.2, and each release restricts it further. Distributions backport the restrictions. So the driver
-//! draws no conclusion from a version. It tries each algorithm, and excludes those that fail, with the reason.
+//! AF_ALG has been deprecated since Linux 7.2, and each release restricts it further. Distributions backport the restrictions. So the
+//! driver draws no conclusion from a version. It tries each algorithm, and leaves out those that fail. An engine without any is excluded,
+//! with a reason.
 //!
 //! Known problems, and their solutions:
 //!
@@ -38,7 +39,7 @@ mod fault;
 /// Sessions: keys in the kernel, and the sockets of requests.
 #[cfg(target_os = "linux")]
 mod session;
-/// Messages in pieces: the state is in the kernel.
+/// Digests and MACs of messages that arrive in pieces. The kernel holds the state.
 #[cfg(target_os = "linux")]
 mod stream;
 /// System calls.
@@ -50,7 +51,7 @@ mod sys;
 /// that.
 ///
 /// # Errors
-/// The system's message.
+/// The likely reason, and the system's message.
 pub fn try_bind(kind: &str, name: &str) -> Result<(), String> {
     #[cfg(target_os = "linux")]
     return sys::Transform::bind(kind, name).map(drop).map_err(|error| device::explain(&error));
@@ -58,7 +59,7 @@ pub fn try_bind(kind: &str, name: &str) -> Result<(), String> {
     return Err(format!("AF_ALG needs Linux: no {kind} {name}"));
 }
 
-/// Discovers the kernel's engines.
+/// Discovers the kernel's engines, and the algorithms that it computes on the CPU.
 #[derive(Debug, Default)]
 pub struct AfalgDriver {
     ignore_quirks: bool,
