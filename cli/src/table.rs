@@ -78,7 +78,7 @@ impl Table {
     }
 }
 
-/// Returns the columns that fit, leaving out as few optional ones as possible.
+/// Returns the indices of the columns to show. Leaves out optional columns in their order until the others fit.
 pub(crate) fn fitting_columns(widths: &[usize], optional: &[usize], max_width: usize) -> Vec<usize> {
     let mut kept: Vec<usize> = (0..widths.len()).collect();
     for column in optional {
@@ -92,13 +92,13 @@ pub(crate) fn fitting_columns(widths: &[usize], optional: &[usize], max_width: u
     kept
 }
 
-/// Returns a line that names the omitted columns, empty if there are none.
+/// Returns a line with the names of the omitted columns, or an empty string if there are none.
 pub(crate) fn omission_note<'n>(names: impl Iterator<Item = &'n str>) -> String {
     let names: Vec<&str> = names.filter(|name| !name.is_empty()).collect();
     if names.is_empty() { String::new() } else { format!("(no room for {})\n", names.join(", ")) }
 }
 
-/// Cuts a cell to its first line, and returns the other lines.
+/// Wraps a cell to `width` columns. Leaves the first line in the cell, and returns the others.
 fn fold(cell: Option<&mut String>, width: usize) -> Vec<String> {
     let Some(cell) = cell.filter(|cell| terminal::columns(cell) > width) else { return Vec::new() };
     let mut lines = terminal::wrap(cell, width, "");
@@ -106,7 +106,7 @@ fn fold(cell: Option<&mut String>, width: usize) -> Vec<String> {
     lines
 }
 
-/// Formats one line of a table.
+/// Formats one line of a table, without blanks at its end.
 pub(crate) fn format_line(cells: &[String], widths: &[usize], right_aligned: &[usize]) -> String {
     let mut line = String::new();
     for (column, cell) in cells.iter().enumerate() {

@@ -6,8 +6,8 @@ use std::sync::OnceLock;
 use gantry_runtime::rights;
 use rustix::termios::tcgetwinsize;
 
-/// Returns the width of the terminal in columns. Without a terminal, returns the value of the variable `COLUMNS` (environ(7)), or `None` if
-/// it is not set.
+/// Returns the width of the terminal in columns, or 80 if the terminal does not tell. Without a terminal, returns the value of the variable
+/// `COLUMNS` (environ(7)), or `None` if it is not set or not a positive number.
 pub(crate) fn width() -> Option<usize> {
     if !stdout().is_terminal() {
         return rights::variable("COLUMNS")?.to_str()?.parse().ok().filter(|columns| *columns > 0);

@@ -52,7 +52,7 @@ gantry_lab::in_guest! {
     }
 
     ["--modules", "cuse", "--timeout", "300"]
-    /// The command serves programs, here the command itself.
+    /// `gantry devcrypto serve` serves programs; here `gantry` is also the program.
     fn dev_crypto_is_served() {
         let _server = Server::start(&[]);
         let devices = json(&["devices", "--json", "--devices", "devcrypto=on"]);
@@ -74,7 +74,7 @@ gantry_lab::in_guest! {
     }
 }
 
-/// `gantry devcrypto serve`, once it has told systemd that it is ready.
+/// A running `gantry devcrypto serve`. `start` stands in for systemd, and waits for the message `READY=1`.
 struct Server {
     child: Child,
     /// Lines of its stderr.

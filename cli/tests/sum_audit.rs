@@ -1,4 +1,4 @@
-//! `gantry sum audit` on folders with manifests, on bags compared with bagit.py, and with the cache.
+//! `gantry sum audit` on folders with manifests, and on bags, about which bagit.py must agree. Also `--unlisted` and `--cache`.
 
 mod sum_lab;
 
@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 use serde_json::Value;
 use sum_lab::{Input, Lab, args, run};
 
-/// Returns both streams and the exit status.
+/// Runs `gantry sum` with arguments separated by spaces. Returns both output streams and the exit status.
 fn run_text(lab: &Lab, words: &str) -> (String, String, Option<i32>) {
     let mut command = lab.gantry_sum();
     command.args(args(words));
@@ -18,6 +18,7 @@ fn run_text(lab: &Lab, words: &str) -> (String, String, Option<i32>) {
     (String::from_utf8(result.stdout.0).unwrap(), String::from_utf8(result.stderr.0).unwrap(), result.code)
 }
 
+/// Makes files with their folders. The content of each file is its own path.
 fn tree(lab: &Lab, files: &[&str]) {
     for file in files {
         fs::create_dir_all(lab.path(file).parent().unwrap()).unwrap();
@@ -224,7 +225,7 @@ fn failures_have_their_own_exit_status() {
     assert_eq!(code, Some(2));
     lab.write("twice", format!("{list}{}", list.replace("t/a", "t/b").lines().next().unwrap()));
     assert_eq!(run_text(&lab, "audit twice t").2, Some(2), "a file with two digests");
-    // A file that fails to be read.
+    // A file that cannot be read.
     symlink("/proc/self/mem", lab.path("t/mem")).unwrap();
     lab.write("list", format!("{list}{}", list.lines().next().unwrap().replace("t/a", "t/mem")));
     let (_, warnings, code) = run_text(&lab, "audit list t");
@@ -247,7 +248,7 @@ fn excluded_names_are_not_compared_and_listed_links_are() {
     assert!(run_text(&lab, "audit --exclude cache sums t").0.starts_with("missing: link\n"));
 }
 
-/// Makes a bag with bagit.py; returns `None`, counted as skipped, if bagit.py is not installed.
+/// Makes a bag with bagit.py. Without bagit.py, counts the test as skipped and returns `None`.
 fn bag(lab: &Lab) -> Option<()> {
     tree(lab, &["bag/one", "bag/sub/two", "bag/sub/50% \n name"]);
     let made = Command::new("bagit.py").args(["--sha256", "--sha512", "--md5", "bag"]).current_dir(&lab.dir).output();
@@ -310,7 +311,7 @@ fn verifies_bags_like_bagit() {
     assert!(!lines.contains("secret"), "{lines}");
 }
 
-/// Returns the number of files of `t` that a run opened.
+/// Runs `gantry sum` under strace. Returns how often it opened files of `t`; `None` without strace.
 fn count_opened(lab: &Lab, words: &str) -> Option<usize> {
     let mut command = lab.command("strace".as_ref(), "strace");
     command.args(["-f", "-e", "trace=open,openat", "-o", "trace"]).arg(sum_lab::ours()).arg("sum").args(args(words));
@@ -326,6 +327,7 @@ fn count_opened(lab: &Lab, words: &str) -> Option<usize> {
 fn a_cache_saves_reading_unchanged_files() {
     let lab = Lab::new();
     tree(&lab, &["t/a", "t/b", "t/c"]);
+    // Digests of a file that changed in the last two seconds are not cached.
     std::thread::sleep(Duration::from_millis(2300));
     lab.write("sums", run_text(&lab, "-r t").0);
     assert_eq!(run_text(&lab, "-r --cache cache t"), run_text(&lab, "-r t"));
@@ -340,7 +342,7 @@ fn a_cache_saves_reading_unchanged_files() {
     assert_eq!(count_opened(&lab, "audit --cache cache sums t"), Some(0));
     let (_, warnings, code) = run_text(&lab, "-c --cache cache sums");
     assert_eq!((&*warnings, code), ("gantry sum: sums: 3 files were not read; digests are from the cache\n", Some(0)));
-    // Replace a file by another one of the same size and modification time.
+    // Replace a file with another one of the same size and modification time.
     let before = fs::metadata(lab.path("t/a")).unwrap().modified().unwrap();
     lab.write("other", "t/A");
     File::options().write(true).open(lab.path("other")).unwrap().set_modified(before).unwrap();
@@ -352,7 +354,7 @@ fn a_cache_saves_reading_unchanged_files() {
 #[test]
 fn files_that_changed_recently_are_not_cached() {
     let lab = Lab::new();
-    // A time in the future makes the test independent of the machine's speed.
+    // With a time of modification in the future, the file counts as recently changed on a slow machine, too.
     let now = SystemTime::now() + Duration::from_hours(1);
     let write = |content: &str| {
         lab.write("t/a", content);
@@ -360,6 +362,7 @@ fn files_that_changed_recently_are_not_cached() {
     };
     tree(&lab, &["t/a"]);
     write("t/a");
+    // After this pause, only the time of modification keeps the file out of the cache.
     std::thread::sleep(Duration::from_millis(2300));
     let old = run_text(&lab, "-r --cache cache t").0;
     write("T/A");
@@ -400,6 +403,7 @@ fn a_full_disk_leaves_the_old_cache_and_the_results() {
     let script = "mount -t tmpfs -o size=128k tmpfs full && cp cache full/cache && head -c 1M /dev/zero > full/filler; \
                   \"$0\" sum -r --cache full/cache t; echo status $?; cmp cache full/cache && ls full";
     fs::create_dir(lab.path("full")).unwrap();
+    // The old cache lists one file. The new cache lists 400 long names, and does not fit on the full disk.
     let files: Vec<String> = (0..400).map(|number| format!("t/{number:0>100}")).collect();
     tree(&lab, &files.iter().map(String::as_str).collect::<Vec<_>>()[..1]);
     std::thread::sleep(Duration::from_millis(2300));

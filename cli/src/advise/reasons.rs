@@ -10,12 +10,14 @@ use crate::openssl::setup;
 use crate::program::program;
 use crate::temporary::Folder;
 
-/// Returns the number of directions (sending or receiving) of TLS connections that programs have handed to the kernel since it was booted.
+/// Returns the number of directions (sending or receiving) of TLS connections that programs have handed to the kernel so far. Linux counts
+/// them per network namespace.
 pub(super) fn kernel_tls_count() -> u64 {
     sum_kernel_tls_counters(&fs::read_to_string("/proc/net/tls_stat").unwrap_or_default())
 }
 
-/// Sums the counters of Linux (Documentation/networking/tls.rst) for sessions opened with software or device offload.
+/// Sums the counters of opened sessions in the text of `/proc/net/tls_stat` (Documentation/networking/tls.rst of Linux). `Sw` stands for
+/// cryptography on the host, `Device` for cryptography on the network card.
 fn sum_kernel_tls_counters(counters: &str) -> u64 {
     let lines = counters.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
     let openings =
@@ -23,7 +25,8 @@ fn sum_kernel_tls_counters(counters: &str) -> u64 {
     openings.filter_map(|words| words[1].parse::<u64>().ok()).sum()
 }
 
-/// Returns mistakes in the configuration that programs read, and if `loaded` is false, the reasons why the module was not loaded.
+/// Returns mistakes in the configuration that programs read. If `loaded` is false, also returns the reasons why no program loaded
+/// `gantry.so`.
 pub(super) fn configuration_reasons(loaded: bool) -> Vec<String> {
     if variable("GANTRY_DISABLE").is_some_and(|value| value == "1") {
         return vec!["GANTRY_DISABLE is set.".to_owned()];
@@ -88,7 +91,7 @@ const LIBRARIES: [(&str, &str); 7] = [
     ("libwolfssl.so", "wolfSSL, which knows no providers."),
 ];
 
-/// Explains, from the TLS library that a program links, why the program did not load the module.
+/// Explains, from the TLS library that a program links, why the program did not load `gantry.so`.
 pub(super) fn program_reasons(name: &str) -> Vec<String> {
     let output_of = |name: &str, arguments: &[&str]| {
         let output = program(name).ok().and_then(|mut command| command.args(arguments).output().ok());

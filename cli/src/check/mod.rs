@@ -81,7 +81,7 @@ pub(crate) fn run(args: &Check, settings: &Settings, output: &mut Output) -> Res
     if has_passed { Ok(()) } else { Err(Failure::Reported) }
 }
 
-/// Returns the devices to check: the named ones, or all ready devices that serve a wanted algorithm.
+/// Returns the devices to check: the named ones, or without names all that serve a wanted algorithm.
 fn devices<'g>(
     gantry: &'g Gantry,
     names: &[String],
@@ -117,7 +117,7 @@ fn offered_algorithms(device: &RegisteredDevice, wanted: &[Algorithm]) -> impl I
 struct Row {
     device: String,
     passed: bool,
-    /// True if the complete suite ran, including Wycheproof's vectors.
+    /// True if `--all` ran the complete suite, including Wycheproof's vectors.
     whole: bool,
     wycheproof: VectorSource,
     /// Steps of the suite that ran. A step is a vector, a batch, or a message cut at one place. Random requests are not counted.
@@ -138,7 +138,7 @@ struct AlgorithmRow {
     check: &'static str,
     cases: u64,
     mismatches: usize,
-    /// Cases that do not apply, counted by reason.
+    /// Cases that do not apply, and steps for which the time was too short, counted by reason.
     left_out: BTreeMap<String, u64>,
 }
 

@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 use super::metrics::Format;
 use crate::output::{Failure, print_message};
 
-/// Most bytes of a request's head.
+/// Maximum length of a request's head, in bytes.
 const MAX_HEAD_BYTES: usize = 8 << 10;
-/// Most connections at once; further ones are closed.
+/// Maximum number of connections at once; further ones are closed.
 const MAX_CONNECTIONS: usize = 32;
 /// Longest time for a client to send its request, and longest time to read the response.
 const TIMEOUT: Duration = Duration::from_secs(5);
@@ -83,7 +83,7 @@ fn send(stream: &mut TcpStream, mut bytes: &[u8], deadline: Instant) -> io::Resu
 
 const PLAIN_TEXT: &str = "text/plain; charset=utf-8";
 
-/// Reads the head of a request; `None` if it is too long or not text.
+/// Reads the head of a request. Returns `None` if the head is incomplete, too long or not UTF-8.
 fn read_head(stream: &mut TcpStream) -> io::Result<Option<String>> {
     let deadline = Instant::now() + TIMEOUT;
     let mut head = Vec::new();
@@ -109,9 +109,7 @@ fn read_head(stream: &mut TcpStream) -> io::Result<Option<String>> {
 enum Request {
     Metrics(Format),
     Index,
-    /// Another path.
     UnknownPath,
-    /// Another method.
     OtherMethod,
 }
 

@@ -1,7 +1,7 @@
-//! Adds gantry to an existing configuration. Algorithms that gantry does not serve keep their provider.
+//! Adds gantry to an existing configuration of OpenSSL. Algorithms that gantry does not serve keep their provider.
 //!
-//! OpenSSL merges sections of the same name. Gantry's lines are in two blocks, at the beginning and at the end of the file, so later
-//! changes of other sections stay in force.
+//! OpenSSL merges sections of the same name. So gantry adds its lines in two blocks, at the beginning and at the end of the file. It copies
+//! no section, so later changes of other lines stay in force.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -19,7 +19,7 @@ const BEGIN_BEHIND_OPEN_LINE: &str = "# gantry: begin, in a line of its own";
 /// Prefix that turns a line into a comment.
 const COMMENT_PREFIX: &str = "# gantry: was: ";
 
-/// OpenSSL's keys of the first section. OpenSSL also accepts abbreviations, and stops reading at an unknown key.
+/// OpenSSL's keys of the section that `openssl_conf` names. OpenSSL also accepts abbreviations, and stops reading at an unknown key.
 const INIT_KEYS: [&str; 7] =
     ["oid_section", "stbl_section", "engines", "alg_section", "ssl_conf", "providers", "random"];
 
@@ -71,10 +71,11 @@ impl MergePlan {
             groups::add_group(conf, init, &mut plan.head, &mut plan.tail);
         }
         // OpenSSL 3.0 to 3.4 would get random numbers through gantry. So the random section prefers the default provider (`?`: a program
-        // may name another generator) and ignores gantry's property (`-`).
+        // may name another generator) and removes gantry's default property (`-`).
         //
-        // Other algorithms have two default properties, because a property in a program's query replaces the default property of the same
-        // name. So `?provider=tpm2` finds the keys of that provider, and `provider!=fips` (stunnel) the ciphers of gantry.
+        // Other algorithms have two default properties. A property in a program's query replaces only the default property of the same
+        // name. Gantry's keys and signatures lack `gantry.serves`, so `?provider=tpm2` finds the keys of that provider. Gantry's ciphers
+        // have it, so `provider!=fips` (stunnel) still finds them.
         let _ = write!(
             plan.head,
             "[{algorithms}]\ndefault_properties = ?provider=gantry,?gantry.serves=yes\n\
@@ -83,8 +84,8 @@ impl MergePlan {
         Ok(plan)
     }
 
-    /// Returns the section of properties. Keeps an existing section that does not choose among providers: Red Hat's is empty or has keys of
-    /// its own, such as `rh-allow-sha1-signatures`.
+    /// Returns the section of default properties, and adds its line to the first block. Keeps an existing section that does not choose
+    /// among providers: Red Hat's is empty or has keys of its own, such as `rh-allow-sha1-signatures`.
     fn algorithm_section<'c>(&mut self, conf: &'c Conf, init: &'c str, path: &Path) -> Result<&'c str, String> {
         let Some(line) = conf.line(init, "alg_section") else {
             self.head += "alg_section = gantry_algorithms\n";
@@ -107,7 +108,7 @@ impl MergePlan {
         Ok(section)
     }
 
-    /// Returns the section about random numbers.
+    /// Returns the section about random numbers. Adds its line to the first block if there is none.
     fn random_section<'c>(&mut self, conf: &'c Conf, init: &'c str) -> Result<&'c str, String> {
         let Some(line) = conf.line(init, "random") else {
             self.head += "random = gantry_random\n";
@@ -175,7 +176,7 @@ fn named_section<'c>(conf: &Conf, line: &'c Line) -> Result<&'c str, String> {
     conf.has_section(&line.value).then_some(&*line.value).ok_or_else(error)
 }
 
-/// Checks that adding gantry as the last provider does not change the others. The error is a sentence.
+/// Checks that gantry, as the last provider, would take over algorithms of the default provider only. The error is a sentence.
 fn check_other_providers(providers: &[Provider<'_>]) -> Result<(), String> {
     let at = |provider: &Provider<'_>| format!("{}: {}", provider.line.location(), provider.name);
     let active = || providers.iter().filter(|provider| provider.activation != Activation::No);
@@ -201,14 +202,14 @@ fn check_other_providers(providers: &[Provider<'_>]) -> Result<(), String> {
             at(other)
         ));
     }
-    // Check the order with and without `activate = 0`, which activates before OpenSSL 3.3 only.
+    // Check the order with and without the providers that have `activate = 0`, which activates before OpenSSL 3.3 only.
     let all: Vec<_> = active().collect();
     let in_later: Vec<_> = all.iter().copied().filter(|provider| provider.activation == Activation::Yes).collect();
     [all, in_later].iter().try_for_each(|active| check_order(active))
 }
 
-/// Checks the order of active providers. OpenSSL fetches an algorithm from the first provider that has it. When OpenSSL adds a provider,
-/// it sorts all others by name.
+/// Checks that the default provider comes first, and that adding gantry keeps the order of active providers. OpenSSL fetches an algorithm
+/// from the first provider that has it. When OpenSSL adds a provider, it sorts all others by name.
 fn check_order(active: &[&Provider<'_>]) -> Result<(), String> {
     let Some((last, sorted)) = active.split_last() else { return Ok(()) };
     let mut order = sorted.to_vec();
@@ -234,7 +235,7 @@ fn check_order(active: &[&Provider<'_>]) -> Result<(), String> {
     }
 }
 
-/// Removes gantry's lines; `None` if there are none.
+/// Removes gantry's blocks, and restores the lines that became comments. Returns `None` if there is no block.
 pub(crate) fn remove_gantry(text: &str) -> Option<String> {
     let (bom, text) = text.strip_prefix(BOM).map_or(("", text), |rest| ("\u{feff}", rest));
     let mut new = bom.to_owned();

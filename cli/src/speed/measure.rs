@@ -15,9 +15,9 @@ use crate::interrupt;
 /// Results of a measurement.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Measurement {
-    /// Requests of all threads.
+    /// Number of requests of all threads.
     pub(super) requests: u64,
-    /// Seconds from the first start to the last end.
+    /// Seconds from the start of the first thread to the end of the last.
     pub(super) wall_s: f64,
     /// CPU seconds of the process.
     pub(super) cpu_s: f64,
@@ -38,7 +38,7 @@ impl Measurement {
         self.rounds.append(&mut rounds);
     }
 
-    /// Returns the latency that this share of the samples does not exceed.
+    /// Returns the sample at this share of the sorted latencies: the median for 0.5. `None` without samples.
     pub(super) fn percentile(&self, share: f64) -> Option<u64> {
         let mut samples = self.latencies.clone();
         let last = samples.len().checked_sub(1)?;
@@ -50,7 +50,8 @@ impl Measurement {
 /// Share of the time that may be spent on reading the clock.
 const MAX_CLOCK_SHARE: f64 = 0.005;
 
-/// Runs the load on `threads` threads for about `seconds`. `device_index` is the index of the device that must run the requests.
+/// Runs the load on `threads` threads for about `seconds`. `device_index` is the index of the device that must run the requests; `None` for
+/// any device.
 pub(super) fn run(
     load: &Load<'_>,
     device_index: Option<usize>,
@@ -58,7 +59,7 @@ pub(super) fn run(
     seconds: f64,
 ) -> Result<Measurement, String> {
     let clock_cost = clock_cost();
-    // The gate is locked for writing until all threads are ready. Its value tells if the threads should run.
+    // The gate is locked for writing until all threads are ready. Its value is true if the threads should run.
     let start_gate = RwLock::new(false);
     let (report, reports) = mpsc::channel();
     let worker = |report: Sender<()>| {
@@ -121,7 +122,7 @@ struct ThreadResult {
 }
 
 impl<'m> Prepared<'m> {
-    /// Opens the session on its device, touches all memory, and brings the CPU up to speed.
+    /// Opens the session on its device, touches all memory, and brings the CPU up to speed. Measures the time of a call meanwhile.
     fn new(
         load: &'m Load<'m>,
         device_index: Option<usize>,
@@ -134,6 +135,7 @@ impl<'m> Prepared<'m> {
             let mut queue_load = QueueLoad::new(load, device_index).map_err(to_text)?;
             let mut call_time = Duration::MAX;
             for time in [Duration::ZERO, WARM_UP_TIME] {
+                // With an odd interval, every position in a batch of 2^n requests is timed in turn.
                 let QueueLoadResult { start, end, requests, .. } =
                     queue_load.run(time, timing_interval(clock_cost, call_time) | 1)?;
                 call_time = (end - start).div_f64(requests.max(1) as f64);
@@ -164,7 +166,7 @@ impl<'m> Prepared<'m> {
                 call(load, calls, timing_interval(clock_cost, call_time), device_index, clock_cost, seconds)
             }
             Prepared::Queue(mut queue_load, call_time) => {
-                // With an odd interval, every position in an even batch is timed in turn.
+                // The interval is odd, as in `new`.
                 let interval = timing_interval(clock_cost, call_time) | 1;
                 let QueueLoadResult { start, end, requests, latencies, rounds } =
                     queue_load.run(Duration::from_secs_f64(seconds), interval)?;
@@ -176,12 +178,12 @@ impl<'m> Prepared<'m> {
     }
 }
 
-/// Returns the number of calls from one timed call to the next. To time a call takes two clock readings.
+/// Returns the number of calls from one timed call to the next. Each timed call takes two clock readings.
 fn timing_interval(clock_cost: Duration, call_time: Duration) -> u64 {
     (2.0 * clock_cost.as_secs_f64() / (MAX_CLOCK_SHARE * call_time.as_secs_f64().max(1e-9))).ceil().max(1.0) as u64
 }
 
-/// Makes the calls in turn.
+/// Makes the calls in turn for about `seconds`, and times the first of every `interval` calls.
 fn call(
     load: &Load<'_>,
     mut calls: Calls<'_>,

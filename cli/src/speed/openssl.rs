@@ -30,8 +30,9 @@ impl Openssl {
         }
     }
 
-    /// Measures the algorithm, operation and size of `group`, for whole seconds and one request at a time. Returns `None`, after a note,
-    /// if `openssl speed` lacks the operation.
+    /// Measures the algorithm, operation and size of `group`, for whole seconds and one request at a time. Returns `None` if
+    /// `openssl speed` lacks the operation, or signs only shorter messages. The first time, it also calls `note`. An interrupt gives
+    /// `None`, too.
     pub(super) fn measure(
         &mut self,
         group: &Group,
@@ -138,8 +139,8 @@ const PUBLIC_KEY_TESTS: [(Algorithm, &str, &[&str]); 25] = [
     (Algorithm::SlhDsaShake256f, "SLH-DSA-SHAKE-256f", &["R19", "R20"]),
 ];
 
-/// Longer messages are not compared for signatures and other public-key operations, because `openssl speed` signs only 20 to 36 bytes
-/// (apps/speed.c). Hashing up to 65 bytes takes no noticeable time, and the public keys of ECDH on P-256 have 65 bytes.
+/// Most bytes of a message for which public-key operations are compared. `openssl speed` signs only 20 to 36 bytes (apps/speed.c). Hashing
+/// up to 65 bytes takes no noticeable time, and the public keys of ECDH on P-256 have 65 bytes.
 const MAX_COMPARED_MESSAGE: usize = 65;
 
 /// The prefix of lines of symmetric algorithms.

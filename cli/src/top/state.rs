@@ -154,19 +154,19 @@ impl State {
         if let Some(index) = self.sample.processes.iter().position(|process| Some(process.page_id) == selected_page) {
             self.selected = index;
         } else {
-            // The process has ended.
+            // The process has ended, or none has been selected yet.
             self.shows_selected = false;
             self.select(self.selected);
         }
     }
 }
 
-/// Returns the next longer interval, if there is one.
+/// Returns the next longer interval, or `interval` if there is none.
 fn longer(interval: f64) -> f64 {
     INTERVALS.into_iter().find(|longer| *longer > interval).unwrap_or(interval)
 }
 
-/// Returns the next shorter interval, if there is one.
+/// Returns the next shorter interval, or `interval` if there is none.
 fn shorter(interval: f64) -> f64 {
     INTERVALS.into_iter().rfind(|shorter| *shorter < interval).unwrap_or(interval)
 }

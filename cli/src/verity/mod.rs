@@ -36,7 +36,7 @@ fn same_file(a: &File, b: &File) -> io::Result<bool> {
     Ok((a.dev(), a.ino()) == (b.dev(), b.ino()))
 }
 
-/// Returns the number of blocks of the data. Refuses a shorter last block, which no tree covers.
+/// Returns the number of blocks of the data; 0 if the data is shorter than a block. Refuses a shorter last block, which no tree covers.
 fn whole_blocks(data: &Source, block: usize) -> Result<u64, Failure> {
     let (blocks, rest) = (data.length / block as u64, data.length % block as u64);
     if rest == 0 || blocks == 0 {
