@@ -48,8 +48,9 @@ macro_rules! key {
                 Ok(Self { algorithm, bytes: copy_checked(id, bytes, id.info().$lengths)?, options: SignatureOptions::default() })
             }
 
-            /// Hashes each message with this function before it is signed. ECDSA and RSA always hash: with SHA-256 by default, or with
-            /// SHA-384 or SHA-512. ML-DSA and SLH-DSA become HashML-DSA and HashSLH-DSA (FIPS 204 and 205).
+            /// Hashes each message with this function before it is signed or verified. ECDSA and RSA always hash: with SHA-256 by default,
+            /// or with SHA-384 or SHA-512. ML-DSA and SLH-DSA become HashML-DSA and HashSLH-DSA (FIPS 204 and 205). Ed25519 has no such
+            /// mode. A function that the algorithm does not allow gives [`Misuse::Prehash`] when the handle is made.
             #[must_use]
             pub fn with_hash(mut self, hash: Digest) -> Self {
                 self.options.hash = Some(hash);
