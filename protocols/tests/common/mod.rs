@@ -1,4 +1,4 @@
-//! The frameworks that tests run on, and the suites of ESP.
+//! The frameworks that tests run on, IP packets, and the suites of ESP.
 
 #![allow(dead_code, reason = "each test uses some of it")]
 
@@ -17,7 +17,7 @@ pub(crate) fn gantry() -> Gantry {
     Gantry::builder().driver(&SoftwareDriver).build()
 }
 
-/// Returns frameworks with software only, and with lanes of each level before software.
+/// Returns a framework with software only, and one for each level, with lanes of at most that level and then software.
 pub(crate) fn devices() -> Vec<Gantry> {
     let lanes = LevelName::ALL.into_iter().map(|name| {
         let lanes = LanesDriver::new(Level::detect_at_most(Some(name)));
@@ -26,15 +26,15 @@ pub(crate) fn devices() -> Vec<Gantry> {
     std::iter::once(gantry()).chain(lanes).collect()
 }
 
-/// Returns a card with the given faults that offers no whole packets, and a framework with the card, followed by software if
-/// `with_software`. The framework verifies one in `verify` requests.
+/// Returns a card with the given faults, and a framework with the card and, if `with_software`, software after it. The card does not offer
+/// whole packets of ESP. The framework verifies one in `verify` requests; 0 for none.
 pub(crate) fn faulty(faults: &FaultInjector, with_software: bool, verify: u32) -> (ModelDriver, Gantry) {
     let mut profile = Profile::named("faulty").unwrap().clone();
     profile.rates.to_mut().retain(|rate| rate.algorithm.kind() != Kind::Packet);
     card(profile, faults, with_software, verify)
 }
 
-/// Returns a faulty card that offers whole packets of ESP too, and a framework with the card, followed by software.
+/// Returns the card of [`faulty`] that also offers whole packets of ESP, and a framework with the card, followed by software.
 pub(crate) fn faulty_engine(faults: &FaultInjector, verify: u32) -> (ModelDriver, Gantry) {
     card(Profile::named("faulty").unwrap().clone(), faults, true, verify)
 }
@@ -95,7 +95,7 @@ pub(crate) fn hex(text: &str) -> Vec<u8> {
     digits.chunks(2).map(|pair| (pair[0] * 16 + pair[1]) as u8).collect()
 }
 
-/// Returns every suite, with the lengths of its two keys.
+/// Returns every suite, with the bytes of its cipher's key (and salt or nonce) and of its MAC's key.
 pub(crate) fn suites() -> Vec<(Suite, usize, usize)> {
     let hmacs = [
         (Integrity::HmacSha1, 20),
