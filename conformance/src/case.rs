@@ -60,7 +60,7 @@ pub(crate) fn run_batch(
     Ok(placed.iter().zip(outcomes).map(answer).collect())
 }
 
-/// A request without its buffers.
+/// The contents of a request, not yet laid out in memory.
 #[derive(Clone, Debug)]
 pub(crate) struct Case {
     pub(crate) operation: Operation,
@@ -69,7 +69,7 @@ pub(crate) struct Case {
     pub(crate) input: Vec<u8>,
     /// The tag for `Open`, and the signature for `Verify`.
     pub(crate) tag: Vec<u8>,
-    /// For compression, the bytes of the buffer for the result; for packets, the bytes of the payload.
+    /// Size in bytes: for compression, of the buffer for the result; for `Protect`, of the payload.
     pub(crate) room: usize,
 }
 
@@ -104,16 +104,17 @@ impl Case {
 /// The answer to a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
-    /// Data, digest or MAC, and the tag of `Seal`.
+    /// `output` is the main result; for `Unprotect`, the payload and its next header. `tag` is the tag or second result, if there is one.
     Done { output: Vec<u8>, tag: Vec<u8> },
-    /// No data.
+    /// An outcome other than `Done`, without data.
     Refused(Outcome),
 }
 
 /// The positions of the buffers of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Placement {
-    /// True if the output overwrites the input. Digests and MACs do not use it.
+    /// True if the output overwrites the input. The field concerns only ciphers and AEADs. Packets are always in place, and other
+    /// operations never.
     pub(crate) in_place: bool,
     /// Bytes between an aligned address and the input. The other buffers have other offsets.
     pub(crate) offset: usize,
@@ -132,7 +133,7 @@ pub(crate) struct PlacedCase<'c> {
     input: Option<GuardedBuffer>,
     output: GuardedBuffer,
     tag: GuardedBuffer,
-    /// Length of the result of compression or encipherment; for packets, the bytes of the payload.
+    /// Length in bytes of the result of compression, or of the message from `Decipher`; for packets, of the payload.
     written: usize,
     /// The next header of a packet.
     next_header: u8,
@@ -180,7 +181,7 @@ impl<'c> PlacedCase<'c> {
         Operands::from_fields(operation, Fields { iv, aad, input, output, tag, written: &mut self.written })
     }
 
-    /// Returns the answer of a packet: the packet, or the payload and its next header.
+    /// Returns the answer to a request for a packet: the packet, or the payload and its next header.
     fn packet(&self, outcome: Outcome) -> Result<Answer, String> {
         let (packet, (start, tag_len)) = (self.output.bytes(), self.layout);
         let output = match (outcome, self.case.operation) {
@@ -199,7 +200,7 @@ impl<'c> PlacedCase<'c> {
         Ok(Answer::Done { output, tag: Vec::new() })
     }
 
-    /// Returns the answer to the request, or the damage to the memory around it.
+    /// Returns the answer to the request. Returns an error if the device changed other memory, or left data after a refusal.
     pub(crate) fn answer(&self, outcome: Outcome) -> Result<Answer, String> {
         let buffers = [Some(&self.iv), Some(&self.aad), self.input.as_ref(), Some(&self.output), Some(&self.tag)];
         if !buffers.into_iter().flatten().all(GuardedBuffer::is_intact) {

@@ -9,7 +9,7 @@ use gantry_core::{Clock, Gantry, RealClock, VirtualClock};
 use gantry_driver_model::{ModelClock, ModelDriver, PROFILES, Profile};
 use gantry_driver_software::SoftwareDriver;
 
-/// The machine's time at a hundredth of its speed, so that no card is late because the machine stalls for a moment.
+/// The framework's clock, at a hundredth of real speed. A short stall of the machine then makes no card miss a time limit.
 #[derive(Debug, Default)]
 struct SlowClock(RealClock);
 
