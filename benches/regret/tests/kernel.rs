@@ -1,6 +1,6 @@
-//! Checks in guests with a real kernel that the policy chooses the best device. The clock of the guests counts instructions, so the load of
-//! this machine does not change the results. QEMU's work for a device executes no instructions of the guest, so a request costs only the
-//! work of the guest's kernel and driver.
+//! Checks that the policy chooses the best device, in guests with a real kernel. The clock of the guests counts instructions, so the load
+//! of this machine does not change the results. QEMU's work for a device executes no instructions of the guest, so a request costs only
+//! the work of the guest's kernel and driver.
 
 use std::process::Command;
 
