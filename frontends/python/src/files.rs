@@ -67,7 +67,7 @@ impl FileDigests {
     }
 
     fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        // The iterator of paths may ask for the next digest. This fails, as re-entering a generator does.
+        // `open_files` runs the code of the caller's paths. If this code calls `next` on this iterator, the call fails, as in a generator.
         let Ok(mut state) = self.0.try_lock() else {
             return Err(PyRuntimeError::new_err(
                 "this iterator is in use by another thread, or by the code of its paths",
@@ -98,7 +98,7 @@ impl FileDigestsState {
                 None => match self.next_path(py) {
                     None => return Ok(()),
                     Some(Ok(path)) => path,
-                    // Ctrl+C in the iterator of paths is raised at once.
+                    // Ctrl+C in the iterator of paths is raised at once, other errors after the results of earlier files.
                     Some(Err(error)) if !error.is_instance_of::<PyException>(py) => return Err(error),
                     Some(Err(error)) => {
                         self.paths = None;
@@ -109,7 +109,7 @@ impl FileDigestsState {
             };
             let (path, name) = next;
             let rounds = &mut self.rounds;
-            // Opening may be slow.
+            // Opening may be slow, so other Python threads run meanwhile.
             if let Err(path) = py.detach(|| rounds.add_file(path, &name)) {
                 self.pending = Some((path, name));
                 return Ok(());
@@ -134,7 +134,7 @@ impl FileDigestsState {
     }
 }
 
-/// Makes a `FileDigest`, which is a Python class so that it can be sent to other processes.
+/// Makes a `FileDigest`. This class is written in Python, so that its values can be pickled for other processes.
 fn file_digest<'py>(
     py: Python<'py>,
     path: Py<PyAny>,
@@ -158,7 +158,7 @@ fn file_digest<'py>(
     CLASS.import(py, "gantry_crypto.files", "FileDigest")?.call1((path, digests, error, size))
 }
 
-/// Returns the error that `open` would raise.
+/// Makes an `OSError` like those of Python's `open`: with a number, a text and the path.
 fn os_error(py: Python<'_>, error: &io::Error, path: &Py<PyAny>) -> PyResult<Py<PyAny>> {
     let (number, words) = match error.raw_os_error() {
         Some(number) => (number, py.import("os")?.call_method1("strerror", (number,))?.extract()?),

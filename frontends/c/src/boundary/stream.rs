@@ -1,4 +1,4 @@
-//! Digests and MACs of messages that arrive in chunks.
+//! Digests and MACs of messages that arrive in chunks. `SAFETY` comments name the promises that [the parent module](super) lists.
 
 use std::ffi::{c_int, c_void};
 use std::sync::{Mutex, MutexGuard};

@@ -1,4 +1,5 @@
-//! Fetches a page with reqwest: `reqwest ROOTS.pem URL`. Without the line of Gantry, this is a program of reqwest and rustls alone.
+//! Fetches a page with reqwest: `reqwest ROOTS.pem URL`. Only the first line of `main` belongs to Gantry. It installs the provider of
+//! cryptography that reqwest requires with its feature `rustls-no-provider`.
 
 use std::error::Error;
 
