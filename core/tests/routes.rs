@@ -246,6 +246,35 @@ fn requests_wait_to_be_batched_only_if_that_was_measured_to_pay() {
 }
 
 #[test]
+fn offload_batches_small_requests_while_a_ring_has_large_ones() {
+    let clock = Arc::new(VirtualClock::default());
+    let lanes = Timing { lanes: 8, ..Timing::new("lanes", &clock, 1_500, 1.0) };
+    let ring = Timing { ring: Some(500), ..Timing::new("ring", &clock, 10_000, 1.0) };
+    let world = World::calibrated(&clock, Learned::Offload, &[&lanes, &ring]);
+    assert_eq!(world.route(1, 64 << 10), ("ring".into(), 1, Reason::LeastCpu));
+    let queue = || world.session.gantry().queue(QueueOptions::default()).unwrap();
+    let (mut large, mut one, mut other) = (queue(), queue(), queue());
+    for _ in 0..4 {
+        large.submit(&world.session, Submission::encrypt(&[], vec![7; 64 << 10])).unwrap();
+    }
+    // The second call sends the requests, because no more come.
+    large.complete(|_| {});
+    large.complete(|_| {});
+    for _ in 0..64 {
+        for queue in [&mut one, &mut other] {
+            queue.submit(&world.session, Submission::encrypt(&[], vec![7; 64])).unwrap();
+        }
+    }
+    assert_eq!(large.in_flight(), 4);
+    let mut devices = Vec::new();
+    while one.in_flight() > 0 {
+        one.wait(|completion| devices.push(completion.route.unwrap().device));
+    }
+    let lanes = world.session.gantry().devices().iter().position(|device| device.name() == "lanes");
+    assert_eq!(devices, vec![lanes.unwrap(); 64]);
+}
+
+#[test]
 fn all_calibrations_together_take_a_second_at_most() {
     let clock = Arc::new(VirtualClock::default());
     let devices: Vec<Timing> = (0..60)

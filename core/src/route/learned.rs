@@ -124,7 +124,7 @@ impl Learned {
                     .balance(&measured, requests, bytes)
                     .map_or(f32::INFINITY, |best| best.expected_ns / requests as f32);
             }
-            let least = measured.least(|device| self.cost(device, requests, bytes) - device.ahead_ns);
+            let least = measured.least(|device| self.idle_cost(device, requests, bytes));
             least.map_or(f32::INFINITY, |(_, time)| (time + PART_OVERHEAD_NS) / requests as f32)
         };
         let cheapest = BATCH_SIZES.iter().map(|requests| each(*requests)).fold(f32::INFINITY, f32::min);
@@ -257,7 +257,7 @@ impl Learned {
         if measured.rings > 0 && requests > 1 {
             return self.balance(measured, requests, bytes);
         }
-        let unhindered = measured.least(|device| self.cost(device, requests, bytes) - device.ahead_ns)?.0;
+        let unhindered = measured.least(|device| self.idle_cost(device, requests, bytes))?.0;
         let reason = if unhindered.index == device.index { Reason::Fastest } else { Reason::Busy };
         let whole = all(reason, time - device.ahead_ns)?;
         Some(if measured.rings > 0 { whole } else { split(measured, whole, bytes) })
@@ -319,11 +319,19 @@ impl Learned {
 
     /// Returns the cost that the policy minimises, in nanoseconds, of `requests` requests on a device.
     fn cost(self, device: &Device<'_>, requests: usize, bytes: usize) -> f32 {
+        let wait_ns = if self == Learned::Offload { 0.0 } else { device.ahead_ns };
+        wait_ns + self.idle_cost(device, requests, bytes)
+    }
+
+    /// Returns this cost on a device that has no earlier requests.
+    fn idle_cost(self, device: &Device<'_>, requests: usize, bytes: usize) -> f32 {
         if self == Learned::Offload {
-            return device.costs.estimate(requests, bytes).cpu_ns;
+            device.costs.estimate(requests, bytes).cpu_ns
+        } else if device.is_pipelined {
+            device.wall_ns(FULL_LOAD_REQUESTS, bytes) / FULL_LOAD_REQUESTS as f32 * requests as f32
+        } else {
+            device.wall_ns(requests, bytes)
         }
-        let full = || device.wall_ns(FULL_LOAD_REQUESTS, bytes) / FULL_LOAD_REQUESTS as f32 * requests as f32;
-        device.ahead_ns + if device.is_pipelined { full() } else { device.wall_ns(requests, bytes) }
     }
 }
 
