@@ -239,21 +239,21 @@ fn check_mixed_jobs<H: Hash>(initial: [H::Word; 8], digest: usize) {
                 }
             }
             // A copy is independent, and a finished stream can be used again.
-            let mut digests = vec![vec![0; digest]; 2 * streams.len()];
+            let count = streams.len();
+            let mut digests = vec![vec![0; digest]; 2 * count];
             let mut copies: Vec<(&Setup<H>, Stream<H>)> =
                 streams.iter().map(|(setup, stream, _)| (*setup, stream.clone())).collect();
             let all = streams.iter_mut().map(|(setup, stream, _)| (*setup, stream));
             let all = all.chain(copies.iter_mut().map(|(setup, stream)| (*setup, stream)));
             let jobs = all.zip(&mut digests).enumerate().map(|(i, ((setup, stream), output))| {
-                let input: &[u8] = if i < digest { b"" } else { b"!" };
+                let input: &[u8] = if i < count { b"" } else { b"!" };
                 Job { setup, stream: Some(stream), input, output: Some(output) }
             });
             run(kernels, jobs);
-            let count = streams.len();
             for (i, digest_of) in digests.iter().enumerate() {
                 let (setup, _, message) = &streams[i % count];
                 let mut message = message.clone();
-                if i >= digest {
+                if i >= count {
                     message.push(b'!');
                 }
                 assert_eq!(
