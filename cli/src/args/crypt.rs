@@ -17,8 +17,8 @@ use clap::{Arg, Args, Command, Error};
 ///
 /// AEADs hold the whole message in memory. The tag follows the ciphertext. If the tag is wrong, nothing is written.
 ///
-/// Keys are raw bytes, read from a file descriptor to its end, so that they never appear in the process list. Gantry neither
-/// makes nor stores keys and IVs: use /dev/urandom, and keep both to decrypt. Never use an IV twice with one key.
+/// Keys are raw bytes, read from a file descriptor to its end, so that they never appear in the process list. This command
+/// neither makes nor stores keys and IVs: use /dev/urandom, and keep both to decrypt. Never use an IV twice with one key.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:

@@ -14,8 +14,8 @@ use super::size;
 /// Serve crypto devices to virtual machines, and /dev/crypto, in one process
 ///
 /// Each --vhost-user creates the socket of one virtual machine's virtio crypto device. Front ends such as QEMU and cloud-hypervisor
-/// connect to it; the memory of the machine must be shared. Requests of all machines, and of /dev/crypto with --devcrypto, share devices and batches. Each machine has its own
-/// limits and its own share of the devices.
+/// connect to it; the memory of the machine must be shared. Requests of all machines, and of /dev/crypto with --devcrypto, share
+/// devices and batches. Each machine has its own limits and its own share of the devices.
 ///
 /// A machine that reconnects starts with a fresh device. A socket left behind by a dead server is replaced. If another server
 /// answers on it, the command fails.

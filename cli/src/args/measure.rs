@@ -18,8 +18,8 @@ use super::{drawing, positive, positive_size, size};
 /// only the cases that ran; SUITE shows their share.
 ///
 /// Wycheproof's vectors, and most of those of ML-KEM, ML-DSA and SLH-DSA, are in the file gantry-vectors.zlib, beside the program or
-/// in ../share/gantry relative to it. The report names the file. If it is missing, the rest of the suite runs. If it is
-/// unreadable, so does the rest, but the exit status is 1.
+/// in ../share/gantry relative to it. The report names the file. If it is missing or unreadable, the rest of the suite
+/// runs. If it is unreadable, the exit status is 1.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -54,9 +54,9 @@ pub(crate) struct Check {
 /// of a larger batch run in parallel if the device has lanes. With --queue-depth, there are also rows for queues. Each thread
 /// has its own queue, submits requests one by one, and keeps N in flight. In JSON, these rows have the additional field `queue_depth`.
 ///
-/// MB/s (10^6 bytes) and requests/s count the requests of all threads over wall time, from the first start to the last end. CPU/REQ is the CPU
-/// time of the whole process per request. CPU is the CPU time of the process divided by wall time and by the number of threads, or
-/// of CPUs if there are fewer. It is about 100 % if the threads compute, and less if they wait for a device or a CPU.
+/// MB/s (10^6 bytes) and requests/s count the requests of all threads over wall time, from the first start to the last end. CPU/REQ
+/// is the CPU time of the whole process per request. CPU is the CPU time of the process divided by wall time and by the number of
+/// threads, or of CPUs if there are fewer. It is about 100 % if the threads compute, and less if they wait for a device or a CPU.
 ///
 /// Each thread divides the time of a row into eight rounds (16 with --compare). SPREAD is the interquartile range of the rounds' time
 /// per request, as a share of the median. It uses CPU time if the threads compute, otherwise wall time. A suffix of +2 means that two
@@ -70,10 +70,10 @@ pub(crate) struct Check {
 /// decrypted in place, except that `open` works from one buffer into another, so that every request opens correctly sealed data.
 /// AEADs have 13 bytes of associated data, as in TLS.
 ///
-/// --compare runs `openssl speed`, which measures whole seconds and one request at a time, between the two halves of each measurement.
-/// OpenSSL's ciphers keep one key and IV for all requests. Its CPU time includes its startup. The column /OPENSSL is the speed of the device
-/// divided by that of `openssl speed`: 2x is twice as fast. The speeds are by wall time if the device works outside the CPU, and
-/// otherwise by CPU time, which other programs change little.
+/// --compare runs `openssl speed` between the two halves of each measurement. `openssl speed` measures whole seconds and one request
+/// at a time. Its ciphers keep one key and IV for all requests. Its CPU time includes its startup. The column /OPENSSL is the speed
+/// of the device divided by that of `openssl speed`: 2x is twice as fast. The speeds are by wall time if the device works outside the
+/// CPU, and otherwise by CPU time, which other programs change little.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:

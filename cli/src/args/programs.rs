@@ -23,8 +23,9 @@ use super::{positive, positive_size};
 /// With --pid, observes a running process and its forked children for --seconds. It sees only calls that the
 /// process's openssl.cnf gives to Gantry. Root may observe processes of all users. Other users may observe only their own.
 ///
-/// With PROGRAM, the exit status is that of the program. If a signal ended it, it is 128 plus the signal's number; if the program
-/// was not found, 127; if it could not be run, 126. Without PROGRAM, it is 0 on success, 1 for a failure, and 2 for a mistake on the command line.
+/// With PROGRAM, the exit status is that of the program. If a signal ended it, it is 128 plus the signal's number; if the program was
+/// not found, 127; if it could not be run, 126. Without PROGRAM, it is 0 on success, 1 for a failure, and 2 for a mistake on the
+/// command line.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -109,8 +110,8 @@ pub(crate) enum OpensslCommand {
 ///
 /// --devices, --policy and --set apply to the command.
 ///
-/// The exit status is that of the command, or 128 plus the signal's number if a signal ended it, 127 if it was not found, 126 if it could
-/// not be run.
+/// The exit status is that of the command, or 128 plus the signal's number if a signal ended it, 127 if it was not found, 126 if it
+/// could not be run.
 #[derive(Args)]
 #[command(group = clap::ArgGroup::new("whose").args(["pid", "command", "list"]).required(true), override_usage = "\
 gantry stat [OPTIONS] -- COMMAND...
@@ -175,9 +176,9 @@ pub(crate) struct Exporter {
 /// Watch how programs use Gantry, live
 ///
 /// Shows the processes that use Gantry, and below them their work by device, algorithm and operation. The columns are requests and
-/// megabytes per second, times in the device, and events such as faults, devices taken out of use, and full queues. A process and its forked children
-/// are one line, under the PID of the oldest. HOST is the share of requests that an OpenSSL program left to its own libcrypto.
-/// DEVICES is the remaining share. QUEUED is the average number of requests that wait for the device. BUSY is the average
+/// megabytes per second, times in the device, and events such as faults, devices taken out of use, and full queues. A process and its
+/// forked children are one line, under the PID of the oldest. HOST is the share of requests that an OpenSSL program left to its own
+/// libcrypto. DEVICES is the remaining share. QUEUED is the average number of requests that wait for the device. BUSY is the average
 /// number of requests in the device. All numbers are those of the last interval.
 ///
 /// Needs no privileges. Root sees the processes of all users. Other users see only their own. In a terminal, ? shows the keys. If
@@ -205,9 +206,9 @@ pub(crate) struct Top {
 
 /// Run IPsec's ESP in user space, under an unmodified IKE daemon
 ///
-/// `gantry esp serve` runs the data path: a process that takes the place of the kernel's ESP. It reads packets that match an IPsec
-/// policy from a TUN device, encrypts them in one batch across all associations, and sends them, in UDP or directly in IP. An IKE
-/// daemon or `ip xfrm` started by `gantry esp exec` installs keys in the data path instead of in the kernel.
+/// `gantry esp serve` runs the data path: a process that takes the place of the kernel's ESP. From a TUN device it reads packets that
+/// match an IPsec policy, encrypts them in one batch across all associations, and sends them, in UDP or directly in IP. An IKE daemon
+/// or `ip xfrm` started by `gantry esp exec` installs keys in the data path instead of in the kernel.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -311,7 +312,7 @@ pub(crate) enum DevcryptoCommand {
 #[command(after_help = "\
 Examples:
   sudo modprobe cuse; sudo gantry devcrypto serve          serve /dev/crypto
-  gantry --policy pin:lanes devcrypto serve --name lanes   serve /dev/lanes by one device")]
+  gantry --policy pin:lanes devcrypto serve --name lanes   serve /dev/lanes, by lanes where they can")]
 pub(crate) struct DevcryptoServe {
     /// Serve /dev/NAME
     #[arg(long, default_value = "crypto", value_parser = device_name)]
@@ -319,8 +320,8 @@ pub(crate) struct DevcryptoServe {
     /// Maximum number of sessions per user
     #[arg(long, value_name = "N", default_value_t = gantry_cuse::Limits::default().sessions, value_parser = positive)]
     pub(crate) sessions: usize,
-    /// Maximum bytes in flight per user, such as 64M; only requests of 128 KiB or more count. Further requests wait; one of more than N
-    /// bytes fails
+    /// Maximum bytes in flight per user, such as 64M; only requests of 128 KiB or more count. Further requests wait; one of more than
+    /// N bytes fails
     #[arg(long, value_name = "N", default_value_t = gantry_cuse::Limits::default().bytes, value_parser = positive_size)]
     pub(crate) bytes: usize,
 }

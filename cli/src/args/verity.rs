@@ -114,8 +114,8 @@ pub(crate) struct VerityFormat {
 
 /// Verify data with a dm-verity hash tree
 ///
-/// Verifies from the root hash down to the data, and reports the first block that does not match. The layout of the tree comes from the
-/// superblock. Options about the layout take effect only with --no-superblock. The exception is --hash-offset, which locates the
+/// Verifies from the root hash down to the data, and reports the first block that does not match. The layout of the tree comes from
+/// the superblock. Options about the layout take effect only with --no-superblock. The exception is --hash-offset, which locates the
 /// superblock.
 #[derive(Args)]
 #[command(after_help = "\

@@ -210,8 +210,8 @@ const fn tree_option(
     OptionRow { in_audit: true, ..gantry_option(long, short, argument, switch, help) }
 }
 
-/// Every option. Those of coreutils come first, in its order, because `getopt_long` lists the candidates of an ambiguous abbreviation in
-/// that order.
+/// Every option. Those of coreutils come first, in its order, because `getopt_long` lists the candidates of an ambiguous abbreviation
+/// in that order.
 pub(crate) const OPTION_TABLE: &[OptionRow] = &[
     row("check", Some('c'), Switch::Check, "read checksums from the FILEs and verify them"),
     check_option("ignore-missing", None, Switch::IgnoreMissing, "skip files that do not exist"),
