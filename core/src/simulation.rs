@@ -11,17 +11,17 @@ use std::time::Duration;
 
 use crate::clock::Clock;
 
-/// Simulated time. It stands still until a thread waits or spends it. A wait continues to the next moment announced with
-/// [`announce`](Self::announce) before its deadline. Without such a moment, the clock goes in steps, small ones first: another thread may
-/// be about to announce a moment, which a leap to the deadline would skip. On a clock that several threads use, such a step also takes real
-/// time, so that a thread without a CPU is not late.
+/// Simulated time. It stands still until a thread waits or spends it. A wait moves the clock to the next moment announced with
+/// [`announce`](Self::announce), if that is not after the wait's deadline. Otherwise each wait moves the clock by one step. Steps are small
+/// at first: another thread may be about to announce a moment, which a leap to the deadline would skip. If several threads use the clock,
+/// a step also takes real time, so that a thread that has no CPU at the moment can still announce in time.
 #[derive(Debug, Default)]
 pub struct VirtualClock {
     now: AtomicU64,
     /// The part of `now` that was spent as CPU time.
     spent: AtomicU64,
     announced: Mutex<BinaryHeap<Reverse<u64>>>,
-    /// Number of consecutive waits for which nothing was announced.
+    /// Number of steps since the last call of [`announce`](Self::announce).
     idle: AtomicU32,
     /// The first thread that used the clock, as the address of a thread-local; 0 before that.
     first_thread: AtomicUsize,
@@ -30,9 +30,9 @@ pub struct VirtualClock {
 }
 
 impl VirtualClock {
-    /// Nanoseconds of the first steps while nothing is announced. Steps let every deadline pass in the end.
+    /// The length of the first steps, in nanoseconds.
     const STEP: u64 = 100_000;
-    /// The number of consecutive steps after which the length of a step doubles.
+    /// Number of consecutive steps after which the length of a step doubles, so that distant deadlines pass soon, too.
     const STEPS_PER_DOUBLING: u32 = 16;
     /// Real time of a step as a multiple of its simulated time, if several threads use the clock.
     const SLOWDOWN: u64 = 4;

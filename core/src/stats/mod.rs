@@ -5,10 +5,12 @@
 //! # Costs
 //!
 //! Counting a request writes nothing that is shared. Each thread has a slot (`slot.rs`), and each slot a shard of counters (`shard.rs`) in
-//! its own cache lines, allocated when the thread first uses a device for an algorithm. A reader adds the shards. So counting is a load and
-//! a store without a lock prefix. Reading a clock costs more than all counters together. Therefore few requests are timed, alone or with
-//! their batch: of each thread one in 8 at first, one in 512 later. They represent the others: the counts in a [`Histogram`] cover all
-//! requests. The distances between timed requests vary, so that requests at regular intervals are timed as often as others.
+//! its own cache lines, allocated when the thread first uses a device for an operation. A reader adds the shards. So counting is a load and
+//! a store without a lock prefix. A thread that finds all 64 slots taken adds atomically in a shared one.
+//!
+//! Reading a clock costs more than all counters together. Therefore each thread times few requests: one in 8 at first, one in 512 later. A
+//! batch is timed as a whole. Timed requests also stand for the requests before them, so the counts in a [`Histogram`] cover all requests.
+//! The distances between timed requests vary, so that requests at regular intervals are timed as often as others.
 //!
 //! # Accuracy
 //!

@@ -1,9 +1,9 @@
-//! The reasons of routes. Requests are counted by reason.
+//! The reasons for the choice of a device. Requests are counted by reason.
 
 use crate::coded::coded;
 
 coded! {
-    /// The reason of a route.
+    /// The reason of a route: why requests went to this device.
     pub enum Reason {
         /// No other device can serve the requests.
         OnlyChoice = "only-choice";
@@ -11,9 +11,9 @@ coded! {
         EnoughRequests = "enough-requests";
         /// The batch is too small for any device that needs several requests.
         TooFew = "too-few";
-        /// The policy names the device: requests wait for its known-answer test.
+        /// The policy names the device. No other device will do, so requests wait for the whole known-answer test.
         Pinned = "pinned";
-        /// The first working device in the policy's order.
+        /// The device is the first in the policy's order that works, or replaces a named device that cannot serve the requests.
         FirstInOrder = "first-in-order";
         /// It was the device's turn.
         Turn = "turn";
@@ -27,7 +27,7 @@ coded! {
         Fastest = "fastest";
         /// The device gets a part of the requests, so that all of them are done earlier.
         Split = "split";
-        /// The device that would finish first, according to measurements, has too many earlier requests.
+        /// Another device is faster, according to measurements, but has too many earlier requests.
         Busy = "busy";
         /// The device takes the least time of the calling thread, according to measurements.
         LeastCpu = "least-cpu";

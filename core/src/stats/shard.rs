@@ -1,4 +1,4 @@
-//! The counters of a slot, which only the thread with this slot writes.
+//! The counters of a slot. Only the thread with this slot writes them, except in slots that several threads share.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
@@ -27,7 +27,7 @@ pub(super) struct RowSource {
 }
 
 impl RowSource {
-    /// Passes the memory, and the subject of the numbers of this site, to `make`.
+    /// Passes the memory, and the labels for the numbers of this site, to `make`.
     fn with_labels<T>(
         &self,
         site: Site,
@@ -51,7 +51,7 @@ pub(super) struct Shard {
     source: Arc<RowSource>,
     /// Requests until the next one that is timed; at least 1.
     countdown: AtomicU64,
-    /// The initial value of `countdown`.
+    /// The value of `countdown` when the present gap began.
     gap: AtomicU64,
     /// Number of earlier gaps.
     gaps: AtomicU64,
@@ -124,7 +124,7 @@ impl Shard {
         let gaps = self.gaps.load(Ordering::Relaxed);
         self.gaps.store(gaps.wrapping_add(1), Ordering::Relaxed);
         let mean = (FIRST_GAP + gaps / 8).min(LAST_GAP);
-        // From 3/4 to 5/4 of the gap, by the upper bits of a multiplicative sequence.
+        // From 3/4 to 5/4 of the mean, chosen by the upper bits of a Weyl sequence (multiples of a constant).
         let random = gaps.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
         let next = mean * 3 / 4 + random % (mean / 2 + 1);
         self.gap.store(next, Ordering::Relaxed);

@@ -2,7 +2,7 @@
 
 use crate::algorithm::{Algorithm, Operation};
 
-/// The subject of a number: a device, or none; an algorithm and its operation. The value is the index of its row.
+/// The device (or none), the algorithm and the operation to which a number belongs. The value is the index of their row.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) struct Site(pub(super) usize);
 

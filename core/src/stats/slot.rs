@@ -1,11 +1,12 @@
-//! Numbers threads, so that each thread has counters that no other thread writes.
+//! Gives each thread the number of a slot, so that it has counters that no other thread writes.
 //!
 //! A thread takes a slot at its first request, and returns it when it ends. The next thread with this slot sees the writes of the thread
 //! before it: returning is a `Release` and taking an `Acquire` of the same word. A thread that finds no slot, or is already ending, uses
 //! the [`SHARED_SLOT`], where numbers are added atomically.
 //!
 //! `fork` copies the word: in the child, the slots of the parent's other threads stay taken. Counts remain correct, but fewer threads have
-//! their own slot. The parent may continue to write the memory of its slots, so a child begins with new ones.
+//! their own slot. If the counters are in a [`Memory`](super::Memory) that both processes map, the parent continues to write them. So a
+//! child begins with new counters.
 
 use std::cell::Cell;
 use std::sync::OnceLock;
@@ -166,7 +167,7 @@ mod tests {
 
     #[test]
     fn slots_are_reused() {
-        // More threads than slots, a few at a time: were slots lost, the last ones would have to share.
+        // One thread after the other, more than there are slots: if slots were lost, the last threads would have to share.
         for _ in 0..OWN_SLOTS {
             std::thread::spawn(current_slot).join().unwrap();
         }

@@ -10,7 +10,7 @@ use super::site::Site;
 use crate::algorithm::{Algorithm, Operation};
 use crate::driver::Class;
 
-/// The counts of a framework until now, as plain data.
+/// The counts of a framework up to one moment, as plain data.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
     /// The PID of the counted process. A child of `fork` has its own numbers, which begin with zeros.
@@ -79,7 +79,8 @@ impl Snapshot {
         Self { process, at, rows: rows.into_values().collect() }
     }
 
-    /// Returns the counts since `earlier`, a snapshot of the same framework. Rows without changes are left out.
+    /// Returns the counts since `earlier`, a snapshot of the same framework. Leaves out rows without a changed count, even if they have new
+    /// times.
     #[must_use]
     pub fn since(&self, earlier: &Snapshot) -> Snapshot {
         let rows = self.rows.iter().filter_map(|row| {

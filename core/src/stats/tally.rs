@@ -15,7 +15,7 @@ pub struct Tally {
     shards: Slots<Shard>,
 }
 
-/// The rows of one slot that have numbers.
+/// The rows of one slot. A row has counters from its first request on.
 struct Shard {
     shared: bool,
     rows: Box<[OnceLock<Counters<2>>]>,
@@ -31,7 +31,7 @@ impl Tally {
         Self { device, rows: rows.into_iter().collect(), memory, shards: Slots::new(true) }
     }
 
-    /// Adds `requests` requests, which have `bytes` bytes in total, to the row at this index.
+    /// Adds `requests` requests, which have `bytes` bytes in total, to the row at this index. Does nothing if there is no such row.
     #[inline]
     pub fn count(&self, row: usize, requests: u64, bytes: u64) {
         let shard = self.shards.of_this_thread(|writers| self.shard(writers));

@@ -1,4 +1,4 @@
-//! The request that a device gets for a known answer.
+//! The sessions, and the fields of the request, with which a device is tested for a known answer.
 
 use std::sync::Arc;
 
@@ -48,8 +48,8 @@ impl KnownAnswer {
         self.output.len() - self.algorithm.info().packet_length(self.input.len(), 0)
     }
 
-    /// Returns a verifier for results that may differ from the known one: signatures, packets, compressed data, and ciphertexts of
-    /// encipherment.
+    /// Returns a verifier for results that may differ from the known one: compressed data, packets, and randomized signatures and
+    /// ciphertexts. Returns `None` if the result is always the same.
     pub(super) fn verifier(
         &self,
         device: &dyn Device,

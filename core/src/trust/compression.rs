@@ -14,8 +14,8 @@ pub(super) fn restores(session: &dyn DeviceSession, input: &[u8], data: &[u8]) -
     Ok(outcome == Outcome::Done && length == data.len() && **restored == *data)
 }
 
-/// Checks the result of a request: `output`, of which the device wrote `written` bytes. If the device was wrong, replaces both by the right
-/// result.
+/// Checks the result of a request: `output`, of which the device wrote `written` bytes. If the device was wrong, replaces both with the
+/// right result.
 pub(super) fn check(
     reference: &dyn DeviceSession,
     (operation, input): (Operation, &[u8]),
@@ -32,7 +32,7 @@ pub(super) fn check(
                 Ok(is_restored) => is_restored,
                 Err(_) => return Comparison::None,
             },
-            // The compressed length depends on the device.
+            // The compressed length depends on the device, so a device may lack room in any buffer shorter than the maximum.
             Outcome::NoRoom => output.len() < AlgorithmInfo::compressed_max(input.len()),
             _ => false,
         };

@@ -32,7 +32,7 @@ fn size_class(bytes: usize) -> usize {
 
 /// The deadline until enough requests were recorded: one second.
 const INITIAL_DEADLINE_NS: u64 = 1_000_000_000;
-/// The deadline as a multiple of the time that 999 of 1,000 requests took.
+/// The deadline as a multiple of the time that 999 of 1,000 requests did not exceed, rounded up to a power of two.
 const DEADLINE_FACTOR: u64 = 8;
 /// The shortest deadline, because other programs run, too: 20 ms.
 const MIN_DEADLINE_NS: u64 = 20_000_000;

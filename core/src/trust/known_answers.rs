@@ -1,7 +1,7 @@
 //! Known-answer tests, which a device must pass before it serves an algorithm.
 //!
-//! The tests are short, because every process pays for them. They use every path that a capability offers: direct calls, both operations of
-//! a kind, streams, and a batch. The messages of the batch have mixed lengths, and fill the lanes more than once.
+//! The tests are short, because every process pays for them. They try each operation on every path that a capability offers: direct calls,
+//! forgeries, streams, and a batch. The messages of the batch have mixed lengths, and fill the lanes more than once.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::driver::{Capability, Device, DeviceSession, call_guarded};
 /// One run in a batch, and its result.
 pub(crate) type RunResult = (Run, Result<Outcome, Fault>);
 
-/// The path of a batch to the device: a queue pair without other requests, for as long as the caller has time.
+/// Sends batches to the device, on a queue pair without other requests, and waits for them while the caller has time.
 pub(crate) trait TestBench {
     /// A batch that has been sent, and may stay in the device when the caller has no more time.
     type Sent;
@@ -25,15 +25,15 @@ pub(crate) trait TestBench {
     /// Waits for a batch while there is time. Returns whether all of its requests are back.
     fn wait(&self, sent: &mut Self::Sent) -> Result<bool, Fault>;
 
-    /// Returns the result of each run of a completed batch, in order, and the nanoseconds of the batch.
+    /// Returns the result of each run of a completed batch, in order, and the time that the batch took, in nanoseconds.
     fn results(&self, sent: Self::Sent) -> (Vec<RunResult>, u64);
 
-    /// Returns whether the time is over.
+    /// Returns whether the caller has no more time.
     fn is_over(&self) -> bool;
 }
 
 /// Maximum number of requests in a batch, regardless of a device's lanes, because a caller waits for the test. (For SLH-DSA the maximum is
-/// one request, which fills the lanes.)
+/// one request: its hashes fill the lanes.)
 const MAX_BATCH: usize = 128;
 
 /// The paths that a capability may offer, in the order of the test.
@@ -55,7 +55,7 @@ const PATHS: [TestPath; 5] = [
 
 /// The progress of a test.
 pub(crate) enum Progress {
-    /// Passed, with the nanoseconds of the fastest batch.
+    /// Passed. The value is the time of the fastest batch, in nanoseconds.
     Passed(u64),
     /// There was no time for the whole test.
     Unfinished,
@@ -191,7 +191,7 @@ impl<S> Test<S> {
         Ok(None)
     }
 
-    /// Makes a batch that fills the lanes twice and has three more requests. All answers belong to the same session.
+    /// Makes a batch that fills the lanes twice and has three more requests, up to the maximum. All answers belong to the same session.
     fn batch(&self, operation: Operation, answer: &KnownAnswer) -> Vec<Run> {
         let same_length =
             |other: &KnownAnswer| operation != Operation::Digest || other.output.len() == answer.output.len();
@@ -213,7 +213,7 @@ impl<S> Test<S> {
 
 /// Returns the algorithm whose known answers test `algorithm`: the algorithm itself, unless it is of SLH-DSA. The parameter sets of SLH-DSA
 /// differ only in numbers and in three choices of hash functions, and a signature takes up to nearly a second and 50 kB. So a device is
-/// tested with the fastest set of each choice, which it must offer.
+/// tested with the fastest set that has the same hash functions. It must offer this set, too.
 fn representative(algorithm: Algorithm) -> Algorithm {
     use Algorithm as A;
     match algorithm {
@@ -227,11 +227,12 @@ fn representative(algorithm: Algorithm) -> Algorithm {
     }
 }
 
-/// Maximum nanoseconds of a batch of known answers in the first test.
+/// The time limit of a batch of known answers before the device has passed a test, in nanoseconds.
 pub(crate) const ANSWER_TIMEOUT_NS: u64 = 500_000_000;
 
-/// Returns the nanoseconds allowed for repeating a test, during which a caller waits. They are 8 times `before_ns`, the time of the fastest
-/// batch in the first test, limited to 1 ms to 20 ms, but at least twice `before_ns`. The machine does other work too.
+/// Returns the time limit of a batch when a test is repeated, in nanoseconds. It is 8 times `before_ns`, the time of the fastest batch in
+/// the test that the device passed, because the machine does other work too. A caller waits, so the limit is kept between 1 ms and 20 ms.
+/// But it is at least twice `before_ns`, up to [`ANSWER_TIMEOUT_NS`].
 pub(crate) fn retry_timeout_ns(before_ns: u64) -> u64 {
     let expected = before_ns.min(ANSWER_TIMEOUT_NS / 2);
     (8 * expected).clamp(1_000_000, 20_000_000).max(2 * expected)

@@ -1,5 +1,5 @@
 //! Known answers for packets, and verification of packets from devices. Two packets of the same payload differ if their IVs are
-//! unpredictable.
+//! unpredictable, so a protected packet is verified by opening it.
 
 use zeroize::Zeroizing;
 
@@ -8,18 +8,20 @@ use super::comparison::Comparison;
 use crate::algorithm::{Algorithm, Esp, Fault, Operation, Outcome};
 use crate::driver::{DeviceSession, Operands, call_guarded};
 
-/// Returns the association of a known answer. `aad` has the SPI, the next header, and whether numbers are extended.
+/// Returns the parameters of a known answer's security association. `aad` has the SPI, the next header, and a byte that is not 0 if
+/// sequence numbers have 64 bits.
 pub(super) fn esp_params(aad: &[u8]) -> Option<Esp> {
     let &[a, b, c, d, _, extended] = aad else { return None };
     Some(Esp { spi: u32::from_be_bytes([a, b, c, d]), extended: extended != 0 })
 }
 
-/// Returns the number of a packet, from the field in which other requests have their IV.
+/// Returns the sequence number of a packet, from the field in which other known answers have their IV.
 pub(super) fn packet_number(iv: &[u8]) -> u64 {
     iv.as_array().map_or(0, |number| u64::from_be_bytes(*number))
 }
 
-/// Returns the buffer of a known answer before its packet is protected. A device that does not write all of the buffer is detected.
+/// Returns the buffer of a known answer before its packet is protected. The bytes around the payload are 0xEE, which shows whether a device
+/// writes all of them.
 pub(super) fn unprotected_packet(answer: &KnownAnswer) -> Vec<u8> {
     let mut packet = vec![0xEE; answer.output.len()];
     packet[answer.algorithm.info().payload_start()..][..answer.input.len()].copy_from_slice(answer.input);
@@ -64,7 +66,7 @@ impl Packet {
     }
 }
 
-/// Checks the packet that a device made. If it is wrong, writes the right result to the operands.
+/// Checks a device's result for a packet that it protected or opened. If the result is wrong, writes the right one to the operands.
 pub(super) fn check(
     (algorithm, reference): (Algorithm, &dyn DeviceSession),
     (operation, number, before): (Operation, u64, Packet),
