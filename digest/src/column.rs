@@ -15,7 +15,7 @@ pub enum Offsets<'a> {
     Bits64(&'a [i64]),
 }
 
-/// A validity bitmap: bit `offset + i`, counted from the lowest of a byte, is 1 if value `i` is present.
+/// A validity bitmap: bit `offset + i` is 1 if value `i` is present. Bits count from the lowest of each byte.
 #[derive(Clone, Copy, Debug)]
 pub struct Validity<'a> {
     /// The bitmap.

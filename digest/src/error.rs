@@ -1,4 +1,4 @@
-//! Errors, with the index of the wrong value, from 0.
+//! Errors. An index counts from 0.
 
 use core::fmt;
 

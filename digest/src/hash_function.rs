@@ -24,14 +24,15 @@ pub(crate) trait HashFunction: Sized + 'static {
     type Setup: 'static;
     type Stream: Clone;
 
-    /// Prepares HMAC with a key of any length over the function with the setup `plain`. Leaves copies of the key on the stack.
+    /// Prepares HMAC over this function, with a key of any length. `plain` is the setup without a key. Leaves copies of the key on the
+    /// stack.
     fn hmac(level: Level, plain: &Self::Setup, key: &[u8]) -> Self::Setup;
 
     /// Starts a message.
     fn stream(setup: &Self::Setup) -> Self::Stream;
 
-    /// Runs jobs side by side. If `is_keyed`, wipes the memory that lanes share. The iterator is `dyn` because
-    /// otherwise the engine would be compiled for each type of iterator.
+    /// Runs jobs side by side. If `is_keyed`, functions of `sponge` wipe the stack afterwards. The iterator is `dyn` because otherwise the
+    /// engine would be compiled for each type of iterator.
     fn run(level: Level, is_keyed: bool, jobs: &mut dyn Iterator<Item = FunctionJob<'_, Self>>);
 
     /// Runs whole messages with a common setup side by side, each after the bytes in `prefix`, if there is one.
@@ -49,10 +50,11 @@ pub(crate) trait HashFunction: Sized + 'static {
     /// Runs one job alone.
     fn run_one(level: Level, job: FunctionJob<'_, Self>);
 
-    /// Appends a piece to a message. Takes the level only if it needs a kernel.
+    /// Appends a piece to a message. Functions of `hash` call `level` only if a block is full, those of `sponge` always.
     fn append(level: impl FnOnce() -> Level, setup: &Self::Setup, stream: &mut Self::Stream, input: &[u8]);
 
-    /// Writes the digest of the message in `stream`, which must be reset before it is used again.
+    /// Writes the digest of the message in `stream`. The stream must be reset before it is used again: some functions restart it here,
+    /// others do not.
     fn digest(level: Level, setup: &Self::Setup, stream: &mut Self::Stream, output: &mut [u8]);
 
     /// Returns the setup if it belongs to this function.

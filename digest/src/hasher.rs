@@ -8,10 +8,10 @@ use crate::hash_function::{AnySetup, AnyStream, GenericWork, HashFunction, check
 use crate::internal::job::Job;
 use crate::level::Level;
 
-/// A message that arrives in pieces: a digest, or with a key ([`HmacKey::hasher`](crate::HmacKey::hasher)) an HMAC.
+/// Hashes a message that arrives in pieces. The result is a digest, or with a key ([`HmacKey::hasher`](crate::HmacKey::hasher)) an HMAC.
 ///
-/// A single hasher runs at the speed of one message. [`update_many`] hashes pieces of many messages side by side; pieces of 64
-/// KiB are large enough for full speed.
+/// [`update`](Hasher::update) hashes one message alone. For many messages, [`update_many`] is faster: it hashes their pieces side by side.
+/// Pieces of 64 KiB are large enough for full speed.
 ///
 /// ```
 /// use gantry_digest::{Algorithm, Hasher, finish_many, update_many};
@@ -90,6 +90,7 @@ pub fn update_many(pieces: &mut [(&mut Hasher<'_>, &[u8])]) -> Result<(), Error>
 /// differ in their algorithm, or if `output` does not have the length of all digests together.
 pub fn finish_many(hashers: &mut [&mut Hasher<'_>], output: &mut [u8]) -> Result<(), Error> {
     let algorithm = common_algorithm(hashers.iter().map(|hasher| hasher.algorithm))?;
+    // Without hashers, the output must be empty for any algorithm.
     check_output(algorithm.unwrap_or(Algorithm::Md5), hashers.len(), output)?;
     if let Some(algorithm) = algorithm {
         let is_keyed = hashers.iter().any(|hasher| hasher.is_keyed());

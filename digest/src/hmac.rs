@@ -14,8 +14,8 @@ use crate::level::Level;
 use crate::many::hash_messages;
 use crate::messages::{Messages, Slices};
 
-/// A prepared key of HMAC: the chaining values after the inner and the outer key block. A message of one block takes two
-/// compressions instead of four. The key is zeroized on drop.
+/// A prepared key of HMAC: the chaining values after the inner and the outer key block. A message that fits one block with its padding
+/// takes two compressions instead of four. The key is zeroized on drop.
 pub struct HmacKey {
     algorithm: Algorithm,
     setup: Box<AnySetup>,
@@ -55,7 +55,7 @@ pub fn hmac_many(key: &HmacKey, messages: &[impl AsRef<[u8]>], output: &mut [u8]
     hmac_messages(key, &Slices(messages), output)
 }
 
-/// Writes the full-length HMACs of the values under one key, as [`digest_column`](crate::digest_column) does.
+/// Writes the full-length HMACs of the values under one key, in the layout of [`digest_column`](crate::digest_column).
 pub fn hmac_column(key: &HmacKey, column: &Column<'_>, output: &mut [u8]) -> Result<(), Error> {
     hmac_messages(key, column, output)
 }
@@ -69,6 +69,7 @@ pub fn hmac_each(keys: &[HmacKey], messages: &[impl AsRef<[u8]>], output: &mut [
     if keys.len() != messages.len() {
         return Err(Error::KeyCount { messages: messages.len(), keys: keys.len() });
     }
+    // Without keys, the output must be empty for any algorithm.
     let Some(first) = keys.first() else { return check_output(Algorithm::Md5, 0, output) };
     if let Some(index) = keys.iter().position(|key| key.algorithm != first.algorithm) {
         return Err(Error::MixedAlgorithms { index });

@@ -1,8 +1,8 @@
 //! The lanes: kernels, their dispatch, and the hashing of many messages of any lengths. `gantry-driver-lanes` and `gantry-slh-dsa` are
 //! built on them: a driver mixes the keys of many sessions in one batch, and fills lanes of AES with the same engine.
 //!
-//! The feature `unstable` makes these items public. Any release may change or remove them, so a crate that uses the feature requires
-//! exactly one version of this crate, which `scripts/crates` checks for the crates of Gantry.
+//! The feature `unstable` makes these items public. Any release may change or remove them, so a crate that uses the feature must require
+//! exactly one version of this crate. `scripts/crates` checks the crates of Gantry for this.
 
 pub(crate) mod blake3;
 pub mod dispatch;

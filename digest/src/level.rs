@@ -13,7 +13,7 @@ use core::sync::atomic::{AtomicU8, Ordering};
 #[cfg(feature = "alloc")]
 pub use parse::UnknownLevel;
 
-/// A set of instructions that kernels are compiled for, lowest first.
+/// A set of instructions that kernels are compiled for. The order is from the lowest level to the highest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LevelName {
     /// The baseline of the architecture: SSE2 on x86-64, NEON on aarch64, SIMD128 in WebAssembly. This level also uses AES and SHA
@@ -31,7 +31,7 @@ impl LevelName {
     /// All levels, lowest first.
     pub const ALL: [LevelName; 4] = [LevelName::Base, LevelName::Avx2, LevelName::Vaes, LevelName::Avx512];
 
-    /// The name, as written in `GANTRY_CPU`.
+    /// The name, as in the environment variable `GANTRY_CPU` of Gantry's programs. This crate does not read the variable.
     pub fn as_str(self) -> &'static str {
         match self {
             LevelName::Base => "base",
@@ -57,8 +57,8 @@ impl fmt::Display for LevelName {
     }
 }
 
-/// The level in use and individual CPU features. Only detection creates a value, so a value proves that the CPU has these
-/// features.
+/// The level in use and individual CPU features. Every value comes from detection, perhaps with features masked, so it proves that the
+/// CPU has the features it lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(clippy::struct_excessive_bools, reason = "features of a CPU are independent of each other")]
 pub struct Level {
@@ -139,13 +139,14 @@ impl Level {
         self.sha
     }
 
-    /// SHA-512 instructions that have a kernel here: those of ARM, which fewer CPUs have than [`sha`](Self::sha).
+    /// SHA-512 and SHA-3 instructions of ARM, which fewer CPUs have than [`sha`](Self::sha). The SHA-512 instructions of x86-64 have no
+    /// kernel here.
     pub fn sha512(self) -> bool {
         self.sha512
     }
 
-    /// A core of AMD or Hygon, of the designs called Zen. The SHA instructions of several messages overlap there; those of Intel's cores
-    /// take as long as one message after the other. The design selects among kernels with equal results.
+    /// A core of AMD or Hygon, of the designs called Zen. Its SHA instructions for several messages overlap. On Intel's cores they do not:
+    /// several messages take as long as one after the other. The design selects among kernels with equal results.
     pub fn is_zen(self) -> bool {
         self.is_zen
     }
@@ -162,8 +163,8 @@ pub fn base_without_aes() -> Level {
     Level { aes: false, ..Level::detect_at_most(Some(LevelName::Base)) }
 }
 
-/// Returns every level of this CPU, also with single features masked, with the other latency, and with the other value of `is_zen`, for
-/// tests of kernels.
+/// Returns the levels for tests of kernels: every level of this CPU, and variants of each. A variant lacks a feature, or has the other
+/// latency or the other value of `is_zen`.
 #[cfg(feature = "alloc")]
 pub fn every_level() -> Vec<Level> {
     let mut levels = Vec::new();
@@ -239,7 +240,8 @@ fn zen_family() -> Option<u32> {
     (family != 0).then_some(family)
 }
 
-/// Asks the CPU: 17h is the first Zen, 1Ah is Zen 5 (AMD64 Architecture Programmer's Manual, volume 3, appendix E: CPUID functions 0 and 1).
+/// Asks the CPU: 17h is the first Zen, 18h is Hygon's, 1Ah is Zen 5. The AMD64 Architecture Programmer's Manual describes CPUID functions
+/// 0 and 1 in volume 3, appendix E.
 #[cfg(target_arch = "x86_64")]
 fn detect_zen_family() -> Option<u32> {
     use core::arch::x86_64::__cpuid;
@@ -272,7 +274,7 @@ fn detect() -> Level {
     }
 }
 
-/// This architecture has no kernels with special instructions.
+/// There is nothing to detect: kernels for WebAssembly are chosen at compile time, and other architectures have no SIMD kernels.
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 fn detect() -> Level {
     Level {
@@ -317,8 +319,8 @@ mod tests {
     #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
     const INSTRUCTIONS: [Instructions; 0] = [];
 
-    /// Lists the instruction sets covered, for `scripts/kernels`: the kernel tests use `every_level` and skip the others
-    /// silently.
+    /// Lists the instruction sets that the kernel tests cover on this CPU, for `scripts/kernels`. The tests use `every_level`, so they
+    /// skip instructions that the CPU lacks, silently.
     #[test]
     fn lists_the_instructions_whose_kernels_are_tested() {
         let levels = every_level();

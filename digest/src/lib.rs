@@ -1,7 +1,7 @@
 //! Hashes of many messages side by side in the SIMD registers of the CPU.
 //!
-//! Each step of a hash function waits for the one before, so a single message leaves most of a CPU idle. Lanes hash 4 to 16
-//! messages in the time of one or two: the values of a column, files, blocks under an image, parts of an object. The crate needs
+//! Each step of a hash function waits for the one before, so a single message leaves most of a CPU idle. The lanes of a register hash 4
+//! to 16 messages in the time of one or two: the values of a column, files, blocks under an image, parts of an object. The crate needs
 //! no C compiler, configuration or threads, and allocates only for keys and growing trees.
 //!
 //! | input | call |
@@ -20,8 +20,8 @@
 //!
 //! Kernels exist for SSE2, AVX2, AVX-512 and the SHA instructions on x86-64, and for NEON and the SHA instructions on aarch64. They are
 //! chosen at run time. Those for SIMD128 in WebAssembly need a build with this feature. Other architectures hash one message at a time.
-//! Without the feature `std` the crate uses the kernels of the target features enabled at compile time. Keys, growing trees and names of
-//! levels need the feature `alloc`.
+//! Without the feature `std` the crate uses the kernels of the target features enabled at compile time. Keys, growing trees and parsing
+//! names of levels need the feature `alloc`.
 //!
 //! Messages must not change during a call, as Rust requires of every `&[u8]`: copy those in memory that another process or a device writes.
 //!
@@ -38,16 +38,16 @@
 //! | file | content |
 //! |---|---|
 //! | `prefixed.rs` | messages hashed repeatedly after one prefix, for gantry-slh-dsa |
-//! | `hash.rs`, `sponge.rs`, `kt128.rs`, `blake3.rs` | messages and padding: SHA and MD5, SHA-3 to BLAKE2b, KT128, BLAKE3 |
+//! | `hash.rs`, `sponge.rs`, `kt128.rs`, `blake3.rs` | messages and padding: SHA-1, SHA-2, MD5; SHA-3, SHAKE, BLAKE2b; KT128; BLAKE3 |
 //! | `job.rs` | a request to one of them |
 //! | `engine.rs` | keeps lanes filled, with messages of any lengths |
 //! | `dispatch.rs`, `dispatch/` | the kernels, compiled for each CPU level, and the choice at run time |
 //! | `kernel.rs`, `kernel/` | the arithmetic of kernels: compression functions, each written once |
-//! | `vector.rs`, `vector/` | a small vector trait, with one implementation for each register width |
+//! | `vector.rs`, `vector/` | a small vector trait, with implementations for each kind of register |
 //! | `wipe.rs` | leaves no key on the stack |
 
 #![cfg_attr(not(any(test, feature = "std")), no_std)]
-// The kernels also serve keys, which need a heap.
+// Without `alloc` there are no keys, so some functions of the kernels are unused.
 #![cfg_attr(not(feature = "alloc"), allow(dead_code))]
 
 #[cfg(feature = "alloc")]

@@ -24,9 +24,9 @@ pub fn digest_many(algorithm: Algorithm, messages: &[impl AsRef<[u8]>], output: 
     hash_messages(algorithm, plain_setup(algorithm), None, &Slices(messages), output)
 }
 
-/// Writes the digests of messages, one after the other. Each continues the message in `prefix`. If `prefix` has a key, writes HMACs.
+/// Writes the digests of messages, one after the other. Each message continues the one in `prefix`. If `prefix` has a key, writes HMACs.
 ///
-/// Trees whose leaves and nodes have a byte of their own before them (RFC 6962) are hashed this way.
+/// This hashes the leaves and nodes of trees that put one byte before each leaf and another before each node (RFC 6962).
 ///
 /// ```
 /// use gantry_digest::{Algorithm, Hasher, digest_many_after};

@@ -3,7 +3,7 @@
 pub(crate) trait Messages {
     fn count(&self) -> usize;
 
-    /// A message, or `None` if it is missing; its digest is then zeros.
+    /// Returns a message, or `None` if a column has no value there. The digest of a missing message is all zeros.
     fn message(&self, index: usize) -> Option<&[u8]>;
 }
 

@@ -14,8 +14,8 @@ use crate::messages::Blocks;
 /// A digest of 32 bytes: a leaf or an inner node of a tree.
 pub type Node = [u8; 32];
 
-/// The hash function of a tree. A leaf is the digest of a message, and a parent the digest of its two children: 64 bytes, without a prefix
-/// except for [`Rfc6962`](Self::Rfc6962).
+/// The hash function of a tree. A leaf is the digest of a message, and a parent is the digest of its two children, 64 bytes together. Only
+/// [`Rfc6962`](Self::Rfc6962) puts a prefix before the message or the children.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum NodeHash {
@@ -129,7 +129,7 @@ pub fn hash_pairs_in_place(function: NodeHash, nodes: &mut [Node]) -> Result<&mu
     let pair_hash = function.pair_hash();
     if let PairHash::Sha256 { twice } = pair_hash {
         let at = nodes.as_mut_ptr().cast::<u8>();
-        // SAFETY: there are twice as many nodes as parents, at the same address.
+        // SAFETY: `nodes` holds `parents` pairs, and has room for their digests. These may overwrite the pairs because both start at `at`.
         unsafe { Kernels::new(level).run(at, at, parents, twice) };
         return Ok(&mut nodes[..parents]);
     }
@@ -195,7 +195,7 @@ const PAIR_PREFIX: u8 = 1;
 
 /// How a function digests pairs.
 enum PairHash {
-    /// Kernels for pairs.
+    /// SHA-256 has kernels for pairs. With `twice`, they digest each digest again.
     Sha256 {
         twice: bool,
     },
@@ -213,13 +213,14 @@ impl PairHash {
         match *self {
             PairHash::Sha256 { twice } => {
                 let count = output.len() / size_of::<Node>();
-                // SAFETY: there are twice as many bytes of pairs, and the slices do not overlap.
+                // SAFETY: all callers pass twice as many bytes in `pairs` as in `output`, which has room for `count` digests. The slices do
+                // not overlap.
                 unsafe { Kernels::new(level).run(pairs.as_ptr(), output.as_mut_ptr(), count, twice) };
             }
             PairHash::Messages(algorithm) => {
                 plain_setup(algorithm).run(HashPairs { level, prefix: None, blocks, output });
             }
-            // One pair is faster as a message than after a prefix.
+            // A single pair is faster as a whole message of 65 bytes than as the continuation of a prefix.
             PairHash::Rfc6962 if pairs.len() == PAIR_SIZE => {
                 let mut message = [PAIR_PREFIX; 1 + PAIR_SIZE];
                 message[1..].copy_from_slice(pairs);
@@ -247,7 +248,7 @@ impl NodeHash {
         }
     }
 
-    /// The root of a tree without leaves: the digest of no bytes (RFC 9162, 2.1.1).
+    /// The root of a tree without leaves: the digest of no bytes, without a prefix (RFC 9162, 2.1.1).
     pub(crate) fn empty_root(self) -> Node {
         let mut root = [[0; 32]];
         let function = if self == NodeHash::Rfc6962 { NodeHash::Sha256 } else { self };

@@ -68,6 +68,7 @@ pub struct Pbkdf2 {
     finished_bytes: usize,
     /// The last HMAC of each block in progress. Empty once the key is complete.
     digests: Zeroizing<Vec<u8>>,
+    /// The XOR of all HMACs so far, for each block in progress.
     sums: Zeroizing<Vec<u8>>,
     output: Zeroizing<Vec<u8>>,
 }
@@ -199,6 +200,7 @@ impl GenericWork for AdvanceChains<'_, '_> {
             let size = password.algorithm().digest_size();
             let setup = F::setup_of(password.setup());
             let blocks = digests.chunks_exact_mut(size).zip(sums.chunks_exact_mut(size));
+            // All derivations use `F`, so `setup` is never `None`. Completed ones have no blocks.
             blocks.filter_map(move |(digest, sum)| Some(HmacChain { setup: setup?, digest, sum }))
         });
         let mut chains: Vec<HmacChain<'_, F::Setup>> = chains.collect();

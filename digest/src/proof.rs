@@ -1,4 +1,4 @@
-//! The verifier of proofs about trees, which has roots and no tree (RFC 9162, 2.1).
+//! Verifies proofs about trees from their roots, without the trees (RFC 9162, 2.1).
 
 use core::fmt;
 
@@ -16,10 +16,10 @@ impl fmt::Display for InvalidProof {
 
 impl core::error::Error for InvalidProof {}
 
-/// Verifies that `leaf` is leaf `index`, from 0, of the tree with `leaves` leaves and this root (RFC 9162, 2.1.3.2).
+/// Verifies that `leaf` is leaf `index`, counted from 0, of the tree with `leaves` leaves and this root (RFC 9162, 2.1.3.2).
 ///
-/// The caller must know the number of leaves from the source of the root. Without a prefix (a function other than [`NodeHash::Rfc6962`]),
-/// it must also know that `leaf` is the digest of a message, and not of a pair.
+/// The caller must know the number of leaves from the source of the root. With a function other than [`NodeHash::Rfc6962`], an inner node
+/// can pass for a leaf. The caller must then also know that `leaf` is the digest of a message, not of a pair.
 pub fn verify_inclusion(
     function: NodeHash,
     leaf: &Node,
@@ -63,7 +63,8 @@ pub fn verify_consistency(
     if old > new {
         return Err(InvalidProof);
     }
-    // The whole subtree at the end of the old tree, from which both roots follow. It may be the old tree itself.
+    // `first` is the root of the last complete subtree of the old tree, and both paths start there. If `old` is a power of two, this
+    // subtree is the old tree, and the proof omits its root.
     let (first, rest) =
         if old.is_power_of_two() { (old_root, proof) } else { proof.split_first().ok_or(InvalidProof)? };
     let mut path = Path { index: old - 1, last_index: new - 1 };
@@ -86,11 +87,11 @@ fn accept_if(is_valid: bool) -> Result<(), InvalidProof> {
     if is_valid { Ok(()) } else { Err(InvalidProof) }
 }
 
-/// The path from a node to the root.
+/// The position of a node on the path up to the root.
 struct Path {
-    /// Its index in the present level.
+    /// The node's index in its level.
     index: u64,
-    /// The index of the last node of the present level. In the level of the root it is 0.
+    /// The index of the last node in this level: 0 in the level of the root.
     last_index: u64,
 }
 
@@ -101,7 +102,8 @@ enum Side {
 }
 
 impl Path {
-    /// The side of the next sibling. A last node without a neighbour moves up to the level where it has one.
+    /// Returns the side of the next sibling, or an error at the root. A last node without a neighbour first moves up to the level where it
+    /// has one.
     fn next_side(&mut self) -> Result<Side, InvalidProof> {
         if self.last_index == 0 {
             return Err(InvalidProof);

@@ -1,4 +1,4 @@
-//! RustCrypto's traits: [`Digest`] of version 0.11 and its supertraits for one message, [`MultiDigest`] for many.
+//! RustCrypto's traits: [`Digest`] of `digest` 0.11 and the traits it wraps, for one message; [`MultiDigest`], for many messages.
 //!
 //! ```
 //! use gantry_digest::{Digest, Sha256};

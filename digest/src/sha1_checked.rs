@@ -110,7 +110,7 @@ impl fmt::Display for Collision {
 
 impl core::error::Error for Collision {}
 
-/// Splits the kernels' output.
+/// Returns the digest, or an error if the word after it is not zero.
 fn split_output(output: &[u8; OUTPUT_SIZE]) -> Result<[u8; DIGEST_SIZE], Collision> {
     match *output {
         [digest @ .., 0, 0, 0, 0] => Ok(digest),

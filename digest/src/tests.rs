@@ -12,8 +12,9 @@ use crate::Algorithm::{
 use crate::random::Random;
 use crate::*;
 
-/// Digests of 300 bytes, byte `i` of which is `7 i`; then HMACs of them under a key of 40 bytes `3 i`, and under one of 500 bytes `5 i`.
-/// From CPython's hashlib, and RFC 2104 over it. The values of Keccak-256 are from a Keccak in Python that agrees with hashlib's SHA3-256.
+/// The digest of one message by each algorithm, then its HMACs under a short and a long key. The message has 300 bytes: byte `i` is `7 * i`
+/// modulo 256. The short key has 40 bytes (`3 * i`), and the long key 500 (`5 * i`). The values come from CPython's hashlib, and from
+/// RFC 2104 over it. Those of Keccak-256 come from a Keccak in Python that agrees with hashlib's SHA3-256.
 #[rustfmt::skip]
 const KNOWN: [(Algorithm, &str, &str, &str); 14] = [
     (Md5, "04efd1e6a4e06e3794694154279db582",
@@ -156,8 +157,8 @@ fn batches_of_every_length_up_to_three_blocks_equal_single_messages() {
     });
 }
 
-/// Every number of messages from none to more than the slots, of lengths around the ends of one, two and more blocks, with missing values
-/// between the messages.
+/// Batches of 0 to 40 messages, more than the slots of `run_whole`. In every third batch each message has 24 bytes. The others
+/// mix short lengths, lengths around the ends of one and two blocks, and a length of more than five blocks.
 #[test]
 fn batches_of_every_size_equal_single_messages() {
     let random = Random::new(0x6261_7463);
@@ -192,7 +193,7 @@ fn batches_of_every_size_equal_single_messages() {
     });
 }
 
-/// The hash of no code (EIP-1052), the root of an empty trie (Yellow Paper, appendix D), and two leaves of zeros in the trees of contracts.
+/// The hash of no code (EIP-1052), the root of an empty trie (Yellow Paper, appendix D), and the parent of two leaves of zeros.
 #[test]
 fn keccak_256_is_that_of_ethereum() {
     on_every_level(|level| {
@@ -312,7 +313,7 @@ fn debug_output_omits_keys_and_state() {
     assert_eq!(format!("{:?}", key.hasher()), "Hasher { algorithm: Sha256, .. }");
 }
 
-/// The states after the key blocks, and every HMAC of a chain except the sum, are as secret as the password.
+/// The HMACs of a chain are as secret as the password. `last` gets the last one: the XOR of two keys that are one iteration apart.
 #[test]
 #[cfg(target_arch = "x86_64")]
 #[cfg_attr(debug_assertions, ignore = "about optimized code: scripts/test")]
@@ -343,7 +344,7 @@ fn derivations_leave_nothing_of_passwords_and_keys_on_the_stack() {
     }
 }
 
-/// Copies could remain of moved values, of spilled registers, and of rows of chaining values.
+/// Moved values, spilled registers and rows of chaining values could leave copies.
 #[test]
 #[cfg(target_arch = "x86_64")]
 #[cfg_attr(debug_assertions, ignore = "about optimized code: scripts/test")]

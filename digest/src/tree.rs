@@ -8,9 +8,9 @@ use crate::nodes::{Node, NodeHash, hash_pairs};
 
 /// A tree that grows at its end. It proves that a leaf is part of it, and that a larger tree begins with a smaller one.
 ///
-/// Leaves and nodes are paired from the left. A last node without a neighbour moves up unchanged (RFC 9162, 2.1.1). With a power of two
-/// of leaves the root is the one of [`merkle_root`](crate::merkle_root). The tree keeps the root of each whole subtree, up to 64 bytes a
-/// leaf, and hashes whole levels side by side.
+/// Leaves and nodes are paired from the left. A last node without a neighbour moves up unchanged (RFC 9162, 2.1.1). If the number of
+/// leaves is a power of two, [`merkle_root`](crate::merkle_root) returns the same root. The tree keeps the root of each complete subtree,
+/// up to 64 bytes a leaf, and hashes whole levels side by side.
 ///
 /// ```
 /// use gantry_digest::{MerkleTree, NodeHash, hash_leaves, verify_inclusion};
@@ -26,7 +26,7 @@ use crate::nodes::{Node, NodeHash, hash_pairs};
 #[derive(Clone)]
 pub struct MerkleTree {
     function: NodeHash,
-    /// The roots of all whole subtrees of 1, 2, 4, ... leaves, from the left.
+    /// Level `h` has the roots of all complete subtrees of 2^h leaves, from the left.
     levels: Vec<Vec<Node>>,
 }
 
@@ -84,8 +84,8 @@ impl MerkleTree {
         Ok(self.subtree_root(0, leaves))
     }
 
-    /// Proves that leaf `index`, from 0, is one of the first `leaves` leaves. The proof has the nodes beside the path from the leaf up to
-    /// the root of these leaves, the lowest first (RFC 9162, 2.1.3.1).
+    /// Proves that leaf `index`, counted from 0, is one of the first `leaves` leaves. The proof has the nodes beside the path from the leaf
+    /// up to the root of these leaves, the lowest first (RFC 9162, 2.1.3.1).
     pub fn inclusion_proof(&self, index: usize, leaves: usize) -> Result<Vec<Node>, Error> {
         self.check_leaf_count(leaves)?;
         if index >= leaves {
@@ -127,7 +127,7 @@ impl MerkleTree {
                 first = middle;
             }
         }
-        // The verifier has the old root already.
+        // If `first` is 0, this last subtree is the old tree, and the verifier has its root already.
         if first > 0 {
             proof.push(self.subtree_root(first, end));
         }
@@ -140,8 +140,8 @@ impl MerkleTree {
         if leaves > found { Err(Error::TooFewLeaves { needed: leaves, found }) } else { Ok(()) }
     }
 
-    /// The root of the leaves from `first` to before `end`. `first` is a multiple of a power of two that is at least the number of these
-    /// leaves, so each set bit of the number is a whole subtree.
+    /// The root of the leaves in `first..end`. `first` must be a multiple of a power of two, and this power at least the number of these
+    /// leaves. Each set bit of the number then stands for a complete subtree.
     fn subtree_root(&self, first: usize, mut end: usize) -> Node {
         let mut root = None;
         while end > first {
@@ -162,7 +162,8 @@ impl fmt::Debug for MerkleTree {
     }
 }
 
-/// The border between the two subtrees of at least two leaves: the left one has the largest power of two below their number.
+/// The first leaf of the right subtree of `first..end`, which has at least two leaves. The left subtree's number of leaves is the largest
+/// power of two below the whole number.
 fn middle(first: usize, end: usize) -> usize {
     first + (1 << (end - first - 1).ilog2())
 }

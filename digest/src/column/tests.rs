@@ -83,8 +83,8 @@ fn a_validity_bitmap_that_is_too_short_is_refused() {
     assert_eq!(column(&[0xff; 2], usize::MAX), Err(Error::ValidityLength { needed: 8, found: 0 }));
 }
 
-/// Pages that were never written are zeros and take no memory, so these tests only take time (too much of it on emulated and interpreted
-/// CPUs).
+/// The buffers are pages of zeros that are never written, so they take no memory. On emulated CPUs and in Miri these tests would take too
+/// long.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 mod large {
     use super::*;

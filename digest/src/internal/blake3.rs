@@ -19,7 +19,7 @@ pub(crate) const DIGEST_SIZE: usize = 32;
 /// Bytes of a chunk.
 const CHUNK_SIZE: usize = 1024;
 
-/// Chunks of a subtree that are hashed side by side, a power of two.
+/// Chunks of the largest subtree that [`Mode::small_subtree`] hashes, a power of two.
 const SUBTREE_CHUNKS: usize = 64;
 
 // Flags (table 3).
@@ -53,7 +53,7 @@ impl Mode {
         Mode { key: words(key), mode_flags: KEYED_HASH }
     }
 
-    /// Derives keys of one context. Leaves a copy of the context's key on the stack.
+    /// Creates the mode that derives keys in a context. Leaves a copy of the context's key on the stack.
     pub(crate) fn derive_key(level: Level, context: &[u8]) -> Self {
         let plain = Mode { key: INITIAL, mode_flags: DERIVE_KEY_CONTEXT };
         let context = plain.subtree(Kernels::new(level), context, 0, ROOT);
@@ -94,8 +94,8 @@ impl Mode {
         self.run_pairs(Kernels::new(level), pairs, self.chunk_flags().with_last(ROOT), output.as_chunks_mut().0);
     }
 
-    /// Returns the chaining value of the chunks in `message`, or the digest if `root` is [`ROOT`]. `counter` is the number of the first
-    /// chunk.
+    /// Returns the chaining value of the chunks in `message`, or the digest if `root` is [`ROOT`] instead of 0. `counter` is the
+    /// index of the first chunk.
     fn subtree(&self, kernels: Kernels, message: &[u8], counter: u64, root: u32) -> [u8; DIGEST_SIZE] {
         if message.len() <= SUBTREE_CHUNKS * CHUNK_SIZE {
             return self.small_subtree(kernels, message, counter, root);
@@ -209,13 +209,13 @@ impl LaneStates {
         self.next_flags[lane] = flags.first;
     }
 
-    /// Yields all rows. The rows that the kernel changes come first.
+    /// Yields all rows.
     fn rows(&mut self) -> impl Iterator<Item = &mut Row> {
         let LaneStates { chains, next_flags, counters, lengths, flags } = self;
         chains.iter_mut().chain([next_flags]).chain(counters).chain([lengths, flags])
     }
 
-    /// Copies a lane to the lane `other` of `to`.
+    /// Copies the lane `lane` of `self` to the lane `other` of `to`.
     fn copy_lane(&mut self, lane: usize, to: &mut LaneStates, other: usize) {
         self.rows().zip(to.rows()).for_each(|(row, to)| to[other] = row[lane]);
     }
@@ -297,7 +297,7 @@ impl<'s> InputLanes<'_, 's> {
         }
     }
 
-    /// Moves a lane on by whole blocks. A tail is one block, so [`next_segment`](Lanes::next_segment) follows.
+    /// Moves a lane on by whole blocks. A tail stays in place: it is one block, after which the input ends.
     fn skip(&mut self, lane: usize, blocks: usize) {
         if let BlockSource::Body(at) = &mut self.sources[lane] {
             *at = at.wrapping_add(blocks * BLOCK_SIZE);

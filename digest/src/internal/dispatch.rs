@@ -17,7 +17,8 @@ use crate::internal::kernel::sha2::{Sha256, Sha512};
 use crate::internal::kernel::{CompressKernel, Compression, Segment};
 use crate::level::{Level, LevelName};
 
-/// The least number of SHA-256 messages for which sixteen lanes of AVX-512 are faster than the SHA instructions.
+/// The least number of SHA-256 messages for which sixteen lanes of AVX-512 are faster than the SHA instructions. For messages of any
+/// length, only Zen uses this number: `compiled::sha256_best` has its own for other CPUs.
 #[cfg(target_arch = "x86_64")]
 fn sha256_break_even(level: Level) -> usize {
     if level.is_zen() && level.latency() == 1 { 16 } else { 9 }
@@ -25,7 +26,8 @@ fn sha256_break_even(level: Level) -> usize {
 
 /// A hash function of the MD4 family, with its kernels.
 pub trait Hash: Compression {
-    /// Returns the kernel that iterates HMACs in registers, if this CPU has one, and how many of `chains` it takes.
+    /// Returns the fastest kernel that iterates `chains` HMACs in registers, and its number of lanes, which may differ from `chains`.
+    /// Returns `None` if this CPU has no such kernel.
     fn hmac_chain_kernel(_: Level, _chains: usize) -> Option<(usize, IterateKernel<Self>)> {
         None
     }
@@ -40,15 +42,15 @@ pub trait Hash: Compression {
     fn kernels(level: Level) -> Kernels<Self>;
 }
 
-/// The compression functions of one hash function on one CPU level. Only [`Hash::kernels`] creates it, from a [`Level`], so a
-/// value proves that this CPU can run them.
+/// The compression functions of one hash function on one CPU level. Only [`Hash::kernels`] creates a value, from a [`Level`]: the value
+/// proves that this CPU can run them.
 pub struct Kernels<H: Hash> {
     /// Lanes of `side_by_side`.
     pub(crate) lanes: usize,
     pub(crate) side_by_side: CompressKernel<H>,
     /// From this many messages on, `side_by_side` is faster than `few`.
     pub(crate) break_even: usize,
-    /// For messages of one or two blocks, the number from which on `side_by_side` is faster.
+    /// As `break_even`, for messages of one or two blocks.
     pub(crate) short_break_even: usize,
     /// Lanes of `few`; 1 if `few` is `single`.
     pub(crate) few_lanes: usize,
@@ -143,7 +145,7 @@ impl Hash for Sha256 {
 }
 
 impl Sha512 {
-    /// Returns true if `kernel::sha512_prescheduled` hashes a single message on this level.
+    /// Returns true if `kernel::sha512_prescheduled` hashes a single message of more than two blocks on this level.
     pub fn has_prescheduled_kernel(level: Level) -> bool {
         cfg!(target_arch = "x86_64") && level.name() != LevelName::Base
     }

@@ -22,7 +22,8 @@ pub trait Lanes {
     /// Number of lanes.
     fn lanes(&self) -> usize;
 
-    /// From this many busy lanes on, at least one, advancing all lanes is faster than a few at a time.
+    /// From this many busy lanes on, advancing all lanes is faster than a few at a time. At least 1, so that [`run`] ends when no lane is
+    /// busy.
     fn break_even(&self) -> usize;
 
     /// Number of lanes of `advance_few`, at most [`MAX_FEW_LANES`].
@@ -47,7 +48,7 @@ pub trait Lanes {
 
 /// Runs all jobs to their end, on `MAX` lanes or fewer.
 pub fn run<const MAX: usize, L: Lanes>(lanes: &mut L, jobs: impl Iterator<Item = L::Job>) {
-    // Not `fuse`, which may not be inlined: a job that goes through memory stalls.
+    // Not `fuse`: the compiler does not always inline it. A job would then go through memory, which stalls.
     let mut jobs = Some(jobs);
     // Blocks left in the segment of each lane; 0 for an idle one.
     let mut left = [0; MAX];

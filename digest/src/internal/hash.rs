@@ -18,8 +18,8 @@ pub(crate) use iterate::iterate;
 use lanes::{ChainingValues, HashLanes};
 pub(crate) use whole::run_whole;
 
-/// The chaining value before every message of a session, and the values that finish a message. For HMAC, both chaining values are the
-/// key: they are the chaining values after the inner and the outer key block.
+/// The chaining value before every message, and for HMAC the [`OuterHash`] that finishes it. HMAC's two chaining values, after the inner
+/// and the outer key block, are as secret as the key.
 pub struct Setup<H: Hash> {
     chain: [H::Word; 8],
     /// Bytes that the chaining value covers: none, or HMAC's inner key block.
@@ -148,7 +148,7 @@ impl<H: Hash> Stream<H> {
         self.clear();
     }
 
-    /// Completes the buffered block from the start of `input`. Returns that block if it is now full, and the rest of the input.
+    /// Adds the start of `input` to the buffered block, if there is one. Returns that block if it is now full, and the rest of the input.
     #[inline(never)]
     fn fill_up<'i>(&mut self, input: &'i [u8]) -> (BlockRun, &'i [u8]) {
         let buffered = self.buffered().len();
@@ -260,7 +260,8 @@ fn run_message<H: Hash>(kernels: Kernels<H>, setup: &Setup<H>, input: &[u8], out
     digest_tail(kernels, setup, (&setup.chain, setup.absorbed_bytes + input.len() as u64), body, rest, output);
 }
 
-/// Digests the end of a message of `byte_count` bytes after a chaining value: whole blocks, and a rest of less than a block.
+/// Digests the end of a message after a chaining value: the whole blocks `body`, and `rest`, less than a block. The whole message has
+/// `byte_count` bytes, including HMAC's key block.
 #[inline(always)]
 fn digest_tail<H: Hash>(
     kernels: Kernels<H>,

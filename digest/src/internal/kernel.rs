@@ -1,4 +1,5 @@
-//! The arithmetic: compression functions, written once over the traits of `vector`. `dispatch` compiles them for each CPU level.
+//! The arithmetic: compression functions, compiled by `dispatch` for each CPU level. Most are written once over the traits of `vector`.
+//! `sha_ni` and `sha_arm` use special instructions, and `sha512_prescheduled` contains assembly.
 
 pub mod absorb;
 #[cfg(target_arch = "x86_64")]
@@ -23,10 +24,10 @@ use core::marker::PhantomData;
 
 use crate::internal::vector::{Vector, Word};
 
-/// Bytes of the largest block of any hash function (SHA-512).
+/// Bytes of the largest block of a [`Compression`] (SHA-512).
 pub(crate) const MAX_BLOCK_SIZE: usize = 128;
 
-/// Most lanes of a hash function.
+/// Maximum number of lanes of any hash function.
 pub(crate) const MAX_HASH_LANES: usize = 16;
 
 /// A compression function. Advances `lanes` independent chaining values over the blocks of their messages, segment by segment.
@@ -59,7 +60,8 @@ pub struct OuterHash<H: Compression> {
 }
 
 impl<H: Compression> OuterHash<H> {
-    /// Returns the block over the digests in `chains`, and sets `chains` to the chaining value before it.
+    /// Returns the outer block of each lane: the digest in `chains`, then the padding. Sets `chains` to the chaining value before that
+    /// block.
     ///
     /// # Safety
     /// The CPU has the instructions of `V`.
@@ -81,8 +83,8 @@ impl<H: Compression> OuterHash<H> {
     }
 }
 
-/// Words from one row of chaining values to the next. It does not depend on the number of lanes, which saves a multiplication per
-/// access to a column.
+/// Words from one row of chaining values to the next. All kernels of several lanes have the same stride. A constant saves a
+/// multiplication per access to the words of a lane.
 const fn row_stride(lanes: usize) -> usize {
     if lanes > 1 { MAX_HASH_LANES } else { 1 }
 }
@@ -186,7 +188,8 @@ pub(crate) unsafe fn compress_segments<H: Compression, V: Vector<Word = H::Word>
     segments: &[Segment],
     mut outer: Option<&OuterHash<H>>,
 ) {
-    // SAFETY: the caller guarantees the preconditions of `splat`, `load`, `gather` and `store`.
+    // SAFETY: the caller guarantees the instructions, the rows of `state`, and the blocks of each segment. `next_block` gets only such
+    // blocks.
     unsafe {
         let mut chain = [V::splat(H::Word::default()); 8];
         for (i, word) in chain[..H::WORDS].iter_mut().enumerate() {

@@ -3,9 +3,10 @@
 //! A kernel is written once over [`Vector`]: one register holds the same word of `LANES` independent messages. The scalar words
 //! `u32` and `u64` are vectors of one lane, so the same source also yields the single-stream kernel.
 //!
-//! A vector value can only come from [`Vector::splat`], [`Vector::load`], [`Vector::gather`] and [`Vector::fetch`]. These are
-//! unsafe: the caller guarantees that the CPU has the instructions of the type. Every other method takes a value and is therefore
-//! safe. All methods are inlined into the `#[target_feature]` functions of `kernel`, where each becomes a single instruction.
+//! A value of a register type can only come from [`Vector::splat`], [`Vector::load`], [`Vector::gather`], [`Vector::fetch`] and
+//! [`LoadPair::load_pair`]. These are unsafe: the caller guarantees that the CPU has the instructions of the type. Every other method
+//! takes a value, which proves that the CPU has them; only [`Vector::store`] is unsafe too, for its pointer. All methods are inlined
+//! into the `#[target_feature]` functions of `dispatch`, where most become a single instruction.
 
 #[cfg(target_arch = "x86_64")]
 #[macro_use]
@@ -29,7 +30,7 @@ use zeroize::Zeroize;
 
 /// The unit of a hash function's state: `u32` or `u64`.
 pub trait Word: Copy + Default + Zeroize + Send + Sync + 'static {
-    /// Writes the word to `out`, which has its size.
+    /// Writes the word to `out`, which has the size of a word.
     fn write(self, out: &mut [u8], big_endian: bool);
 
     /// Reads word `index` of a block.
@@ -74,6 +75,8 @@ pub trait Vector: Copy {
     /// Latency of an instruction, in cycles. Above 1, the length of the dependency chain matters, not the number of instructions.
     const LATENCY: u32 = 1;
 
+    /// Returns a vector with `word` in every lane.
+    ///
     /// # Safety
     /// The CPU has the instructions of this type.
     unsafe fn splat(word: Self::Word) -> Self;
@@ -107,7 +110,8 @@ pub trait Vector: Copy {
     /// words at `offset` bytes.
     unsafe fn gather(lanes: *const *const u8, offset: usize, big_endian: bool) -> [Self; 16];
 
-    /// Reads quarter 0 to 3 of a block; [`arrange`](Self::arrange) combines the four to the words of [`gather`](Self::gather).
+    /// Does a quarter of the work of [`gather`](Self::gather); `quarter` is 0 to 3. [`arrange`](Self::arrange) makes the words of
+    /// `gather` from the four results. Each type defines its quarters: some of the words, or all words of some of the lanes.
     ///
     /// # Safety
     /// As for [`gather`](Self::gather).
@@ -118,7 +122,7 @@ pub trait Vector: Copy {
         words.as_chunks().0[quarter]
     }
 
-    /// Returns the words of a block from its quarters.
+    /// Returns the words of a block from the results of [`fetch`](Self::fetch).
     #[inline(always)]
     fn arrange(quarters: [[Self; 4]; 4]) -> [Self; 16] {
         let mut words = [quarters[0][0]; 16];
@@ -126,7 +130,8 @@ pub trait Vector: Copy {
         words
     }
 
-    /// Returns `self`. If [`LATENCY`](Self::LATENCY) is above 1, hides its origin from the optimizer, which would reorder sums.
+    /// Returns `self`. AVX-512 registers hide its origin from the optimizer, which would otherwise reorder sums. Kernels call this only if
+    /// [`LATENCY`](Self::LATENCY) is above 1.
     #[inline(always)]
     fn opaque(self) -> Self {
         self
@@ -159,8 +164,8 @@ pub trait Vector: Copy {
         self.xor(b).and(self.xor(c)).xor(self)
     }
 
-    /// Returns the majority, reusing the round before, whose operands were `b`, `c` and one more. Takes `b_xor_c`, which is `b xor
-    /// c`, and also returns `self xor b`, the next round's `b_xor_c`.
+    /// Returns the majority, and the argument `b_xor_c` for the next round. There, `self` and `b` are the second and third operands, so
+    /// the argument is `self xor b`. A type with a faster majority ignores `b_xor_c` and returns it unchanged.
     #[inline(always)]
     fn next_majority(self, b: Self, _c: Self, b_xor_c: Self) -> (Self, Self) {
         let next = self.xor(b);
@@ -186,7 +191,7 @@ pub trait Vector: Copy {
     }
 }
 
-/// Registers of 64-bit words that are read two words at a time: sponges do not have blocks of sixteen words.
+/// Registers of 64-bit words that can also be read two words at a time: blocks of Keccak have 9 to 21 words instead of sixteen.
 pub trait LoadPair: Vector<Word = u64> {
     /// Reads two successive little-endian words of each lane's message.
     ///

@@ -58,7 +58,7 @@ mod tests {
             let kernels = <Keccak<136>>::kernels(level);
             let key = random.bytes(32);
             let setup = sponge::Setup::<Keccak<136>>::hmac(kernels, INITIAL, 32, &key);
-            // Pieces, so that the stream holds the state after them.
+            // Three blocks and a remainder, so that the stream holds the state after the three blocks.
             let pieces = random.bytes(3 * 136 + 50);
             let mut expected = sponge::Stream::new(&setup);
             let update = |stream: &mut sponge::Stream<Keccak<136>>, input: &[u8]| {

@@ -7,7 +7,7 @@ pub(crate) fn node(hex: &str) -> Node {
     core::array::from_fn(|i| u8::from_str_radix(&hex[2 * i..2 * i + 2], 16).unwrap())
 }
 
-/// The digest of two nodes, one message at a time.
+/// The digest of two nodes, hashed as a single message.
 pub(crate) fn parent(function: NodeHash, pair: &[u8]) -> Node {
     digest(function, PAIR_PREFIX, pair)
 }
@@ -57,7 +57,7 @@ fn parents_in_and_out_of_place_equal_digests_of_pairs() {
             for count in (0..=36).chain([100]) {
                 let mut nodes: Vec<Node> = (0..2 * count).map(|_| random.bytes(32).try_into().unwrap()).collect();
                 let expected: Vec<Node> = nodes.chunks(2).map(|pair| parent(function, pair.as_flattened())).collect();
-                // A node before and after the output shows whether a digest is written outside of it.
+                // A node on each side of the output shows writes outside of it.
                 let mut parents = vec![[0xa5; 32]; count + 2];
                 hash_pairs(function, &nodes, &mut parents[1..=count]).unwrap();
                 assert_eq!(parents[1..=count], expected, "{level} {function:?}, {count}");
@@ -72,7 +72,7 @@ fn parents_in_and_out_of_place_equal_digests_of_pairs() {
     });
 }
 
-/// The roots of trees of zeros in the consensus specification of Ethereum: `zerohashes` of eth2.0-deposit-contract, entries 1, 2 and 3.
+/// The roots over 2, 4 and 8 leaves of zeros: entries 1, 2 and 3 of `zerohashes` in Ethereum's consensus-specs (`merkle_minimal.py`).
 #[test]
 fn roots_of_zeros_are_those_of_ethereum() {
     let roots = [

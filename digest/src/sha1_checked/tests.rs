@@ -66,7 +66,7 @@ fn collisions_in_pieces_are_refused_and_the_next_message_is_not() {
     });
 }
 
-/// A block of a collision is harmless after other blocks; so are the first blocks of a collision alone.
+/// A block of a collision is harmless after blocks other than its own, and the first blocks of a collision are harmless alone.
 #[test]
 fn parts_of_collisions_have_the_results_of_sha1_checked() {
     let mut messages = Vec::new();
@@ -89,7 +89,7 @@ fn parts_of_collisions_have_the_results_of_sha1_checked() {
     });
 }
 
-/// Levels without SHA instructions have other kernels for one message.
+/// Without SHA instructions, one message has another kernel: `every_level` also masks single features, unlike `on_every_level`.
 #[test]
 fn kernels_of_every_level_refuse_collisions() {
     let random = Random::new(0x6c65_7665);

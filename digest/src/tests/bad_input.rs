@@ -1,4 +1,4 @@
-//! Messages at any address, and messages that panic or change their bytes when asked for.
+//! Messages at any address, and messages with an `as_ref` that panics or may return other bytes at each call.
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -62,7 +62,7 @@ impl AsRef<[u8]> for Message<'_> {
     }
 }
 
-/// Runs `test` with the name, the bytes of a digest and the function of every call that asks messages for their bytes.
+/// Runs `test` for every function that asks messages for their bytes: with a name, the digest size in bytes, and a closure for the call.
 fn with_every_call(test: impl Fn(&str, usize, &dyn Fn(&[Message<'_>], &mut [u8]))) {
     for algorithm in Algorithm::ALL {
         let (name, size) = (algorithm.as_str(), algorithm.digest_size());
@@ -84,7 +84,7 @@ fn with_every_call(test: impl Fn(&str, usize, &dyn Fn(&[Message<'_>], &mut [u8])
     });
 }
 
-/// Messages of no block, one, two and many blocks; more messages than slots and lanes.
+/// Empty messages and messages of one, two and many blocks. There are more messages than slots and lanes.
 fn some_bytes() -> Vec<Vec<u8>> {
     let random = Random::new(0x7061_6e69);
     (0..40).map(|i| random.bytes([24, 0, 64, 100, 120, 700, 3][i % 7])).collect()
@@ -97,6 +97,7 @@ fn a_panic_of_any_message_reaches_the_caller_and_the_next_call_is_right() {
     let messages: Vec<_> = bytes.iter().map(|bytes| Message { bytes, calls: &calls, answer: &answer }).collect();
     on_every_level(|level| {
         with_every_call(|name, size, call| {
+            // Calls of `as_ref` are counted from 1, so no message panics if `panics_at` is 0.
             let digests = |panics_at| {
                 calls.set(0);
                 last.set(panics_at);
@@ -113,7 +114,7 @@ fn a_panic_of_any_message_reaches_the_caller_and_the_next_call_is_right() {
     });
 }
 
-/// The digests of such messages may be the digests of any bytes.
+/// Such a message may get the digest of any bytes, so the test compares no digests.
 #[test]
 fn messages_that_change_their_length_from_call_to_call_spoil_no_other_memory() {
     let (bytes, calls, random) = (Random::new(0x6368_616e).bytes(2000), Cell::new(0), Random::new(0x6765));

@@ -1,4 +1,4 @@
-//! Trees and proofs, against the definitions of RFC 9162, written as in its text, and against roots and proofs of other programs.
+//! Trees and proofs against the recursive definitions of RFC 9162, and roots against those of Certificate Transparency.
 
 use super::*;
 use crate::nodes::tests::{node, parent};
@@ -106,7 +106,7 @@ fn pieces_of_any_size_grow_the_same_tree_on_every_level() {
     });
 }
 
-/// The eight entries and roots in the tests of Certificate Transparency's logs, which its other implementations share.
+/// The eight entries in the tests of Certificate Transparency's logs, and the roots of the first 0 to 8 of them.
 #[test]
 fn roots_are_those_of_certificate_transparency() {
     let entries: [&[u8]; 8] = [
@@ -176,7 +176,7 @@ fn altered_proofs_are_refused() {
     }
 }
 
-/// The proof with a bit of each node changed, and with one node added or removed at each end.
+/// Altered copies of the proof: each has one node added or removed at an end, or one bit of one node changed.
 fn altered_proofs(proof: &[Node]) -> Vec<Vec<Node>> {
     let mut all = vec![[proof, &[[0; 32]]].concat(), [&[[0; 32]], proof].concat()];
     if !proof.is_empty() {

@@ -7,9 +7,10 @@ use crate::internal::kernel::{Compression, MAX_HASH_LANES, sha_ni};
 use crate::internal::vector::avx512::Zmm32;
 use crate::level::{Level, LevelName};
 
-/// The kernels of a CPU level. Only its constructor creates it, so a value proves that this CPU can run them.
+/// The kernels of a CPU level. Only `Kernels::new` creates a value: the value proves that this CPU can run them.
 pub struct Kernels<H: Compression> {
-    /// The kernel for groups of [`MAX_HASH_LANES`] messages, and the size of a last, smaller group from which on it is faster than `few`.
+    /// The kernel for groups of [`MAX_HASH_LANES`] messages, and its break-even: a smaller last group of at least that size goes to
+    /// it, too.
     lanes: Option<(PrefixedKernel<H>, usize)>,
     few: PrefixedKernel<H>,
 }
@@ -23,7 +24,8 @@ impl<H: Compression> Clone for Kernels<H> {
 impl<H: Compression> Copy for Kernels<H> {}
 
 impl Kernels<Sha256> {
-    /// Returns the kernels of a CPU with SHA instructions. Without these the rounds dominate, and the general kernels serve.
+    /// Returns the kernels of a CPU with SHA instructions. On other CPUs the rounds take most of the time, so the general kernels are fast
+    /// enough, and this returns `None`.
     pub(crate) fn new(level: Level) -> Option<Self> {
         let lanes: Option<PrefixedKernel<Sha256>> = match level.name() {
             LevelName::Avx512 if level.latency() > 1 => Some(avx512_latency2),

@@ -5,13 +5,13 @@ use crate::level::Level;
 #[cfg(target_arch = "x86_64")]
 use crate::level::LevelName;
 
-/// The kernels of a CPU level. Only [`Kernels::new`] creates it, so a value proves that this CPU can run them.
+/// The kernels of a CPU level. Only [`Kernels::new`] creates a value: the value proves that this CPU can run them.
 #[derive(Clone, Copy)]
 pub(crate) struct Kernels {
     /// Lanes of `side_by_side`.
     pub(crate) lanes: usize,
     pub(crate) side_by_side: AdvanceKernel,
-    /// From this many inputs on, `side_by_side` is faster than `single` for each.
+    /// From this many inputs on, `side_by_side` is faster than one by one.
     pub(crate) break_even: usize,
     pub(crate) single: AdvanceKernel,
 }

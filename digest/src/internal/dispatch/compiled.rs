@@ -84,7 +84,8 @@ compiled!(
     crate::internal::vector::avx512::Zmm64<1>
 );
 #[cfg(target_arch = "x86_64")]
-/// SHA-2 for CPUs whose vector instructions take two cycles. In MD5 and SHA-1 every instruction waits for the one before anyway.
+/// SHA-2 for CPUs whose vector instructions take two cycles. MD5 and SHA-1 have no such version, because there every instruction waits for
+/// the one before anyway.
 mod avx512_latency2 {
     use super::*;
 
@@ -133,8 +134,8 @@ impl<H: Hash> Kernels<H> {
     }
 }
 
-/// Selects the kernels of one hash function that use no SHA instructions. The arguments give the number of lanes and the break-even for
-/// each level.
+/// Selects the kernels of one hash function, without SHA instructions. The arguments give the number of lanes and the break-even for each
+/// level.
 macro_rules! select {
     ($name:ident, $hash:ty, avx512 $lanes512:literal from $even512:literal, avx2 $lanes2:literal from $even2:literal,
      base $lanes:literal from $even:literal) => {
@@ -202,7 +203,8 @@ pub(super) fn md5_best(level: Level) -> Kernels<Md5> {
     }
 }
 
-/// Eight lanes in a pair of registers take hardly longer than the four of one register, and four longer than two messages one by one.
+/// Eight lanes in a pair of registers take hardly longer than four lanes in one register. Even four lanes take longer than two messages one
+/// by one.
 ///
 /// Estimates of llvm-mca, in cycles for one byte of each lane, with eight lanes, four, and one message alone:
 /// Neoverse N1 12.6, 11.2, 4.2; Neoverse V1 11.3, 10.8, 4.2; Cortex-A72 18.7, 16.9, 4.8.
@@ -212,7 +214,7 @@ pub(super) fn md5_best(level: Level) -> Kernels<Md5> {
 }
 
 /// On Zen, two messages at a time with the SHA instructions are faster than partly filled lanes, and six are faster than the eight lanes of
-/// AVX2. Zen 3 with messages of 16 KiB: six messages are 1.4 times as fast, more messages 1.05 to 1.13 times.
+/// AVX2. On Zen 3, with messages of 16 KiB, six messages are 1.4 times as fast as in the eight lanes, and more messages 1.05 to 1.13 times.
 ///
 /// Elsewhere, one at a time is as fast as several, and lanes pay off from six messages on. Emerald Rapids with messages of 200 bytes to 16
 /// KiB: sixteen lanes take the time of 3.7 to 6.0 messages, eight of AVX2 that of 4.1 to 5.4.
@@ -233,7 +235,7 @@ pub(super) fn sha1_best(level: Level) -> Kernels<Sha1> {
     }
 }
 
-/// Selects as `$name` does, with the SHA-2 kernels for the CPU's latency.
+/// Selects the kernels of `$name`, with `side_by_side` compiled for the CPU's latency.
 #[cfg(target_arch = "x86_64")]
 macro_rules! for_latency {
     ($level:ident, $name:ident) => {
@@ -252,8 +254,8 @@ macro_rules! for_latency {
 /// Zen 4 works on 512 bits in halves: four may be 5 % faster there than sixteen full lanes, on an otherwise idle core. But it has one unit
 /// for SHA instructions: with the other hyperthread busy, sixteen are 10 to 20 % faster.
 ///
-/// Elsewhere, two or three take as long as four, and four hardly less than one after the other. Emerald Rapids with messages of 200 bytes
-/// to 16 KiB: sixteen lanes take the time of 6.7 to 9.7 messages.
+/// Elsewhere, two or three at a time take as long as four, and four at a time hardly less than four one by one. Emerald Rapids with
+/// messages of 200 bytes to 16 KiB: sixteen lanes take the time of 6.7 to 9.7 messages.
 #[cfg(target_arch = "x86_64")]
 pub(super) fn sha256_best(level: Level) -> Kernels<Sha256> {
     let (two, four, single) = (sha_ni::sha256::<2>, sha_ni::sha256::<4>, sha_ni::sha256::<1>);
@@ -271,7 +273,7 @@ pub(super) fn sha256_best(level: Level) -> Kernels<Sha256> {
     }
 }
 
-/// For one message of more than two blocks, vector registers make the words ahead.
+/// For one message of more than two blocks, vector registers make the words of later blocks during the rounds.
 #[cfg(target_arch = "x86_64")]
 pub(super) fn sha512_best(level: Level) -> Kernels<Sha512> {
     // One message alone then reaches 0.93 GB/s with AVX-512 and 0.88 GB/s with AVX2: more than two of the lanes above.
@@ -312,7 +314,7 @@ select_arm!(sha512_best, sha512, Sha512, sha512);
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub(super) use sha1_checked::sha1_checked_best;
 
-/// Other architectures have one kernel for each hash function.
+/// Other architectures have only the kernels that `select` chooses.
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 pub(super) use {
     md5 as md5_best, sha1 as sha1_best, sha1_checked as sha1_checked_best, sha256 as sha256_best, sha512 as sha512_best,

@@ -9,10 +9,10 @@ use crate::level::Level;
 #[cfg(target_arch = "x86_64")]
 use crate::level::LevelName;
 
-/// The kernels of a CPU level. Only [`Kernels::new`] creates it, so a value proves that this CPU can run them.
+/// The kernels of a CPU level. Only [`Kernels::new`] creates a value: the value proves that this CPU can run them.
 #[derive(Clone, Copy)]
 pub(crate) struct Kernels {
-    /// The kernel for many pairs, with this many lanes.
+    /// Lanes of `many`.
     lanes: usize,
     many: NodeKernel,
     /// A last group of at least this many pairs goes to `many`.

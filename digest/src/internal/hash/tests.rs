@@ -41,8 +41,8 @@ fn check_vectors<H: Hash>(setup: impl Fn(Kernels<H>) -> Setup<H>, vectors: &[(&[
     }
 }
 
-/// Messages of 0 to 300 bytes, hence every kind of padding, hashed at once. Compares the digest of their digests
-/// with OpenSSL's (by way of Python's hashlib and hmac). Byte `j` of the message of `n` bytes is `7j + n`.
+/// Messages of 0 to 300 bytes, hence every kind of padding, hashed at once and one at a time. Digests the concatenation of their
+/// digests, and compares the result with OpenSSL's (by way of Python's hashlib and hmac). Byte `j` of the message of `n` bytes is `7j + n`.
 fn check_all_lengths<H: Hash>(setup: impl Fn(Kernels<H>) -> Setup<H>, expected: &str) {
     let messages: Vec<Vec<u8>> = (0..=300).map(|n| (0..n).map(|j| (7usize * j + n) as u8).collect()).collect();
     for level in every_level() {
@@ -52,7 +52,7 @@ fn check_all_lengths<H: Hash>(setup: impl Fn(Kernels<H>) -> Setup<H>, expected: 
         assert_eq!(hex(&digest_one(kernels, &setup, &digests)), expected, "{level:?}");
         let digests: Vec<u8> = messages.iter().flat_map(|message| digest_one(kernels, &setup, message)).collect();
         assert_eq!(hex(&digest_one(kernels, &setup, &digests)), expected, "{level:?}, one at a time");
-        // The kernel finishes lanes that end together.
+        // Messages of equal length end together. One call of the kernel can then hash body, padding and outer block.
         for message in &messages {
             let other = |lane: usize| message.iter().map(|byte| byte ^ lane as u8).collect();
             let others: Vec<Vec<u8>> = (0..=2 * kernels.lanes).map(other).collect();
@@ -202,8 +202,8 @@ fn hmac_of_every_message_length_matches_openssl() {
     );
 }
 
-/// Whole messages and pieces of streams in the same lanes, of one session and of several, in random order and lengths,
-/// against the scalar function.
+/// Hashes whole messages and pieces of streams in the same lanes, of one session and of several, with random lengths. Compares the
+/// digests with those of the scalar function.
 fn check_mixed_jobs<H: Hash>(initial: [H::Word; 8], digest: usize) {
     let random = Random::new(0x6c61_6e65_7321);
     let scalar = H::kernels(Level::detect_at_most(Some(crate::LevelName::Base)));
@@ -300,7 +300,7 @@ fn every_split_of_a_stream_gives_the_same_digest() {
 
 #[test]
 fn lengths_beyond_32_bits_are_padded_correctly() {
-    // The length field of a message of 2^32 + 5 bytes, without hashing them.
+    // Only the length fields: hashing messages of 2^32 + 5 and 2^64 - 1 bytes would take too long.
     let (blocks, tail) = padding::<Sha256>(5, (1 << 32) + 5);
     assert_eq!((blocks, &tail[56..64]), (1, &(((1u64 << 32) + 5) * 8).to_be_bytes()[..]));
     let (blocks, tail) = padding::<Md5>(5, (1 << 32) + 5);

@@ -12,11 +12,11 @@ use crate::internal::kernel::{MAX_HASH_LANES, Segment};
 use crate::level::Level;
 use crate::messages::Messages;
 
-/// Messages padded before the first of them is hashed. Hashing each message right after its padding would stall on wide loads after narrow
-/// stores.
+/// Number of messages that are padded before any of them is hashed. Hashing each message right after its padding would stall on wide
+/// loads after narrow stores.
 const SLOTS: usize = 2 * MAX_HASH_LANES;
 
-/// Bytes of a digest by the kernels for messages at equal distances.
+/// Bytes of each digest that the kernels for messages at equal distances write here. SHA-224's are cut to 28 bytes afterwards.
 #[cfg(target_arch = "x86_64")]
 const DIGEST_SIZE: usize = 32;
 
@@ -54,7 +54,7 @@ pub(crate) fn run_whole<H: Hash>(
     }
 }
 
-/// Runs at least two messages.
+/// Runs two messages or more: the short ones in padded slots, the long ones as jobs.
 #[inline(never)]
 fn run_batch<H: Hash>(
     level: Level,
@@ -76,7 +76,7 @@ fn run_batch<H: Hash>(
         bytes_before,
         rest: prefix.map_or(&[], Stream::buffered),
     };
-    // `Slots` refers to these blocks, because blocks inside of it would be copied on the way.
+    // `Slots` borrows these blocks. If it contained them, they could be copied whenever a `Slots` is moved.
     let mut padded = [const { MaybeUninit::<[TailBlocks; SLOTS]>::uninit() }; 2];
     let [first, second] = &mut padded;
     let mut one = Slots::<1> { padded: first, indices: [0; SLOTS], used_slots: 0 };
@@ -135,7 +135,7 @@ struct BatchContext<'a, H: Hash> {
     rest: &'a [u8],
 }
 
-/// Messages of `BLOCKS` blocks each, 1 or 2, including the prefix and the padding.
+/// Messages of `BLOCKS` blocks each, 1 or 2, including the rest of the prefix and the padding.
 struct Slots<'p, const BLOCKS: usize> {
     padded: &'p mut MaybeUninit<[TailBlocks; SLOTS]>,
     /// The place of each message among all.
@@ -144,7 +144,7 @@ struct Slots<'p, const BLOCKS: usize> {
 }
 
 impl<const BLOCKS: usize> Slots<'_, BLOCKS> {
-    /// Returns true if the message with prefix and padding fits in `BLOCKS` blocks.
+    /// Returns true if the rest of the prefix, the message and the padding fit in `BLOCKS` blocks.
     #[inline(always)]
     fn fits<H: Hash>(context: &BatchContext<'_, H>, input: &[u8]) -> bool {
         // The sum of a short rest and a slice's length cannot overflow.
@@ -209,8 +209,9 @@ impl<const BLOCKS: usize> Slots<'_, BLOCKS> {
             let segment = Segment { messages: messages.as_ptr(), blocks: BLOCKS };
             let digest_range =
                 |lane: usize| self.indices[first + lane] * digest_size..(self.indices[first + lane] + 1) * digest_size;
-            // SAFETY: the CPU has the instructions because `kernels` exists. The chains have eight rows, at least `WORDS`, as long as those
-            // of the kernel. There is a pointer for each lane, to a slot below `used_slots`, all blocks of which `push` has initialized.
+            // SAFETY: the CPU has the instructions because `kernels` exists. The chains have eight rows, and `WORDS` is at most eight. A
+            // row is as long as the kernel's: one word for one lane, otherwise `MAX_HASH_LANES` words. Each lane has a pointer to a slot
+            // below `used_slots`, and `push` has initialized the `BLOCKS` blocks of that slot.
             unsafe {
                 if lanes == 1 {
                     let mut chains = ChainingValues::<H, 1>::new();
@@ -228,8 +229,8 @@ impl<const BLOCKS: usize> Slots<'_, BLOCKS> {
         }
     }
 
-    /// Hashes the first `used_slots` messages without a key, if this CPU has a kernel for padded messages at equal distances. Returns false
-    /// otherwise.
+    /// Hashes the first `used_slots` messages with the kernels for messages at equal distances. Returns false, and hashes nothing, if there
+    /// is a key or this CPU has no such kernels.
     #[cfg(target_arch = "x86_64")]
     fn flush_strided<H: Hash>(&self, context: &BatchContext<'_, H>, used_slots: usize, output: &mut [u8]) -> bool {
         let Some(kernels) = H::strided_kernels(context.level).filter(|_| context.setup.outer.is_none()) else {

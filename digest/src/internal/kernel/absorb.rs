@@ -32,7 +32,8 @@ pub trait Absorption: Sized + Send + Sync + 'static {
     /// Rounds per block.
     const ROUNDS: usize;
 
-    /// Returns how many whole blocks of `bytes` bytes can be absorbed before the last block is known.
+    /// Takes the number of message bytes that are ready. Returns how many whole blocks of them can be absorbed before the last block is
+    /// known.
     fn whole_blocks(bytes: usize) -> usize;
 
     /// Pads the last block, which has `rest_len` bytes of the message and then zeros. `domain` comes from the message's setup.

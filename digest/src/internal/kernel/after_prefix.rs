@@ -1,7 +1,7 @@
 //! SHA-256 of many short messages after one chaining value, in one call.
 //!
-//! The other kernels load chaining values into rows, store digests from rows, and are called for each group. With one block per message
-//! these steps would take a third of the time.
+//! Other kernels are called for each group of messages. Their caller first fills rows with chaining values, and afterwards turns rows
+//! into digests. With one block per message these steps would take a third of the time.
 
 use core::marker::PhantomData;
 
@@ -9,7 +9,7 @@ use super::sha2::Sha256;
 use super::{Compression, MAX_HASH_LANES, NextBlock};
 use crate::internal::vector::Vector;
 
-/// Messages at equal distances, and the places of their digests.
+/// Padded messages at equal distances, and the places of their digests.
 #[derive(Clone, Copy)]
 pub struct StridedMessages {
     pub(crate) from: *const u8,

@@ -94,7 +94,7 @@ unsafe fn mix<V: LoadPair>(chain: &mut [V; WORDS], m: &[V; 16]) {
     v[8..].copy_from_slice(&initial);
     v[12] = v[12].xor(chain[COUNTER_INDEX]);
     v[14] = v[14].xor(chain[FLAG_INDEX]);
-    // Variables need fewer instructions than places of an array in builds without optimization.
+    // In builds without optimization, variables need fewer instructions than elements of an array.
     #[rustfmt::skip]
     let [
         mut v0, mut v1, mut v2, mut v3, mut v4, mut v5, mut v6, mut v7,

@@ -19,11 +19,11 @@ pub(crate) struct LaneStates {
     pub(crate) chains: [Row; 8],
     /// The chunk's number, its low half first.
     pub(crate) counters: [Row; 2],
-    /// Bytes of a block.
+    /// Input bytes in each block; the rest of the block is zeros.
     pub(crate) lengths: Row,
-    /// Flags of each block.
+    /// Flags of all blocks of a call.
     pub(crate) flags: Row,
-    /// Flags of the next block only; the kernel clears them.
+    /// Further flags of the next block alone; the kernel clears them afterwards.
     pub(crate) next_flags: Row,
 }
 
@@ -93,7 +93,7 @@ unsafe fn compress<V: Vector<Word = u32>>(chain: &mut [V; 8], m: &[V; 16], param
             v[$b] = v[$b].xor(v[$c]).rotate_left::<25>();
         };
     }
-    // One round. The arguments are the order of the words, which the permutation of table 2 makes from the order of the round before.
+    // One round. The arguments are the order of the message words. The permutation of table 2 turns the order of one round into the next.
     macro_rules! round {
         ($s0:literal $s1:literal $s2:literal $s3:literal $s4:literal $s5:literal $s6:literal $s7:literal
          $s8:literal $s9:literal $s10:literal $s11:literal $s12:literal $s13:literal $s14:literal $s15:literal) => {

@@ -28,8 +28,8 @@ impl<const RATE: usize, const ROUNDS: usize> Absorption for Keccak<RATE, ROUNDS>
         bytes / RATE
     }
 
-    /// Appends `domain`, which includes the first 1 bit of the padding, and the last 1 bit (FIPS 202, 5.1). The block already has the zeros
-    /// between them.
+    /// Appends `domain`, and sets the last 1 bit of the padding (FIPS 202, 5.1). `domain` includes the first 1 bit, and the block already
+    /// has the zeros between them.
     fn pad(block: &mut [u8], rest_len: usize, domain: u8) {
         block[rest_len] = domain;
         block[RATE - 1] |= 0x80;
@@ -78,7 +78,7 @@ pub(crate) unsafe fn absorb<V: LoadPair>(
         }
         for block in 0..blocks {
             let offset = block * rate;
-            // The number of words is a constant, so that the compiler can keep words in registers.
+            // The number of words in a block is a constant, so that the compiler can keep words in registers.
             match rate {
                 168 => xor_block::<V, 21>(&mut words, messages, offset),
                 144 => xor_block::<V, 18>(&mut words, messages, offset),

@@ -8,17 +8,17 @@ use core::marker::PhantomData;
 /// Bytes of a digest.
 pub(crate) const DIGEST_SIZE: usize = 32;
 
-/// Digests of pairs that lie one after the other.
+/// Digests pairs that lie one after the other. With `twice`, digests each digest again.
 ///
 /// # Safety
 /// The CPU supports the level the function was compiled for. `pairs` is readable for `count` pairs of 64 bytes, and `to` is writable for
-/// `count` digests. Pairs and digests may overlap if `to` is not above `pairs`. With `twice`, each digest is digested again.
+/// `count` digests. Pairs and digests may overlap if `to` is not above `pairs`.
 pub(crate) type NodeKernel = unsafe fn(pairs: *const u8, to: *mut u8, count: usize, twice: bool);
 
 /// The block after 64 bytes: a 1 bit, zeros, and the length in bits.
 const PADDING: [u32; 16] = padding(64);
 
-/// The words after a digest in its block.
+/// The block of one digest: zeros in place of the digest, then the padding.
 pub(super) const AFTER_DIGEST: [u32; 16] = {
     let mut block = padding(DIGEST_SIZE as u32);
     block[8] = 1 << 31;
@@ -33,7 +33,7 @@ const fn padding(bytes: u32) -> [u32; 16] {
     block
 }
 
-/// The words of [`PADDING`] for all rounds, with the constants of the rounds added.
+/// The message schedule of [`PADDING`], with the constant of each round added.
 pub(super) const PADDING_SCHEDULE: [u32; 64] = {
     let mut words = [0u32; 64];
     let mut t = 0;

@@ -12,7 +12,7 @@ pub const INITIAL: [u32; 8] = [0x67452301, 0xefcdab89, 0x98badcfe, 0x10325476, 0
 /// Steps of a compression.
 pub(super) const STEPS: usize = 80;
 
-/// FIPS 180-4, 4.2.1: one constant for each twenty rounds.
+/// FIPS 180-4, 4.2.1: one constant for every twenty steps.
 pub(super) const K: [u32; 4] = [0x5a827999, 0x6ed9eba1, 0x8f1bbcdc, 0xca62c1d6];
 
 impl Compression for Sha1 {
@@ -63,7 +63,7 @@ pub(super) unsafe fn rounds<H: Compression<Word = u32>, V: Vector<Word = u32>>(
     // SAFETY: the caller promises the instructions of `V`.
     let k = opaque(&K).map(|k| unsafe { V::splat(k) });
 
-    // The place of a word. Sums and remainders in constants need no code in builds without optimization.
+    // The index in `w` of the word of step `t`. A sum or remainder in a `const` block needs no code, even in builds without optimization.
     macro_rules! at {
         ($t:expr) => {
             const { ($t) % 16 }

@@ -1,10 +1,10 @@
 //! SHA-1 with collision detection (Stevens and Shumow, "Speeding up detection of SHA-1 collision attacks using unavoidable attack
 //! conditions", USENIX Security 2017).
 //!
-//! In every known attack, a block and its counterpart in the other message differ by one of 32 differences. So a block has only
-//! 32 possible counterparts. If block and counterpart end with the same chaining value, the block belongs to a collision. All lanes test
-//! conditions that such a block meets. If a block meets all conditions of a difference, as about one random block of twenty does, its
-//! counterpart is compressed.
+//! In every known attack, a block and its counterpart in the other message differ by one of 32 differences, each defined by a disturbance
+//! vector. So a block has only 32 possible counterparts. If block and counterpart end with the same chaining value, the block belongs to a
+//! collision. Every such block meets certain conditions, which all lanes test at once. If a block meets all conditions of a vector, as
+//! about one random block of twenty does, its counterpart is compressed.
 
 mod conditions;
 mod counterpart;

@@ -97,8 +97,8 @@ macro_rules! compress {
                 // SAFETY: the caller promises the instructions of `V`.
                 let constant = unsafe { V::splat(k[$t + $i]) };
                 if V::LATENCY > 1 {
-                    // The chain from one `e` to the next is a rotation, `xor3` and one sum; so is the chain of `a`. The round has two
-                    // sums more than the one below, and each chain is one instruction shorter.
+                    // The chain from one `e` to the next is a rotation, `xor3` and one sum. In the round below, the chain has one sum more,
+                    // and the whole round has two sums fewer.
                     let sum = $h.add(w[$i].add(constant));
                     let next = $d.add(sum).opaque();
                     let e3 = $e.rotate_left::<$e3>();
@@ -132,7 +132,8 @@ macro_rules! compress {
                 }
             };
         }
-        // The place of a word. Sums and remainders in constants need no code in builds without optimization.
+        // The index in `w` of the word of round `t + i`. A sum or remainder in a `const` block needs no code, even in builds without
+        // optimization.
         macro_rules! at {
             ($i:expr) => {
                 const { ($i) % 16 }

@@ -25,9 +25,9 @@ fn digest_one<F: Function>(kernels: Kernels, setup: &Setup<F>, message: &[u8]) -
     digest
 }
 
-/// On every level: published digests, alone and in every lane. Then messages of 0 to 300 bytes, hence every kind of padding, hashed
-/// at once: compares the digest of their digests with OpenSSL's (by way of Python's hashlib and hmac). Byte `j` of the message of
-/// `n` bytes is `7j + n`.
+/// Checks the published digests in `vectors` on every level, alone and in every lane. Then hashes messages of 0 to 300 bytes, hence
+/// every kind of padding, side by side and one at a time. `all_lengths` is the digest of their digests, from OpenSSL (by way of
+/// Python's hashlib and hmac). Byte `j` of the message of `n` bytes is `7j + n` modulo 256.
 fn check_vectors<F: Function>(setup: impl Fn(Kernels) -> Setup<F>, vectors: &[(&[u8], &str)], all_lengths: &str) {
     let messages: Vec<Vec<u8>> = (0..=300).map(|n| (0..n).map(|j| (7usize * j + n) as u8).collect()).collect();
     for level in every_level() {
@@ -52,7 +52,7 @@ fn sha3<const RATE: usize>(digest: usize) -> Setup<Keccak<RATE>> {
     Setup::digest(INITIAL, digest)
 }
 
-/// The messages of NIST's examples for SHA-3: 0 bits and 24 bits long.
+/// Published digests of the empty message and of "abc", for each digest length of FIPS 202.
 #[test]
 fn sha3_matches_fips_202() {
     check_vectors(
@@ -162,7 +162,7 @@ fn hmac_of_every_message_length_matches_openssl() {
     );
 }
 
-/// The digest in RFC 7693, appendix A, and one of the length that sessions use.
+/// The digest of 64 bytes in RFC 7693, appendix A, and the digest of 32 bytes of the same message.
 #[test]
 fn blake2b_matches_rfc_7693() {
     check_vectors::<Blake2b>(
@@ -186,8 +186,8 @@ fn plain_sha3(rate: usize, digest: usize, message: &[u8]) -> Vec<u8> {
     plain_keccak(rate, 24, &[0x06], digest, message)
 }
 
-/// Keccak with the last `rounds` of its rounds, bit by bit as FIPS 202 defines it, without precomputed tables. `suffix` follows the
-/// message, up to the first bit of the padding.
+/// Keccak with the last `rounds` of its 24 rounds, step by step as FIPS 202 defines them, without precomputed tables. `suffix` follows
+/// the message, and includes the first bit of the padding. Each further block of a digest takes a block of zeros after the message.
 pub(crate) fn plain_keccak(rate: usize, rounds: usize, suffix: &[u8], digest: usize, message: &[u8]) -> Vec<u8> {
     let mut padded = [message, suffix].concat();
     padded.resize(padded.len().next_multiple_of(rate), 0);
@@ -312,8 +312,8 @@ fn random_length(block_size: usize, random: &Random) -> usize {
     }
 }
 
-/// Whole messages and pieces of streams in the same lanes, of one session and of several, in random order and lengths, against a
-/// plain implementation, which gets the key.
+/// Runs whole messages and pieces of streams of random lengths in one batch, each under a random one of `keys`. Compares the digests
+/// with `plain(key, message)`. A session is a key and its setup.
 fn check_mixed_jobs<F: Function>(
     setup: impl Fn(Kernels, &[u8]) -> Setup<F>,
     keys: &[Vec<u8>],
@@ -411,7 +411,7 @@ fn streams_and_messages_of_random_lengths_share_lanes() {
     check_mixed_jobs(blake2b(64), none, |_, message| plain_blake2b(64, message));
 }
 
-/// Every length around the ends of two blocks, in all lanes at once and alone.
+/// The shortest messages, and every length around the ends of two blocks: alone, in all lanes at once, and in two pieces.
 fn check_block_boundaries<F: Function>(setup: &Setup<F>, plain: impl Fn(&[u8]) -> Vec<u8>) {
     let block = F::BLOCK_SIZE;
     let all: Vec<usize> = (0..4).chain(block - 3..block + 4).chain(2 * block - 3..2 * block + 4).collect();

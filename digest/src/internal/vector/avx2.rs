@@ -26,7 +26,7 @@ unsafe fn swap_bytes(x: __m256i, word_size: usize) -> __m256i {
     }
 }
 
-/// Rotates each word `W` left by `N` bits, which are whole bytes.
+/// Rotates each word `W` left by `N` bits, a multiple of 8.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn rotate_bytes<W, const N: u32>(x: __m256i) -> __m256i {
@@ -39,7 +39,7 @@ fn rotate_bytes<W, const N: u32>(x: __m256i) -> __m256i {
         }
         order
     };
-    // SAFETY: the array has the bytes of the register.
+    // SAFETY: the array is as long as the register, 16 bytes.
     let order = unsafe { _mm_loadu_si128(order.as_ptr().cast()) };
     _mm256_shuffle_epi8(x, _mm256_broadcastsi128_si256(order))
 }

@@ -77,44 +77,44 @@ fn opaque(mut x: __m512i) -> __m512i {
     x
 }
 
-/// The operations for which AVX-512 has dedicated instructions.
+/// The operations for which AVX-512 has dedicated instructions, and `opaque`.
 macro_rules! with_avx512 {
     ($word:ty, $set1:ident, $rol:ident, $shr:ident, $ternary:ident) => {
         const LATENCY: u32 = LATENCY;
 
         #[inline(always)]
         fn opaque(self) -> Self {
-            // SAFETY: as for `add`.
+            // SAFETY: a value of this type exists, so the CPU has the instructions.
             Self(unsafe { opaque(self.0) })
         }
 
         #[inline(always)]
         fn not(self) -> Self {
-            // SAFETY: as for `add`.
+            // SAFETY: as for `opaque`.
             Self(unsafe { $ternary::<{ table::NOT }>(self.0, self.0, self.0) })
         }
 
         #[inline(always)]
         fn rotate_left<const N: u32>(self) -> Self {
-            // SAFETY: as for `add`. The count is constant, so this compiles to the instruction with an immediate.
+            // SAFETY: as for `opaque`. The count is constant, so this compiles to the instruction with an immediate.
             Self(unsafe { $rol(self.0, $set1(<$word>::from(N).cast_signed())) })
         }
 
         #[inline(always)]
         fn shift_right<const N: u32>(self) -> Self {
-            // SAFETY: as for `add`.
+            // SAFETY: as for `opaque`.
             Self(unsafe { $shr::<N>(self.0) })
         }
 
         #[inline(always)]
         fn choose(self, yes: Self, no: Self) -> Self {
-            // SAFETY: as for `add`.
+            // SAFETY: as for `opaque`.
             Self(unsafe { $ternary::<{ table::CHOOSE }>(self.0, yes.0, no.0) })
         }
 
         #[inline(always)]
         fn majority(self, b: Self, c: Self) -> Self {
-            // SAFETY: as for `add`.
+            // SAFETY: as for `opaque`.
             Self(unsafe { $ternary::<{ table::MAJORITY }>(self.0, b.0, c.0) })
         }
 
@@ -125,19 +125,19 @@ macro_rules! with_avx512 {
 
         #[inline(always)]
         fn xor3(self, b: Self, c: Self) -> Self {
-            // SAFETY: as for `add`.
+            // SAFETY: as for `opaque`.
             Self(unsafe { $ternary::<{ table::XOR3 }>(self.0, b.0, c.0) })
         }
 
         #[inline(always)]
         fn xor_not_and(self, b: Self, c: Self) -> Self {
-            // SAFETY: as for `add`.
+            // SAFETY: as for `opaque`.
             Self(unsafe { $ternary::<{ table::XOR_NOT_AND }>(self.0, b.0, c.0) })
         }
 
         #[inline(always)]
         fn or_not_xor(self, b: Self, c: Self) -> Self {
-            // SAFETY: as for `add`.
+            // SAFETY: as for `opaque`.
             Self(unsafe { $ternary::<{ table::OR_NOT_XOR }>(self.0, b.0, c.0) })
         }
     };
@@ -169,9 +169,9 @@ impl<const LATENCY: u32> Vector for Zmm32<LATENCY> {
         }
     }
 
-    /// Reads whole rows, so that each cache line is read once: sixteen messages at multiples of 4 KiB share a cache set, which
-    /// has fewer ways. A 4 x 4 transpose of words within the parts puts word `4s + j` of four lanes into part `s` of register
-    /// `j`.
+    /// Reads the whole blocks of four lanes, so that each cache line is read once: sixteen messages at multiples of 4 KiB share a cache
+    /// set, which has fewer ways. A 4 x 4 transpose of words within the parts puts word `4s + j` of these lanes into part `s` of
+    /// register `j`.
     #[inline(always)]
     unsafe fn fetch(lanes: *const *const u8, offset: usize, big_endian: bool, quarter: usize) -> [Self; 4] {
         // SAFETY: the caller promises AVX-512 and a readable block of 64 bytes for each of the sixteen pointers.
@@ -189,7 +189,7 @@ impl<const LATENCY: u32> Vector for Zmm32<LATENCY> {
         }
     }
 
-    /// Transposes the parts of the four registers `j`.
+    /// For each `j`, transposes the parts of register `j` of the four quarters.
     #[inline(always)]
     fn arrange(quarters: [[Self; 4]; 4]) -> [Self; 16] {
         let [a, b, c, d] = quarters;

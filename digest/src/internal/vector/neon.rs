@@ -69,7 +69,7 @@ macro_rules! common {
 
         #[inline(always)]
         fn shift_right<const N: u32>(self) -> Self {
-            // SAFETY: as for `add`. The count is constant, so this compiles to a shift with an immediate.
+            // SAFETY: as for `add`. A negative count shifts right. It is constant, so this compiles to a shift with an immediate.
             Self(unsafe { $shift(self.0, $count((-N.cast_signed()).into())) })
         }
 
@@ -79,7 +79,7 @@ macro_rules! common {
             Self(unsafe { $select(self.0, yes.0, no.0) })
         }
 
-        /// Does not use `b_xor_c`: the generated code is then shorter (llvm-mca: SHA-256 by 2 to 5 %).
+        /// Ignores `b_xor_c`, because the compiler makes better code without it: llvm-mca estimates a gain of 2 to 5 % for SHA-256.
         #[inline(always)]
         fn next_majority(self, b: Self, c: Self, b_xor_c: Self) -> (Self, Self) {
             (self.majority(b, c), b_xor_c)
@@ -113,9 +113,9 @@ impl Vector for Neon32 {
                 // The compiler fuses both shifts into one instruction.
                 return Self(vorrq_u32(left, vshlq_u32(self.0, vdupq_n_s32(-16))));
             }
-            // Compiled from `or`, or even from the intrinsic of this instruction, this becomes a shift with accumulation, which
-            // takes twice as long on many CPUs. MD5 waits for each rotation: llvm-mca estimates 14 % fewer cycles with SRI on a
-            // Neoverse N1, V1, N2 or V2.
+            // SRI, a shift with insertion, is in assembly: the compiler turns `or`, and even the intrinsic of SRI, into USRA. USRA
+            // shifts and adds, and takes twice as long on many CPUs. MD5 waits for each rotation: llvm-mca estimates 14 % fewer
+            // cycles with SRI on a Neoverse N1, V1, N2 or V2.
             asm!(
                 "sri {left:v}.4s, {right:v}.4s, {count}",
                 left = inout(vreg) left, right = in(vreg) self.0, count = const 32 - N,
@@ -156,8 +156,8 @@ fn as_64(x: uint32x4_t) -> uint64x2_t {
 }
 
 impl<const SHA3: bool> Neon64<SHA3> {
-    /// Returns `self`, with its origin hidden from the compiler if that would otherwise form EOR3 or BCAX. Neoverse cores have
-    /// one unit for SHA-3 instructions and four for others. XAR replaces four other instructions, EOR3 and BCAX only two.
+    /// Returns `self`. With SHA-3 instructions, hides its origin from the compiler, which would otherwise form EOR3 or BCAX. A Neoverse
+    /// V1 or V2 has one unit for SHA-3 instructions and four for others. XAR replaces three other instructions, EOR3 and BCAX only two.
     /// llvm-mca estimates for SHA3-256 on a V2, in cycles per byte: 6.3 with all three, 4.5 with none, 4.2 with XAR alone.
     #[inline(always)]
     fn hide_origin(self) -> Self {

@@ -1,8 +1,7 @@
-//! The operations that all registers of x86-64 have under different names.
+//! Macros that implement `Vector` for the registers of x86-64, from the names of their intrinsics.
 
-/// The operations of `Vector` that are one instruction each, for a register type around one of `core::arch`. A value of the type
-/// proves that the CPU has its instructions. Callers of `splat` and `load`, which create the first value, guarantee these
-/// instructions.
+/// The operations of `Vector` that are one instruction each, for a type that wraps a register type of `core::arch`. A value of the
+/// wrapper proves that the CPU has its instructions: callers of the functions that create a value guarantee them.
 macro_rules! common {
     ($word:ty, $lanes:literal, $set1:ident, $load:ident, $store:ident, $add:ident, $and:ident, $or:ident, $xor:ident) => {
         type Word = $word;
@@ -53,11 +52,11 @@ macro_rules! common {
     };
 }
 
-/// The remaining operations before AVX-512, which adds rotations and three-operand logic. With `$rotate_bytes`, a shuffle rotates by whole
-/// bytes.
+/// The remaining operations, for registers without the rotations and three-operand logic of AVX-512. With `$rotate_bytes`, a shuffle
+/// rotates by whole bytes.
 ///
-/// Each is a function with the features of the register, as the intrinsics are. So a build without optimization compiles one call for each
-/// operation, and not one for each instruction. This halves the time of the build.
+/// Most operations are functions with the features of the register, as the intrinsics are. A build without optimization then compiles one
+/// call for each operation, not one for each instruction. This halves the time of such a build.
 macro_rules! before_avx512 {
     ($word:ty, $register:ty, $features:literal, $set1:ident, $shl:ident, $shr:ident, $and:ident, $or:ident, $xor:ident
      $(, $rotate_bytes:ident)?) => {

@@ -1,8 +1,8 @@
 //! The conditions that a block meets if a disturbance vector fits it (Stevens and Shumow, section 4).
 //!
-//! A condition compares two bits of the expanded message. It belongs to a group of disturbance vectors that differ only in K, and
-//! its words are at fixed distances from step K. So the bits are first transposed: a word holds one bit of all steps, and a condition is
-//! tested for all K of its group at once.
+//! A condition compares two bits of the expanded message. It belongs to a group of disturbance vectors that differ only in K, the first
+//! of the sixteen steps that define a vector. Its words are at fixed distances from step K. So the bits are first transposed: a word holds
+//! one bit of all steps, and a condition is tested for all K of its group at once.
 
 use super::counterpart::{FIRST_K, GROUPS, k_set};
 use crate::internal::kernel::sha1::STEPS;
@@ -182,7 +182,7 @@ mod tests {
         let mut groups = [0; GROUPS.len()];
         for _ in 0..1 << 17 {
             let words = core::array::from_fn(|_| random.next() as u32);
-            // SAFETY: every CPU has words.
+            // SAFETY: `u32` as a vector needs no special instructions.
             let candidates = unsafe { candidates(&words) };
             groups.iter_mut().zip(candidates).for_each(|(group, found)| *group |= found);
             table.extend(candidates.iter().flat_map(|found| found.to_be_bytes()));
