@@ -1,9 +1,10 @@
 //! The kernel's list of crypto drivers: `/proc/crypto`, parsed and interpreted.
 //!
 //! The kernel has a name for each algorithm (`cbc(aes)`), and one for each driver of it (`cbc-aes-aesni`). It uses the driver with the
-//! highest priority. It does not say where a driver computes. Its `async` flag does not either: the SIMD drivers of the CPU have it too,
-//! because they may hand work to a kernel thread. So `Catalogue::engine` treats a driver as SIMD code of the CPU if it has an internal twin
-//! (`__cbc-aes-aesni`), or if its module uses `cryptd` or `crypto_simd`. It judges a template (`ccm_base(ctr-aes-aesni,...)`) by its parts.
+//! highest priority. It does not say where a driver computes. A driver's flag `async` does not show it either: the CPU's SIMD drivers have
+//! the flag too, because they may hand work to a kernel thread. `Catalogue::engine` takes a driver with the flag for an engine's, except
+//! SIMD drivers: they have an internal twin (`__cbc-aes-aesni`), or their module uses `cryptd` or `crypto_simd`. It judges a template
+//! (`ccm_base(ctr-aes-aesni,...)`) by its parts.
 
 use std::fs;
 use std::io;
@@ -41,7 +42,7 @@ impl Entry {
         }
     }
 
-    /// Returns the names inside a template: `aes` for `cbc(aes)`.
+    /// Returns the names inside a template's driver name: `aes-generic` for `cbc(aes-generic)`.
     fn parts(&self) -> impl Iterator<Item = &str> {
         let arguments = self.driver.split_once('(').map_or("", |(_, arguments)| arguments);
         arguments.split(['(', ')', ',']).filter(|part| !part.is_empty())
@@ -138,7 +139,7 @@ impl Catalogue {
         if self.is_off_cpu(entry) { Engine::Module(module_name(entry)) } else { Engine::Cpu }
     }
 
-    /// Returns the drivers for a name that AF_ALG can reach by this type, in the kernel's order of preference.
+    /// Returns a name's drivers that AF_ALG offers under this type, in the kernel's order of preference.
     pub fn candidates(&self, socket_type: &str, name: &str) -> Vec<&Entry> {
         let fits = |entry: &&Entry| entry.name == name && !entry.internal && entry.socket_type() == Some(socket_type);
         let mut found: Vec<&Entry> = self.entries.iter().filter(fits).collect();

@@ -20,16 +20,16 @@ use crate::sys::{Transform, page_size};
 /// has. This operation and all later ones wait forever (Linux 6.1 and 6.12).
 const QUIRKS: &[(&str, usize)] = &[("virtio_crypto", 30)];
 
-/// Maximum bytes of a message to hash, because `sendmsg` takes less than 2 GiB.
+/// Maximum bytes of a message to hash in one request, because one `sendmsg` takes less than 2 GiB.
 const MAX_HASH_BYTES: usize = 1 << 30;
 
-/// Bytes of an AEAD's socket that are reserved for associated data.
+/// Bytes of a socket's buffer that are reserved for the associated data of an AEAD.
 const RESERVED_AAD_BYTES: usize = 32 << 10;
 
 /// The name and the class of an excluded device, and the reason.
 type Exclusion = (String, Class, String);
 
-/// Errors about a single algorithm: it is missing, its test timed out, or its test failed (`crypto_larval_wait` in Linux's crypto/api.c).
+/// Errors about a single algorithm: it is missing, its test timed out, or its test failed (crypto/api.c in Linux).
 /// Other errors are about AF_ALG as a whole.
 const SINGLE_ALGORITHM_ERRORS: [i32; 3] = [libc::ENOENT, libc::ETIMEDOUT, libc::ELIBBAD];
 
@@ -190,7 +190,7 @@ impl AfalgDevice {
         });
         let capabilities = algorithm_drivers.iter().map(AlgorithmDriver::capability).collect();
         let version = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().to_owned();
-        // A kernel in FIPS mode offers approved algorithms only, and stops if its tests fail (crypto/fips.c).
+        // A kernel in FIPS mode offers approved algorithms only, and stops if its tests fail (crypto/testmgr.c).
         let validated = fs::read_to_string("/proc/sys/crypto/fips_enabled").is_ok_and(|mode| mode.trim() == "1");
         let info = DeviceInfo { description, version, validated, capabilities, ..DeviceInfo::new(name, class) };
         Self { info, algorithm_drivers }

@@ -1,5 +1,6 @@
 //! Sessions. The kernel holds the key. A request goes through an operation socket in two system calls: `sendmsg` with the data and its
-//! parameters, and `read`, in which the kernel computes.
+//! parameters, and `recv` or `recvmsg` for the result. The kernel computes a hash in the first call, and a cipher
+//! or AEAD in the second.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::sync::{Arc, Mutex};
@@ -12,8 +13,8 @@ use crate::fault::{fault, system_message};
 use crate::stream::HashStream;
 use crate::sys::{Channel, ControlMessages, Transform};
 
-/// Opens a session for the kernel's `name` of this type. `max_bytes` is the maximum size of a request. `can_fail_midway` is true if the
-/// device may overwrite its input and then fail.
+/// Opens a session with the kernel's driver `name` of AF_ALG's type `kind`. `max_bytes` is the maximum size of a request.
+/// `can_fail_midway` is true if the device may overwrite its input and then fail.
 pub(crate) fn open(
     params: &SessionParams,
     kind: &str,
@@ -113,7 +114,7 @@ impl DeviceSession for AfalgSession {
                     }
                     socket.channel.receive(&mut [IoSliceMut::new(output)])
                 }),
-            // The kernel does nothing without data either, so this skips its system calls.
+            // The kernel has nothing to do without data, so this makes no system calls.
             (RequestKind::Cipher, Operands::Cipher { data, .. }) if data.len() == 0 => Ok(Outcome::Done),
             (RequestKind::Cipher, Operands::Cipher { operation, iv, mut data }) => self.exchange(|socket| {
                 let control = ControlMessages::new(operation == Operation::Decrypt, iv, 0);
@@ -167,7 +168,7 @@ impl AfalgSession {
         }
     }
 
-    /// Receives the result: the associated data, which the kernel returns first, the data, and the tag of a sealed message.
+    /// Receives the result. The kernel returns the associated data first, then the data, and then the tag of a sealed message.
     fn receive(
         &self,
         socket: &mut PooledSocket,
@@ -189,7 +190,7 @@ impl AfalgSession {
         Ok(())
     }
 
-    /// Returns the number of bytes that the kernel treats as associated data.
+    /// Returns the number of bytes that the kernel treats as associated data. Declines a request that does not fit the kernel's limits.
     fn kernel_aad_len(&self, nonce: NonceForm, iv: &[u8], aad: &[u8], data: &Buffers<'_>) -> Result<usize, Fault> {
         if nonce == NonceForm::Plain && iv.len() != 12 {
             return Err(Fault::Declined("the kernel takes only nonces of 12 bytes"));
@@ -237,7 +238,7 @@ struct Pool {
     sockets: [Mutex<Option<PooledSocket>>; POOL_SIZE],
 }
 
-/// A socket, and room for bytes that the kernel returns but the caller's buffer must not get.
+/// A socket, and room for results that must not go directly into the caller's buffer.
 struct PooledSocket {
     channel: Channel,
     scratch: Zeroizing<Vec<u8>>,
@@ -257,7 +258,7 @@ impl Pool {
         let entry = pooled.as_deref_mut().unwrap_or(&mut temporary);
         let socket = match entry {
             Some(socket) if socket.process.is_current() => socket,
-            // The parent process also uses a socket from before a fork.
+            // There is no socket yet, or it is from before a fork, and the parent process uses it too.
             _ => entry.insert(PooledSocket {
                 channel: self.transform.accept()?,
                 scratch: Zeroizing::default(),
@@ -280,7 +281,7 @@ fn resize(scratch: &mut Zeroizing<Vec<u8>>, bytes: usize) {
     scratch.resize(bytes, 0);
 }
 
-/// Returns whether the error is a temporary shortage in the process or the machine, not a failure of the engine.
+/// Returns whether the error is temporary: a shortage in the process or the machine, or a signal, and not a failure of the engine.
 fn is_transient(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM | libc::ENOBUFS | libc::EINTR))
 }

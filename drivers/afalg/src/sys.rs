@@ -14,7 +14,7 @@ use std::ptr;
 pub(crate) struct Transform(OwnedFd);
 
 impl Transform {
-    /// Binds to the algorithm or driver `name`, of the type `hash`, `skcipher` or `aead`. The kernel may load modules.
+    /// Binds to the algorithm or driver `name`, of the type `hash`, `skcipher`, `aead` or `rng`. The kernel may load modules.
     pub(crate) fn bind(kind: &str, name: &str) -> io::Result<Self> {
         // SAFETY: all arguments are numbers.
         let fd = unsafe { libc::socket(libc::AF_ALG, libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC, 0) };
@@ -61,7 +61,7 @@ impl Transform {
 pub(crate) struct Channel(OwnedFd);
 
 impl Channel {
-    /// Queues the parts with the control message; `more` means that the message continues.
+    /// Sends the parts with the control messages. If `more` is true, a later call continues the hashed message.
     pub(crate) fn send(&self, control: &ControlMessages, parts: &[IoSlice<'_>], more: bool) -> io::Result<()> {
         // SAFETY: every field is a number or a pointer, for which zero is valid.
         let mut message: libc::msghdr = unsafe { zeroed() };
@@ -81,7 +81,7 @@ impl Channel {
         if sent == total { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) }
     }
 
-    /// Runs the queued request and takes its result, which has exactly the length of the parts.
+    /// Completes the request that was sent, and receives its result. Fails unless the result fills the parts.
     pub(crate) fn receive(&self, parts: &mut [IoSliceMut<'_>]) -> io::Result<()> {
         let total = parts.iter().map(|part| part.len()).sum::<usize>();
         // The kernel verifies no tag in a read of 0 bytes, so an empty message is read into one spare byte.

@@ -11,10 +11,12 @@ use crate::session::{self, system_message};
 use crate::session_kind::{SessionKind, session_kind};
 use crate::sys::CryptoFile;
 
-/// Maximum bytes of a request. For more pages the module may fail to allocate its tables, and then copies the data.
+/// Maximum bytes of a request. For a larger one, the module may fail to allocate its tables of pages, and then copies the data.
 const MAX_BYTES: usize = 16 << 20;
-/// Drivers with a lower maximum: the prefix of their names, and the maximum bytes of a request. A buffer of 29 pages may touch 30.
-/// A virtio engine describes n pages by n(n+1)/2 descriptors of its ring, and stops forever at 32 (Linux 6.1 and 6.12).
+/// Drivers with a lower maximum: the prefix of their names, and the maximum bytes of a request.
+///
+/// A virtio engine describes n pages by n(n+1)/2 descriptors of its ring, and stops forever at 32 pages (Linux 6.1 and 6.12). The maximum
+/// is 29 pages of 4096 bytes, which touch 30 pages if the buffer does not begin at a page boundary.
 const QUIRKS: &[(&str, usize)] = &[("virtio_crypto", 29 * 4096)];
 
 /// Returns the devices, by trying each algorithm, or the reason why there is none.
@@ -59,13 +61,13 @@ struct AlgorithmDriver {
     driver: String,
     is_engine: bool,
     max_bytes: usize,
-    /// Alignment mask: data with any of these address bits set is copied.
+    /// In bytes. Data is copied if its address is not a multiple of this.
     alignment: usize,
 }
 
 impl AlgorithmDriver {
     fn new(crypto: &CryptoFile, algorithm: Algorithm, kind: SessionKind) -> io::Result<Self> {
-        // All bytes of the key differ, because the kernel rejects a triple-DES key with equal parts.
+        // All bytes of the key differ, because the kernel may reject a triple-DES key with equal parts.
         let key: Vec<u8> = (1..=64).take(algorithm.info().key.min).collect();
         let mac = algorithm.kind() == Kind::Mac;
         let kernel_session = match kind {
@@ -100,7 +102,8 @@ impl AlgorithmDriver {
         };
         Capability {
             max_bytes: self.max_bytes,
-            // Engines and servers may fail during an operation, after the input has been overwritten.
+            // Engines may fail during an operation, after the input has been overwritten. So may a Gantry server behind `/dev/crypto`, with
+            // drivers named `gantry-...`. AEADs use a buffer of the session.
             in_place: class == Class::Kernel && !self.driver.starts_with("gantry-") || info.kind == Kind::Aead,
             streaming: streams,
             // Measurements decide whether the device pays; the batch size makes no difference.

@@ -1,13 +1,14 @@
 //! The crypto drivers of the Linux kernel, through `/dev/crypto` (cryptodev-linux): ioctls that work on the caller's memory in place.
 //!
-//! The kernel chooses its driver for each algorithm, and reports it. A kernel-only driver is an engine: its algorithms are the device
-//! `devcrypto:engine`, and all others `devcrypto:cpu`.
+//! The kernel chooses its driver for each algorithm, and reports it. It marks the drivers of engines, which programs reach only through the
+//! kernel (`SIOP_FLAG_KERNEL_DRIVER_ONLY`). Their algorithms are the device `devcrypto:engine`, and all others `devcrypto:cpu`.
 //!
 //! Known problems, and their solutions:
 //!
 //! * A session holds an IV and the state of a digest. Every request brings its IV and begins its own message, so that threads can share the
-//!   session. Each stream has its own session.
-//! * After `fork`, parent and child have the same sessions. The child does not touch the parent's streams, and closes none of its sessions.
+//!   session. Each stream opens its own session; duplicates of a cipher's stream share theirs.
+//! * After `fork`, parent and child have the same sessions. In the child, the parent's digest streams fail, and dropping the parent's
+//!   sessions does not close them.
 //! * Data with a wrong alignment goes through a loop that copies one page at a time. This is slower, and wrong for XTS, because the cipher
 //!   starts again with each page. So there is no XTS here.
 //! * A virtio engine stops forever at an operation of 32 pages: requests are shorter.

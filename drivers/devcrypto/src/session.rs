@@ -162,7 +162,7 @@ impl DevcryptoSession {
     fn with_buffer(&self, length: usize, work: impl FnOnce(&mut [u8]) -> io::Result<()>) -> Result<Outcome, Fault> {
         let lock = || self.buffers.lock().unwrap_or_else(PoisonError::into_inner);
         let mut buffer = lock().pop().unwrap_or_default();
-        // A new vector does not copy the old content, whose memory is wiped.
+        // Growing the old vector would copy its content, which is only zeros.
         if buffer.capacity() < length {
             buffer = Zeroizing::new(Vec::with_capacity(length));
         }
@@ -191,6 +191,7 @@ struct KernelIv {
 }
 
 impl KernelIv {
+    /// Declines nonces and associated data of lengths that the kernel does not take.
     fn new(ccm: bool, nonce: &[u8], aad: &[u8]) -> Result<Self, Fault> {
         if aad.len() > MAX_AUTH_LEN {
             return Err(Fault::Declined("/dev/crypto takes at most 4096 bytes of associated data"));

@@ -25,7 +25,7 @@ impl CryptoFile {
         OpenOptions::new().read(true).write(true).open("/dev/crypto").map(|file| Self(Arc::new(file)))
     }
 
-    /// Opens a session of a cipher (its number and key), of a digest or MAC, or of both.
+    /// Opens a session for a cipher, for a digest or MAC, or for both. Each argument is a number and a key; the number 0 means none.
     pub(crate) fn open_session(&self, cipher: (u32, &[u8]), mac: (u32, &[u8])) -> io::Result<KernelSession> {
         let ((cipher, key), (mac, mac_key)) = (cipher, mac);
         let op = SessionOp {
@@ -55,7 +55,7 @@ impl CryptoFile {
     unsafe fn ioctl(&self, ioctl: Ioctl, bytes: &mut [u8]) -> io::Result<()> {
         debug_assert!(bytes.len() >= ioctl.size(WIDTH));
         loop {
-            // SAFETY: `bytes` is as long as the structure that the ioctl reads and writes; the caller promises the rest.
+            // SAFETY: `bytes` is at least as long as the structure that the ioctl reads and writes; the caller promises the rest.
             // (The type of the ioctl's code differs between C libraries.)
             let result = unsafe { libc::ioctl(self.0.as_raw_fd(), ioctl.code(WIDTH) as _, bytes.as_mut_ptr()) };
             match result {
@@ -73,23 +73,23 @@ impl CryptoFile {
 pub(crate) struct KernelSession {
     crypto: CryptoFile,
     number: u32,
-    /// The row of the cipher. It gives the length of the IV, which the interface does not carry.
+    /// The row of the cipher. It gives the length of the IV, which `CryptOp` does not carry.
     cipher: Option<&'static CipherRow>,
     process: Process,
 }
 
-/// A request to seal or open a message. `data` is the plaintext with room for a tag behind it, or the ciphertext followed by the tag.
+/// A request to seal or open a message.
 pub(crate) struct AeadRequest<'a> {
     pub(crate) encrypt: bool,
     pub(crate) iv: &'a [u8],
     pub(crate) aad: &'a [u8],
-    /// The input, which the output replaces. It is as long as ciphertext and tag together.
+    /// The plaintext with room for a tag behind it, or the ciphertext followed by the tag. The output replaces it.
     pub(crate) data: &'a mut [u8],
     pub(crate) tag_len: usize,
 }
 
 impl KernelSession {
-    /// Returns whether this process made the session, and shares it with no other.
+    /// Returns whether this process made the session. A child of `fork` only inherits it.
     pub(crate) fn belongs_to_this_process(&self) -> bool {
         self.process.is_current()
     }
@@ -124,7 +124,7 @@ impl KernelSession {
         unsafe { self.crypt(op) }
     }
 
-    /// Hashes a piece. Writes the whole digest if the message ends.
+    /// Hashes a whole message if `flags` is 0, or else a piece of one. Writes the digest if the message ends.
     pub(crate) fn hash(&self, flags: u16, input: &[u8], digest: Option<&mut [u8; MAX_DIGEST_LEN]>) -> io::Result<()> {
         let op = CryptOp {
             session: self.number,
@@ -146,7 +146,7 @@ impl KernelSession {
     pub(crate) fn aead(&self, request: AeadRequest<'_>) -> io::Result<()> {
         let AeadRequest { encrypt, iv, aad, data, tag_len } = request;
         self.check_iv(iv)?;
-        // The kernel ignores any other length, and uses the length of the previous tag.
+        // The kernel ignores a length that is not valid, and uses the length of the previous tag.
         let is_valid_tag_len = match self.cipher {
             Some(row) if row.name.starts_with("ccm") => (4..=16).contains(&tag_len) && tag_len.is_multiple_of(2),
             _ => matches!(tag_len, 4 | 8 | 12..=16),
@@ -174,7 +174,7 @@ impl KernelSession {
         unsafe { self.crypto.ioctl(Ioctl::AuthCrypt, &mut bytes) }
     }
 
-    /// Fails for an IV of another length than the cipher's, which is the length that the kernel reads and writes.
+    /// Fails unless the IV has the length of the cipher's IV, because the kernel reads and writes that number of bytes.
     fn check_iv(&self, iv: &[u8]) -> io::Result<()> {
         let bytes = self.cipher.map_or(0, |row| row.iv_len);
         if iv.len() == bytes { Ok(()) } else { Err(io::ErrorKind::InvalidInput.into()) }
@@ -225,7 +225,7 @@ fn to_u32(bytes: usize) -> io::Result<u32> {
 mod tests {
     use super::*;
 
-    /// Returns a handle of a device that answers each ioctl with ENOTTY.
+    /// Returns a session on `/dev/null`, which answers each ioctl with ENOTTY.
     fn kernel_session(cipher: u32) -> KernelSession {
         let null_device = File::open("/dev/null").unwrap();
         KernelSession {

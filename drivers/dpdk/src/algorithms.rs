@@ -10,16 +10,19 @@ pub(crate) const AUTH: u32 = 2;
 pub(crate) const AEAD: u32 = 3;
 pub(crate) const CHAIN: u32 = 4;
 
+/// Ciphers.
 const NULL: u32 = 1;
 const AES_CBC: u32 = 2;
 const AES_CTR: u32 = 3;
 const AES_ECB: u32 = 4;
 const DES3_CBC: u32 = 5;
 
+/// Digests and MACs. `hash_numbers` computes the other numbers from `HMAC_MD5`.
 const HMAC_MD5: u32 = 11;
 const AES_CMAC: u32 = 21;
 const AES_GMAC: u32 = 22;
 
+/// AEADs.
 const AES_GCM: u32 = 1;
 const AES_CCM: u32 = 2;
 const CHACHA20_POLY1305: u32 = 3;
@@ -39,8 +42,8 @@ pub(crate) enum CryptodevOp {
 }
 
 impl CryptodevOp {
-    /// Returns `None` for algorithms without a name in cryptodev, and for XTS: no PMD without hardware has XTS, so results for data of odd
-    /// lengths could not be verified.
+    /// Returns `None` for algorithms without a name in cryptodev, and for XTS. No PMD without hardware has XTS, so results for data with an
+    /// incomplete last block could not be verified.
     pub(crate) fn for_algorithm(algorithm: Algorithm) -> Option<Self> {
         use Algorithm as A;
         let info = algorithm.info();
@@ -103,14 +106,14 @@ fn hash_numbers(digest: Algorithm) -> Option<(u32, u32)> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AlgorithmSupport {
     pub(crate) operation: CryptodevOp,
-    /// The main part; for a chain, the cipher.
+    /// The record of the algorithm; for a chain, of its cipher.
     pub(crate) main: CapabilityRecord,
-    /// The MAC of a chain; otherwise the main part again.
+    /// The record of a chain's MAC; otherwise `main` again.
     pub(crate) auth: CapabilityRecord,
 }
 
 impl AlgorithmSupport {
-    /// Returns the capability if the device has the necessary parameters of an algorithm: its key, its whole tag, and the usual nonce.
+    /// Returns the capability if the device takes the algorithm's shortest key, its longest tag, and a nonce of the usual length.
     pub(crate) fn find(algorithm: Algorithm, records: &[CapabilityRecord], supports_chains: bool) -> Option<Self> {
         let info = algorithm.info();
         let operation = CryptodevOp::for_algorithm(algorithm)?;

@@ -63,8 +63,8 @@ impl DpdkDevice {
     }
 }
 
-/// Returns whether a PMD follows the standards in two cases that its capabilities do not mention: an HMAC of no data, and a counter of
-/// AES-CTR of more than 32 bits. In both cases ipsec-mb gives wrong results without an error, and the empty message corrupts the other
+/// Returns whether a PMD follows the standards in two cases that its capabilities do not mention: an HMAC of no data, and an AES-CTR
+/// counter that overflows 32 bits. In both cases ipsec-mb gives wrong results without an error, and the empty message corrupts the other
 /// lanes. For hardware this is unknown.
 fn handles_edge_cases(driver: &str) -> bool {
     driver == "crypto_openssl"

@@ -10,7 +10,7 @@ use crate::sys::{self, Cryptodev, Pair, RsaKey, Session, SessionConfig, Slot};
 
 /// Maximum number of requests that a queue may have in the device.
 pub(crate) const SLOTS: u32 = 128;
-/// Entries of a device's ring. DPDK's rings hold one entry less than their size, so this is twice the slots.
+/// Entries of a device's ring. The size of DPDK's rings is a power of two, and they hold one entry less, so this is twice the slots.
 pub(crate) const DESCRIPTORS: u32 = 2 * SLOTS;
 
 /// A running cryptodev, with the state that its queues and sessions share. It exists as long as the process.
@@ -48,7 +48,7 @@ impl Ring {
         let before = self.free_slots.len();
         let Self { pair, free_slots } = self;
         while let Ok(1..) = pair.dequeue(|pair, slot, _, _| {
-            // Without its job, it is unknown which bytes of the slot are secret, so all are cleared.
+            // Without the job of the request, it is unknown which bytes of the slot are secret, so all are cleared.
             pair.memory(&slot).buffer.fill(0);
             free_slots.push(slot);
         }) {}
@@ -68,7 +68,8 @@ impl Engine {
         Self { cryptodev, queue_pairs, lend_from, state: Mutex::new(state), copied_bytes: AtomicU64::new(0) }
     }
 
-    /// Takes a free queue pair without requests in the device; `None` while all are in use.
+    /// Takes a free queue pair without requests in the device; `None` while all are in use. Fails if pairs are free, but the device still
+    /// has requests of each.
     pub(crate) fn take_ring(&self) -> Result<Option<Ring>, Fault> {
         let mut state = self.lock();
         state.drain(&self.cryptodev);

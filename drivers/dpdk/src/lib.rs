@@ -1,5 +1,5 @@
 //! The cryptodevs of [DPDK](https://www.dpdk.org): cards (QAT, CAAM, CCP, OcteonTX, ...), and libraries that DPDK presents like
-//! cards (OpenSSL, ipsec-mb).
+//! cards (OpenSSL, ipsec-mb). DPDK calls the driver of a cryptodev a PMD (poll-mode driver).
 //!
 //! This crate is not linked with DPDK. A shim in C, `libgantry_dpdk.so.N`, is built once for each release of DPDK, and loaded when the
 //! driver discovers devices. Without it, or without DPDK, the devices are excluded with the reason.
@@ -72,7 +72,7 @@ pub struct Options {
     pub devices: Vec<String>,
     /// Arguments of DPDK's EAL, added to the driver's own. The default needs no hugepages.
     pub eal: Vec<String>,
-    /// DPDK's memory, in MiB. A queue takes 3; a device and its sessions need a few more.
+    /// DPDK's memory, in MiB. A queue takes 3 MiB; a device and its sessions need a few MiB more.
     pub memory_mib: u32,
     /// Path of the shim; `None`: the driver searches the usual places.
     pub shim: Option<PathBuf>,
@@ -150,7 +150,7 @@ fn discover(options: &Options) -> Vec<Found> {
         Ok(shim) => shim,
         Err(reason) => return lines.iter().map(|line| excluded(line, reason.clone())).collect(),
     };
-    // Workers come first, regardless of their order in the file, because DPDK looks for the workers of a scheduler when it makes the
+    // Workers come first, regardless of their order in the options, because DPDK looks for the workers of a scheduler when it makes the
     // scheduler.
     let (workers, others): (Vec<&String>, Vec<&String>) =
         lines.iter().partition(|line| library::is_worker(library::device_name(line), lines));
@@ -170,7 +170,7 @@ fn discover(options: &Options) -> Vec<Found> {
     found
 }
 
-/// Reports a device of the configuration that cannot be used.
+/// Reports a device of the options as one that cannot be used. `line` is its name, perhaps with arguments.
 fn excluded(line: &str, reason: String) -> Found {
     let name = line.split(',').next().unwrap_or_default();
     let class = if name.contains(':') { Class::Hardware } else { Class::Software };

@@ -66,7 +66,7 @@ impl RoundKeys {
         self.rounds = rounds;
         let bytes = self.keys.as_flattened_mut();
         bytes[..key.len()].copy_from_slice(key);
-        // Words are little-endian here, so the standard's rotation to the left is one to the right.
+        // Words are little-endian here, so the standard's rotation to the left becomes a rotation to the right.
         let (w, _) = bytes.as_chunks_mut::<4>();
         let mut round_constant = 1u32;
         for i in words..4 * (rounds + 1) {
@@ -101,7 +101,7 @@ impl RoundKeys {
     }
 
     /// Returns the secrets that a chain must not leave on the stack: the keys, and sums of keys, blocks and chaining values. `blocks`
-    /// holds pairs of a chaining value and the block after it.
+    /// holds pairs of a chaining value and the block of data that is added to it.
     #[cfg(all(test, target_arch = "x86_64"))]
     pub(crate) fn secrets_of_chains(
         &self,
@@ -161,7 +161,7 @@ pub(crate) fn keys_of_one_length<K>(random: &crate::random::Random, new: impl Fn
     (0..count).map(|_| new(&random.bytes(length)).unwrap()).collect()
 }
 
-/// Returns the levels that have AES instructions. Every machine that runs the tests has some.
+/// Returns the levels that have AES instructions. Panics if there are none.
 #[cfg(test)]
 pub(crate) fn every_aes() -> Vec<Aes> {
     let found: Vec<Aes> = gantry_digest::internal::every_level().into_iter().filter_map(Aes::of).collect();

@@ -15,8 +15,8 @@ const WIDE_LANES: usize = 32;
 ///
 /// # Safety
 /// The blocks of a run, which are contiguous, are readable until the next call of [`next`](Self::next). In [`ChainMode::Encrypt`] the same
-/// number of blocks is writable, in the same memory or in memory that does not overlap. The caller does not move the `State` value during
-/// that time.
+/// number of blocks is writable, in the same memory or in memory that does not overlap. A job in that mode has at most one run, because
+/// the position of its output is lost at the end of a run. In return, the caller does not move the `State` value between these calls.
 pub(crate) unsafe trait ChainJob<'a>: Sized {
     /// The purpose of the chain: encryption or a MAC.
     const MODE: ChainMode;
@@ -31,8 +31,8 @@ pub(crate) unsafe trait ChainJob<'a>: Sized {
     /// stores in `state` the values that [`next`](Self::next) needs.
     fn start(self, state: &mut Option<Self::State>, chain: &mut [u8; BLOCK_LEN]) -> (BlockRun, *mut u8);
 
-    /// Returns the next run. The output of the run, if any, follows the output of the previous run. `chain` is the chaining value before
-    /// the run.
+    /// Returns the next run, or [`NO_BLOCKS`] at the end of the job. `chain` is the chaining value after the previous run. The next run
+    /// starts from it, and an implementation may change it.
     fn next(state: &mut Self::State, chain: &mut [u8; BLOCK_LEN]) -> BlockRun;
 }
 
@@ -79,7 +79,7 @@ struct Chains<'t, 'a, const N: usize> {
     lane_kernels: LaneKernels,
     /// The round keys of each lane, all of one length.
     keys: [&'a RoundKeys; N],
-    /// The round keys while the lanes have different keys. A reference, because moving the table would copy 4 or 8 KiB.
+    /// A copy of the round keys, made only if the lanes have different keys. A reference, because moving the table would copy 4 or 8 KiB.
     table: &'t mut KeyTable<N>,
     /// The chaining value of each lane.
     values: [[u8; BLOCK_LEN]; N],
@@ -187,7 +187,7 @@ impl<'t, 'a, const N: usize> Chains<'t, 'a, N> {
         // has an equal chain and keys, and all lanes read a block before any lane writes it. Both therefore write equal data to one place.
         unsafe { kernel(chains, from, to, blocks, keys) };
         if end {
-            return; // the next runs set the pointers
+            return; // the next run sets `from`, and `to` is set only by the next job
         }
         for lane in 0..lanes {
             self.skip(lane, blocks);
@@ -303,7 +303,8 @@ impl<'a, J: ChainJob<'a>, const N: usize> Lanes for ChainLanes<'_, 'a, J, N> {
 
     fn advance(&mut self, blocks: usize, end: bool) {
         // SAFETY: the pointers of a busy lane point into a run of its job. `ChainJob` guarantees the memory of the run, in the mode of the
-        // kernels. The engine requests at most the blocks that remain in the run, and does not move the lanes.
+        // kernels. The engine requests at most the blocks that remain in the run. It makes each idle lane shadow a busy one, and does not
+        // move the lanes.
         unsafe { self.chains.advance(blocks, end) };
     }
 

@@ -200,7 +200,7 @@ impl CmacLane<'_> {
     }
 }
 
-// SAFETY: each run is memory that the job borrows for as long as the key, or the last block, which is stored in `State`.
+// SAFETY: each run is in memory that the job borrows for `'a`, or is the last block, which is stored in `State`.
 unsafe impl<'a> ChainJob<'a> for CmacJob<'a> {
     const MODE: ChainMode = ChainMode::Absorb;
 

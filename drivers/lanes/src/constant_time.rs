@@ -1,5 +1,6 @@
-//! Tests that no branch and no address in a kernel, or in its callers, depends on a key or on data. Run by `scripts/constant-time`, which
-//! provides valgrind and an optimised build. Valgrind does not support AVX-512 and SHA instructions.
+//! Tests that no branch and no address in a kernel, or in its callers, depends on a key or on data. `scripts/constant-time` runs the
+//! ignored tests, in valgrind and in an optimised build. Valgrind does not support AVX-512, VAES and SHA instructions. The other tests
+//! single-step the AES kernels that use AVX-512 or VAES (`steps.rs`), also in an optimised build (`scripts/test-deep`).
 
 pub(crate) mod memcheck;
 mod steps;
@@ -120,7 +121,7 @@ fn ciphers_do_not_branch_on_secrets() {
         let algorithm = capability.algorithm;
         for &operation in capability.operations {
             let what = format!("{algorithm}, {operation}");
-            // Whole blocks, and partial ones for CTR and XTS.
+            // Whole blocks, and partial ones for CTR and XTS. Core refuses lengths that an algorithm does not accept.
             let lengths = [0, 16, 32, 64, 160, 1024, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 4096, 17, 1000];
             let mut data = secrets(&lengths);
             let request = |data| match operation {
@@ -157,7 +158,7 @@ fn ciphers_do_not_branch_on_secrets() {
     });
 }
 
-/// The only branch that depends on a secret is the comparison of a computed tag.
+/// The only branch that depends on a secret is on the result of comparing a computed tag.
 #[test]
 #[ignore = "needs valgrind: scripts/constant-time"]
 fn aeads_branch_only_on_the_result_of_the_tag_comparison() {
@@ -325,7 +326,8 @@ fn ctr_and_cbc_decryption_traces_do_not_depend_on_secrets() {
                     || {
                         let (key, mut data) = (key.borrow(), data.borrow_mut());
                         let mut rest = &mut data[..];
-                        // Groups of registers, half a group, a single register, and a part of a register. Counters carry in between.
+                        // Groups of registers, smaller groups (only with `Ymm`), single registers, and a part of a register. Each
+                        // counter wraps after the first block.
                         for length in [1024, 608, 224, 16, 48] {
                             let (piece, after) = rest.split_at_mut(length);
                             key.run(core::iter::once(key.message([0xff; 16], Buffers::InPlace(piece))));

@@ -46,7 +46,7 @@ fn capability(level: Level, algorithm: Algorithm) -> Option<Capability> {
     let (lanes, break_even) = lanes_of(level, algorithm)?;
     let base = Capability::new(algorithm);
     Some(match Family::of(algorithm)?.0 {
-        // Only encryption has lanes, because each of its blocks depends on the previous one.
+        // Only encryption has lanes: each of its blocks waits for the previous one. In decryption, the blocks are independent.
         Family::Cbc => Capability { operations: &[Operation::Encrypt], lanes, break_even, streaming: true, ..base },
         // These modes accept only whole data units and messages.
         Family::Xts | Family::Ccm | Family::Etm => Capability { lanes, break_even, ..base },

@@ -13,8 +13,8 @@ pub(crate) fn seal(key: &GcmKey, nonce: &[u8], aad: &[u8], data: Buffers<'_>, ta
     write_tag(&key.crypt_message(false, nonce, aad, data).map_err(too_long)?, tag)
 }
 
-/// Decrypts a message in one piece. If `tag` is neither the tag of the message nor a prefix of that tag, fills the output with
-/// zeros.
+/// Decrypts a message in one piece. If `tag` is empty, or is neither the tag of the message nor a prefix of that tag, fills the output
+/// with zeros.
 pub(crate) fn open(
     key: &GcmKey,
     nonce: &[u8],
@@ -138,7 +138,8 @@ mod tests {
             self.hash(&[nonce], [0, nonce.len()])
         }
 
-        /// Returns ciphertext and tag. Encrypts the data with the counters from `counter` on.
+        /// Returns ciphertext and tag. Encrypts the data with the counters from `counter` on. The encryption of the counter block `mask`
+        /// masks the tag.
         fn seal_from(&self, mut counter: u128, mask: u128, aad: &[u8], data: &[u8]) -> (Vec<u8>, [u8; 16]) {
             let mut sealed = data.to_vec();
             for chunk in sealed.chunks_mut(16) {
@@ -171,8 +172,8 @@ mod tests {
         }
     }
 
-    /// Tests every length up to several rounds of eight lines, with nonces and associated data of several lengths, in place and
-    /// in separate buffers.
+    /// Tests every length below 700 bytes, and some longer ones, with nonces and associated data of several lengths. Eight lines are 256
+    /// or 512 bytes. Runs in place and in separate buffers.
     #[test]
     fn gcm_of_every_length_matches_the_standard() {
         let random = Random::new(0x0067_636d);
@@ -200,7 +201,7 @@ mod tests {
         }
     }
 
-    /// Compares a short message, encrypted in one step, with the same message in pieces.
+    /// Compares a short message, encrypted in one step (`aes/gcm/short.rs`), with the same message in a stream.
     #[test]
     fn a_short_message_equals_the_same_message_in_pieces() {
         let random = Random::new(0x7368_6f72);

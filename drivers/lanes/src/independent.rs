@@ -118,7 +118,8 @@ mod tests {
             self.keys.as_blocks().iter().map(|key| key.to_vec()).collect()
         }
 
-        /// Replaces the key by another one of the same length, in place.
+        /// Replaces the round keys by those of another key of the same length, in place. Does not invert them for CBC decryption: only
+        /// tests that ignore the result call this.
         pub(crate) fn set(&mut self, aes: Aes, key: &[u8]) {
             assert!(self.keys.expand(aes, key));
         }
@@ -186,8 +187,8 @@ mod tests {
         counter.to_be_bytes()
     }
 
-    /// Runs messages of every length up to several rounds of the widest kernel, in place and in separate buffers, with one key and with
-    /// several.
+    /// Runs messages of every length up to more than two passes of the widest kernel (512 bytes), in place and in separate buffers, with
+    /// three keys.
     #[test]
     fn ctr_of_every_length_matches_the_standard() {
         let random = Random::new(0x6374_7273);
@@ -296,7 +297,7 @@ mod tests {
 
     #[cfg(unix)]
     impl Page {
-        /// The size of the largest pages on any machine.
+        /// The largest page size of x86-64 and AArch64 kernels.
         const BYTES: usize = 64 << 10;
 
         fn new() -> Self {

@@ -1,16 +1,16 @@
 //! Gantry's lanes: many independent requests side by side in the SIMD registers of the CPU.
 //!
-//! This crate contains the sessions, and the kernels of AES; the kernels of hashes and HMAC are in `gantry-digest`. Each AES mode has one
-//! kernel, generic over the registers of `aes` and compiled for each [CPU level](LevelName). The engine of `gantry-digest` keeps lanes
-//! full: requests of any length start, end and stream independently.
+//! This crate contains the sessions, and the kernels of AES; the kernels of hashes and HMAC are in `gantry-digest`. The source of an AES
+//! kernel is generic over a register type of `aes`, and is compiled for each [CPU level](LevelName) that has the instructions. The engine
+//! of `gantry-digest` keeps lanes full: requests of any length start, end and stream independently.
 //!
 //! | file | content |
 //! |---|---|
-//! | `aes.rs`, `aes/` | AES kernels over registers of blocks (`aes/register.rs`); GCM needs several blocks per register (`register/wide.rs`) |
+//! | `aes.rs`, `aes/` | AES kernels over registers of blocks (`aes/register.rs`); GCM needs wide registers (`register/wide.rs`) |
 //! | `cbc.rs`, `cmac.rs`, `ccm.rs`, `chains.rs` | messages and padding for modes that chain blocks, side by side |
 //! | `xts.rs`, `independent.rs`, `gcm.rs` | data units, counter mode and CBC decryption, GCM |
 //! | `groups.rs` | splits messages that need no lanes into groups |
-//! | `session/` | a file for each kind of session, such as `etm.rs` (encrypt-then-authenticate) |
+//! | `session.rs`, `session/` | sessions of each kind: XTS and GCM in `session.rs`, the others in a file each, such as `etm.rs` |
 //! | `wipe.rs` | wipes keys from the stack |
 
 // Other architectures have no kernels.

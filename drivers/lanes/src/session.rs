@@ -49,7 +49,7 @@ pub(crate) enum Family {
     /// The initial value, and the length of the digest in bytes.
     Sha256(&'static [u32; 8], usize),
     Sha512(&'static [u64; 8], usize),
-    /// The bytes of the digest.
+    /// The length of the digest in bytes.
     Sha3(usize),
     /// SHAKE and TurboSHAKE: the length of a block in bytes, and the number of rounds.
     Xof(usize, usize),
@@ -273,7 +273,7 @@ trait Runner: Send + Sync + Sized + 'static {
 /// only `check_runner` and `convert` add exceptions.
 struct JobIterator<'a, 'b, R, A, F> {
     first_runner: &'a R,
-    /// The operands of the job of `first_runner`, until it is returned.
+    /// The operands of the first job, until they are converted.
     first: Option<Operands<'a>>,
     others: core::iter::Enumerate<core::slice::IterMut<'a, Offer<'b>>>,
     exceptions: &'a mut Exceptions,
@@ -282,8 +282,8 @@ struct JobIterator<'a, 'b, R, A, F> {
     convert: F,
 }
 
-/// Returns the jobs of a batch. `check_runner` checks the session of each job, except the first job, and except a job of the same session
-/// as the job before it.
+/// Returns the jobs of a batch. `check_runner` checks the sessions of `others`: once for successive jobs of one session, if the check
+/// succeeds.
 fn convert_jobs<'a, 'b, R, T, A, F>(
     first_runner: &'a R,
     first: Operands<'a>,
@@ -339,7 +339,7 @@ where
 
 /// Finds the [`Runner`] of the session of each job.
 struct RunnerCache<'a, R> {
-    /// The session of the previous job: successive jobs mostly share one.
+    /// The session that was last found: successive jobs mostly share one.
     last: Option<(&'a dyn DeviceSession, &'a R)>,
 }
 
@@ -348,7 +348,7 @@ impl<'a, R: Runner> RunnerCache<'a, R> {
         RunnerCache { last: None }
     }
 
-    /// Returns the [`Runner`] of `session`. `check_runner` checks the session, unless the previous job had the same session.
+    /// Returns the [`Runner`] of `session`. `check_runner` checks the session, unless it is the one that was last found.
     #[inline(always)]
     fn of(
         &mut self,

@@ -53,7 +53,7 @@ impl Md {
         unsafe { lc::EVP_MD_size(self.0) }
     }
 
-    /// Returns whether its digest may have any length.
+    /// Returns whether the digest may have any length.
     fn is_xof(self) -> bool {
         // SAFETY: the pointer is to a table of AWS-LC.
         unsafe { lc::EVP_MD_flags(self.0) & lc::EVP_MD_FLAG_XOF as u32 != 0 }
@@ -65,7 +65,8 @@ impl Md {
     }
 }
 
-/// Hashes a message in one call. The function keeps its state on the stack, and overwrites it at the end.
+/// Hashes a message in one call, with the state on the stack. The SHA functions overwrite the whole state at the end. Those for MD5 and
+/// RIPEMD-160 overwrite only the last part of the message.
 type OneShot = unsafe extern "C" fn(*const u8, usize, *mut u8) -> *mut u8;
 
 fn one_shot(algorithm: A) -> Option<OneShot> {
@@ -113,7 +114,7 @@ impl DeviceSession for DigestSession {
             }
             Method::Context(pool) => {
                 let mut context = pool.take(|| begin(self.md))?;
-                // SAFETY: the context is initialised by `begin` or `finish`.
+                // SAFETY: `begin` or `finish` has initialised the context for `md`, and `check_output` has allowed the length.
                 unsafe {
                     update(context.as_mut_ptr(), input)?;
                     finish(context.as_mut_ptr(), self.md, output)?;
@@ -146,7 +147,7 @@ impl DigestStream for Stream {
 
     fn finish(&mut self, output: &mut [u8]) -> Result<(), Fault> {
         self.md.check_output(output)?;
-        // SAFETY: the context is initialised by `begin` or `finish`.
+        // SAFETY: `begin` or `finish` has initialised the context for `md`, and `check_output` has allowed the length.
         unsafe { finish(self.context.as_mut_ptr(), self.md, output) }
     }
 
@@ -197,10 +198,10 @@ unsafe fn finish(context: *mut lc::EVP_MD_CTX, md: Md, output: &mut [u8]) -> Res
 ///
 /// The context must be initialised for `md`.
 unsafe fn squeeze(context: *mut lc::EVP_MD_CTX, md: Md, output: &mut [u8]) -> Result<(), Fault> {
-    // Zeros for all but the last byte of a block, which holds padding: they overwrite the end of the message in the buffer.
+    // `EVP_DigestInit_ex` clears the state, but not the buffer, which may hold the end of the message. Hashing zeros overwrites the buffer
+    // except its last byte, because a whole block would bypass it. The last byte then holds padding or output.
     let zeros = [0; SHAKE128_BLOCK_BYTES - 1];
-    // SAFETY: as the caller guarantees; there are fewer zeros than a block of either function has bytes. Initialising
-    // overwrites the state, but not the buffer.
+    // SAFETY: as the caller guarantees.
     let good = unsafe {
         let zeros = &zeros[..lc::EVP_MD_block_size(md.0) - 1];
         lc::EVP_DigestSqueeze(context, output.as_mut_ptr(), output.len()) == 1

@@ -14,7 +14,7 @@ impl<T> FreeList<T> {
         Self(Mutex::new(Vec::new()))
     }
 
-    /// Lends a context to `run`. Returns `None` if there is none and none can be made.
+    /// Lends a context to `run`. Returns `None` if no context is unused and `make` fails.
     pub(crate) fn with<R>(&self, make: impl FnOnce() -> Option<T>, run: impl FnOnce(&mut T) -> R) -> Option<R> {
         let contexts = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let unused = contexts().pop();

@@ -15,7 +15,7 @@ const COMMENT: u8 = 1 << 4;
 pub(crate) fn has_sound_header(member: &[u8]) -> bool {
     let checksum =
         header_len_before_checksum(member).and_then(|end| Some((&member[..end], member[end..].first_chunk()?)));
-    // SAFETY: the slice has its length.
+    // SAFETY: pointer and length are those of a slice.
     let crc = |bytes: &[u8]| unsafe { ld::libdeflate_crc32(0, bytes.as_ptr().cast(), bytes.len()) };
     // The checksum is the lower half of the CRC-32 of all bytes before it.
     checksum.is_none_or(|(header, checksum)| crc(header) & 0xffff == u32::from(u16::from_le_bytes(*checksum)))
@@ -26,7 +26,7 @@ pub(crate) fn is_padding(rest: &[u8]) -> bool {
     rest.iter().all(|byte| *byte == 0)
 }
 
-/// Returns the length of the header before its checksum; `None` if it has none, or ends too early.
+/// Returns the length of the header before its checksum; `None` if the header has no checksum, or ends too early.
 fn header_len_before_checksum(member: &[u8]) -> Option<usize> {
     let flags = *member.get(3)?;
     if flags & HEADER_CHECKSUM == 0 {

@@ -10,7 +10,7 @@ use gantry_core::{Algorithm, Fault, Operation, Outcome, SessionParams};
 use crate::owned::Owned;
 use crate::session::{Secret, SessionResult, failed_call, failed_open, unsupported_operation};
 
-/// Opens a session of FIPS 203. Without a key of its own, it generates keys and encapsulates.
+/// Opens an ML-KEM session (FIPS 203). A session without a private key generates keys and encapsulates.
 pub(crate) fn open(params: &SessionParams) -> SessionResult {
     let set = ParameterSet::of(params.algorithm()).ok_or(Unsupported::because("not a parameter set of ML-KEM"))?;
     let key = params.allows(Operation::Decapsulate).then(|| set.read_private_key(params.key())).transpose()?;
@@ -47,7 +47,7 @@ impl ParameterSet {
 
     /// Derives the keys from a seed.
     fn derive_keys(self, seed: &[u8; SEED_BYTES]) -> Option<Owned<lc::EVP_PKEY>> {
-        // SAFETY: context and key are new, and the seed has its length.
+        // SAFETY: context and key are new, and the seed has the length that is passed.
         unsafe {
             let context = lc::EVP_PKEY_CTX_new_id(lc::EVP_PKEY_KEM, ptr::null_mut());
             let context = Owned::new(context, lc::EVP_PKEY_CTX_free)?;
@@ -135,7 +135,7 @@ impl ParameterSet {
         };
         let Some(context) = context else { return Err(failed_call("EVP_PKEY_kem_new_raw_public_key")) };
         let (mut long, mut short, mut random) = (ciphertext.len(), SECRET_BYTES, SECRET_BYTES);
-        // SAFETY: the buffers for both results and the random bytes have the lengths that are passed.
+        // SAFETY: ciphertext, secret and seed have the lengths that are passed.
         let good = unsafe {
             lc::EVP_PKEY_encapsulate_deterministic(
                 context.as_ptr(),
@@ -166,7 +166,7 @@ fn fill_random<const N: usize>(bytes: &mut [u8; N]) -> Result<&[u8; N], Fault> {
 
 /// Makes the context that a request needs in addition to a key.
 fn new_context(key: &Owned<lc::EVP_PKEY>) -> Option<Owned<lc::EVP_PKEY_CTX>> {
-    // SAFETY: the context keeps the key; the context is new.
+    // SAFETY: the context is new, and holds its own reference to the key.
     unsafe { Owned::new(lc::EVP_PKEY_CTX_new(key.as_ptr(), ptr::null_mut()), lc::EVP_PKEY_CTX_free) }
 }
 
@@ -175,7 +175,7 @@ fn decapsulate(key: &Owned<lc::EVP_PKEY>, ciphertext: &[u8], secret: &mut [u8; S
     let Some(context) = new_context(key) else { return false };
     let mut length = SECRET_BYTES;
     let (from, to) = (ciphertext.as_ptr(), secret.as_mut_ptr());
-    // SAFETY: the buffer for the secret and the ciphertext have the lengths that are passed.
+    // SAFETY: ciphertext and secret have the lengths that are passed.
     unsafe { lc::EVP_PKEY_decapsulate(context.as_ptr(), to, &raw mut length, from, ciphertext.len()) == 1 }
 }
 

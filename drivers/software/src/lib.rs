@@ -1,8 +1,8 @@
 //! The reference device: AWS-LC on the calling thread. Every machine has it, and it is never excluded.
 //!
-//! A session holds prepared keys and nothing that changes. Many threads share it, and a request allocates nothing and takes no lock.
-//! Exceptions are P-256, RSA, ML-KEM, ML-DSA and SLH-DSA, whose code allocates temporary memory. Most of AWS-LC's functions take their keys
-//! as constants. The few that need a context of their own (XTS, CCM, CMAC, SHA-3, SHAKE) take a prepared one from a pool in the session.
+//! Many threads share a session, which holds prepared keys. Most requests allocate nothing and take no lock. P-256, RSA, ML-KEM, ML-DSA and
+//! SLH-DSA allocate temporary memory, and AWS-LC locks RSA keys. Most of AWS-LC's functions take their keys as constants. The few that need
+//! a context of their own (XTS, CCM, CMAC, SHA-3, SHAKE, BLAKE2b) borrow a prepared one from a pool in the session.
 //!
 //! TurboSHAKE and KT128 come from RustCrypto. SLH-DSA comes from `gantry-slh-dsa`, whose hashes run side by side in SIMD registers.
 //! Compression uses libdeflate and zstd, in contexts that a session keeps behind a lock for its next request. [`UNSERVED`] lists the
@@ -14,7 +14,7 @@ use gantry_core::driver::{Driver, Found};
 
 /// Authenticated encryption: GCM, CCM, ChaCha20-Poly1305, XChaCha20-Poly1305.
 mod aead;
-/// Ciphers that need no context: AES except XTS, triple DES, ChaCha20.
+/// Ciphers that need no context: AES in ECB, CBC, CTR, OFB and CFB mode, triple DES, and ChaCha20.
 mod cipher;
 /// AWS-LC's contexts, and the pool that shares them between threads.
 mod context;

@@ -146,8 +146,8 @@ impl DeviceSession for CmacSession {
     fn run(&self, operands: Operands<'_>) -> Result<Outcome, Fault> {
         let Operands::Mac { input, output, .. } = operands else { return unsupported_operation() };
         let mut context = self.pool.take(|| self.initial.duplicate())?;
-        // SAFETY: contexts in the pool have their key and are at the beginning of a message: `cmac_finish` leaves them there,
-        // and `cmac_update` does not fail.
+        // SAFETY: contexts in the pool are copies of a context with its key. They are also at the beginning of a message, because
+        // `cmac_update` does not fail, and `cmac_finish` fails only for an output that core does not pass.
         unsafe {
             cmac_update(context.as_mut_ptr(), input)?;
             cmac_finish(context.as_mut_ptr(), output)?;
@@ -237,7 +237,7 @@ unsafe impl PlainMemory for Poly1305State {}
 pub(crate) fn open_poly1305(params: &SessionParams) -> SessionResult {
     let key: &[u8; 32] = params.key().try_into().map_err(|_| Unsupported::because("the key has a wrong length"))?;
     let mut state = Secret::<Poly1305State>::boxed();
-    // SAFETY: `state` is a state of Poly1305, and the key has 32 bytes.
+    // SAFETY: `state` has the size of a Poly1305 state, and the key has 32 bytes.
     unsafe { lc::CRYPTO_poly1305_init(&raw mut state.0, key.as_ptr()) };
     Ok(Arc::new(Poly1305Session { initial: state }))
 }

@@ -11,7 +11,7 @@ use crate::owned::Owned;
 use crate::prehash::{HashFunction, MAX_DIGEST_BYTES};
 use crate::session::{SessionResult, failed_call, failed_open, unsupported_operation};
 
-/// Opens a session of FIPS 204. With only the public key, it verifies. Each signature uses a random number (the hedged
+/// Opens an ML-DSA session (FIPS 204). A session with only the public key cannot sign. Each signature uses a random number (the hedged
 /// variant), because AWS-LC supports no other.
 pub(crate) fn open(params: &SessionParams) -> SessionResult {
     let nid = match params.algorithm() {
@@ -38,7 +38,7 @@ const MU_BYTES: usize = MAX_DIGEST_BYTES;
 /// Bytes of the longest public key.
 const MAX_PUBLIC_KEY_BYTES: usize = 2592;
 
-/// The input of signatures.
+/// The input to sign or verify, made from the message of a request.
 enum MessageForm {
     /// The message itself, with this context.
     Pure(Box<[u8]>),
@@ -51,7 +51,7 @@ enum MessageForm {
 /// The computation of a digest's representative (FIPS 204, algorithms 4 and 7).
 struct Hash {
     function: HashFunction,
-    /// The hash of the public key, followed by the prefix of the digest in the message.
+    /// The hash of the public key, then all that precedes the digest in M': a 1, the context's length, the context, and the identifier.
     prefix: Box<[u8]>,
 }
 
@@ -107,8 +107,8 @@ impl MlDsa {
     }
 
     fn apply_to_message(&self, message: &[u8], string: &[u8], signature: SignatureBuffer<'_>) -> Option<bool> {
-        // SAFETY: the context is new and holds the key; the objects of the key belong to the context. The message, the string and the
-        // signature have their lengths.
+        // SAFETY: `context` is new and holds a reference to the key, and it owns `key_context`. The message, the context string and the
+        // signature have the lengths that are passed.
         unsafe {
             let context = Owned::new(lc::EVP_MD_CTX_new(), lc::EVP_MD_CTX_free)?;
             let (context, mut key_context, key) = (context.as_ptr(), ptr::null_mut(), self.key.as_ptr());
@@ -138,7 +138,7 @@ impl MlDsa {
     }
 
     fn apply_to_representative(&self, mu: &[u8], signature: SignatureBuffer<'_>) -> Option<bool> {
-        // SAFETY: the context is new and keeps the key. Representative and signature have their lengths.
+        // SAFETY: the context is new and holds a reference to the key. Representative and signature have the lengths that are passed.
         unsafe {
             let context = lc::EVP_PKEY_CTX_new(self.key.as_ptr(), ptr::null_mut());
             let context = Owned::new(context, lc::EVP_PKEY_CTX_free)?;

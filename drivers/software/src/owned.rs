@@ -12,8 +12,8 @@ pub(crate) struct Owned<T> {
 
 // SAFETY: none of these objects is tied to a thread.
 unsafe impl<T> Send for Owned<T> {}
-// SAFETY: shared objects are only read: sessions share keys, which AWS-LC takes as constants. Contexts of libdeflate are lent
-// to one request at a time.
+// SAFETY: sessions share only keys. AWS-LC reads them, counts references to them with atomics, and locks RSA keys to change them.
+// Contexts of libdeflate are lent to one request at a time.
 unsafe impl<T> Sync for Owned<T> {}
 
 impl<T> Owned<T> {

@@ -13,7 +13,7 @@ use crate::session::{SessionResult, failed_call, failed_open, unsupported_operat
 /// Bytes of private keys, coordinates, secrets, and of each half of a signature.
 const FIELD_BYTES: usize = 32;
 
-/// Opens a session of ECDSA over digests (FIPS 186-5). With only the public key, it verifies.
+/// Opens a session of ECDSA over digests (FIPS 186-5). A session with only the public key cannot sign.
 pub(crate) fn open_ecdsa(params: &SessionParams) -> SessionResult {
     let key = if params.allows(Operation::Sign) {
         read_private_key(params.key(), params.allows(Operation::Verify))?
@@ -23,7 +23,7 @@ pub(crate) fn open_ecdsa(params: &SessionParams) -> SessionResult {
     Ok(Arc::new(Ecdsa { key, can_sign: params.allows(Operation::Sign) }))
 }
 
-/// Opens a session of ECDH (SP 800-56A, 5.7.1.2): the secret is x.
+/// Opens a session of ECDH (SP 800-56A, 5.7.1.2). The secret is the x coordinate of the shared point.
 pub(crate) fn open_ecdh(params: &SessionParams) -> SessionResult {
     Ok(Arc::new(Ecdh { key: read_private_key(params.key(), false)? }))
 }
@@ -115,8 +115,8 @@ impl Ecdsa {
     /// Verifies a signature; `None` if memory is exhausted.
     fn verify(&self, digest: &[u8], signature: &[u8; 2 * FIELD_BYTES]) -> Option<bool> {
         let (r, s) = signature.split_at(FIELD_BYTES);
-        // SAFETY: the signature is new and takes the two numbers; the digest has the length that is passed, and the key has a
-        // public part.
+        // SAFETY: the signature is new and takes ownership of the two numbers. The digest has the length that is passed, and AWS-LC
+        // refuses a key without a public part.
         unsafe {
             let both = Owned::new(lc::ECDSA_SIG_new(), lc::ECDSA_SIG_free)?;
             let (r, s) = (bignum(r)?, bignum(s)?);

@@ -24,7 +24,7 @@ unsafe impl Sync for HashFunction {}
 
 impl HashFunction {
     pub(crate) fn of(algorithm: Algorithm) -> Option<Self> {
-        // SAFETY: these are constants.
+        // SAFETY: the functions have no preconditions, and return pointers to static tables.
         let (table, digest_len) = unsafe {
             match algorithm {
                 Algorithm::Sha224 => (lc::EVP_sha224(), 28),
@@ -52,7 +52,7 @@ impl HashFunction {
     /// Hashes the concatenated parts. The digest is in the first bytes of the result.
     pub(crate) fn digest(self, parts: &[&[u8]]) -> Option<[u8; MAX_DIGEST_BYTES]> {
         let mut digest = [0; MAX_DIGEST_BYTES];
-        // SAFETY: the context is new; the parts have their lengths, and the buffer holds the digest of any function.
+        // SAFETY: the context is new, the parts have the lengths that are passed, and the buffer has room for the longest digest.
         unsafe {
             let context = Owned::new(lc::EVP_MD_CTX_new(), lc::EVP_MD_CTX_free)?;
             let context = context.as_ptr();

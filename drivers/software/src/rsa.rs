@@ -26,13 +26,13 @@ enum Padding {
     Pss,
 }
 
-/// Opens a session. With only the public key, it verifies.
+/// Opens a session. With only the public key, it cannot sign.
 fn open(params: &SessionParams, padding: Padding) -> SessionResult {
     let (modulus_len, can_sign) = (params.tag_len(), params.allows(Operation::Sign));
     Ok(Arc::new(Rsa { key: read_key(params, can_sign)?, modulus_len, can_sign, padding }))
 }
 
-/// Reads the key of a session, with a modulus as long as its tags.
+/// Reads the key of a session. The modulus must have `tag_len` bytes.
 pub(crate) fn read_key(params: &SessionParams, is_private: bool) -> Result<Owned<lc::RSA>, Unsupported> {
     let modulus_len = params.tag_len();
     let key = if is_private {
@@ -99,9 +99,9 @@ struct Rsa {
     padding: Padding,
 }
 
-/// Returns the function whose digests have `bytes` bytes: OpenSSL's number for it, and AWS-LC's table.
+/// Returns the SHA-2 function with digests of `bytes` bytes: its NID and its table.
 fn hash_for_digest_len(bytes: usize) -> Option<(i32, *const lc::EVP_MD)> {
-    // SAFETY: these are constants.
+    // SAFETY: the functions have no preconditions, and return pointers to static tables.
     unsafe {
         match bytes {
             32 => Some((lc::NID_sha256, lc::EVP_sha256())),
@@ -219,7 +219,7 @@ mod tests {
             [(Algorithm::Rsa2048Pkcs1, 256), (Algorithm::Rsa3072Pkcs1, 384), (Algorithm::Rsa4096Pkcs1, 512)]
         {
             assert!(opens(algorithm, |_| {}));
-            // Change the lowest byte of each number.
+            // Change the lowest byte of each number, then replace the number by zero.
             let half = modulus_len / 2;
             let mut end = 0;
             for length in [modulus_len, rsa::EXPONENT_LEN, modulus_len, half, half, half, half, half] {

@@ -1,7 +1,7 @@
 //! RSA encryption.
 //!
 //! AWS-LC blinds operations with a private key, verifies that the result leads back to the ciphertext, and finds the end of a padding in
-//! constant time. It has no implicit rejection for PKCS #1 v1.5: invalid padding is an outcome.
+//! constant time. It has no implicit rejection for PKCS #1 v1.5: requests with invalid padding end as `Malformed`.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ pub(crate) fn open_pkcs1(params: &SessionParams) -> SessionResult {
     open(params, lc::RSA_PKCS1_PADDING)
 }
 
-/// Opens a session. With only the public key, it enciphers.
+/// Opens a session. With only the public key, it cannot decipher.
 fn open(params: &SessionParams, padding: i32) -> SessionResult {
     let (modulus_len, can_decipher) = (params.tag_len(), params.allows(Operation::Decipher));
     Ok(Arc::new(Rsaes { key: rsa::read_key(params, can_decipher)?, modulus_len, can_decipher, padding }))

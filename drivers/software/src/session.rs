@@ -24,7 +24,8 @@ pub(crate) unsafe trait PlainMemory: Copy {}
 unsafe impl PlainMemory for lc::AES_KEY {}
 // SAFETY: the array holds round keys.
 unsafe impl PlainMemory for [lc::DES_key_schedule; 3] {}
-// SAFETY: the structure holds hash states, flat ("All of the contexts are flat", hmac.c), and two pointers to static tables, null at first.
+// SAFETY: the structure holds hash states without pointers ("All of the contexts are flat", hmac.c), a number, and two pointers to static
+// tables. The pointers may be null.
 unsafe impl PlainMemory for lc::HMAC_CTX {}
 
 // SAFETY: the array holds numbers.
@@ -109,7 +110,7 @@ impl<'a> RawBuffers<'a> {
         Ok(Self { input, output, len, buffers: std::marker::PhantomData })
     }
 
-    /// Returns the same buffers for another lifetime.
+    /// Returns the same buffers for as long as `self` is borrowed.
     #[inline]
     pub(crate) fn reborrow(&mut self) -> RawBuffers<'_> {
         RawBuffers { buffers: std::marker::PhantomData, ..*self }
@@ -164,7 +165,8 @@ pub(crate) fn failed_open(call: &'static str) -> Unsupported {
     Unsupported(reason)
 }
 
-/// Ends the process if memory is exhausted, as Rust's containers do. Used where the driver contract allows no failure.
+/// Ends the process because memory is exhausted, as Rust's containers do. Used where the driver contract allows no failure. The layout is
+/// arbitrary: it only appears in the message.
 #[cold]
 pub(crate) fn abort_out_of_memory() -> ! {
     std::alloc::handle_alloc_error(std::alloc::Layout::new::<[u8; 1024]>())

@@ -10,8 +10,8 @@ use gantry_slh_dsa::{Error, ParameterSet, PreHash, PrivateKey, PublicKey};
 use crate::prehash::HashFunction;
 use crate::session::{SessionResult, failed_call, unsupported_operation};
 
-/// Opens a session of FIPS 205. With only the public key, it verifies. Signatures are hedged by a random number, unless the
-/// session is deterministic.
+/// Opens an SLH-DSA session (FIPS 205). A session with only the public key cannot sign. Signatures are hedged by a random number, unless
+/// the session is deterministic.
 pub(crate) fn open(params: &SessionParams) -> SessionResult {
     let set = ParameterSet::ALL.into_iter().find(|set| set.name().eq_ignore_ascii_case(params.algorithm().name()));
     let set = set.ok_or(Unsupported::because("not a parameter set of SLH-DSA"))?;
@@ -33,7 +33,7 @@ pub(crate) fn open(params: &SessionParams) -> SessionResult {
     Ok(Arc::new(SlhDsa { key, prehash, context, is_deterministic: params.is_deterministic() }))
 }
 
-/// Returns the function that hashes a message, and its name in signatures.
+/// Returns AWS-LC's function for a message, and the same function as `gantry-slh-dsa` names it.
 fn prehash_function(algorithm: Algorithm) -> Result<(HashFunction, PreHash), Unsupported> {
     let name = match algorithm {
         Algorithm::Sha224 => PreHash::Sha224,
@@ -70,7 +70,7 @@ impl SlhDsa {
     fn sign(&self, key: &PrivateKey, message: &[u8], output: &mut [u8]) -> Result<(), Fault> {
         let mut random = [0; 32];
         let n = key.public_key().parameter_set().n();
-        // SAFETY: the buffer has at least `n` bytes.
+        // SAFETY: the buffer has 32 bytes, and `n` is at most 32.
         if !self.is_deterministic && unsafe { lc::RAND_bytes(random.as_mut_ptr(), n) } != 1 {
             return Err(failed_call("RAND_bytes"));
         }

@@ -9,7 +9,7 @@ use turboshake::digest::{ExtendableOutputReset, Update};
 
 use crate::session::{SessionResult, unsupported_operation};
 
-/// The state of one of the functions, overwritten when dropped.
+/// The state of one of the functions. The `zeroize` features of both crates overwrite it when it is dropped.
 pub(crate) trait XofFunction: Update + ExtendableOutputReset + Default + Clone + Send + Sync + 'static {}
 
 impl<T: Update + ExtendableOutputReset + Default + Clone + Send + Sync + 'static> XofFunction for T {}

@@ -1,4 +1,4 @@
-//! AES-256-XTS: the only cipher whose fast code AWS-LC keeps behind `EVP_CIPHER_CTX`.
+//! AES-256-XTS. AWS-LC offers its fast XTS code only through `EVP_CIPHER_CTX`, so each request borrows a context from a pool.
 
 use std::ptr;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ pub(crate) fn open(params: &SessionParams) -> SessionResult {
     if let Some(session) = Arc::get_mut(&mut session) {
         // Write the key in place: moving it would leave a copy behind.
         *session.key = *key;
-        // AWS-LC checks the keys for XTS when the context is made.
+        // Make the first context now, because AWS-LC then refuses a key of two equal halves.
         let first = if params.allows(Operation::Encrypt) { Operation::Encrypt } else { Operation::Decrypt };
         let context = session.context(first).ok_or_else(|| failed_open("EVP_CipherInit_ex"))?;
         let pool = if first == Operation::Encrypt { &mut session.encrypt } else { &mut session.decrypt };
@@ -56,8 +56,8 @@ impl DeviceSession for XtsSession {
         let (tweak, data) = (iv_array::<16>(tweak)?, RawBuffers::new(data)?);
         let mut context = self.lease(operation)?;
         let context = context.as_mut_ptr();
-        // SAFETY: the context has its keys, and a new IV starts a new data unit; `RawBuffers` guarantees the buffers. AWS-LC refuses
-        // lengths that XTS does not allow, if core has not refused them.
+        // SAFETY: the context has its keys, and a new IV starts a new data unit. `RawBuffers` guarantees the lengths of the buffers, and
+        // that they are equal or do not overlap. AWS-LC refuses any length that XTS does not allow.
         let good = unsafe {
             lc::EVP_CipherInit_ex(context, ptr::null(), ptr::null_mut(), ptr::null(), tweak.as_ptr(), -1) == 1
                 && lc::EVP_Cipher(context, data.output, data.input, data.len) == 1

@@ -1,4 +1,4 @@
-//! Queue pairs and their slots, and the layout of requests in them.
+//! Queue pairs and their slots, and the layout of requests in slots. The numbered rules are those of [`sys`](super).
 
 use std::ffi::c_void;
 use std::ptr::{NonNull, null_mut};
@@ -9,7 +9,7 @@ use super::{
     BUFFER_BYTES, Cryptodev, DATA_OFFSET, IV_BYTES, MAX_DATA_BYTES, MAX_TAG_BYTES, Session, Shim, SlotAddresses,
 };
 
-/// Kinds of RSA requests.
+/// Kinds of RSA requests (`shim/gantry_dpdk.h`).
 const RSA_PRIVATE: u32 = 5;
 const RSA_PUBLIC: u32 = 6;
 /// Maximum number of completions taken from the device at a time.
@@ -42,7 +42,7 @@ pub(crate) struct LentMemory {
 }
 
 impl LentMemory {
-    /// Makes lent memory of segments of equal length. They do not overlap: input and output are different memory.
+    /// Takes an input, and optionally an output of the same length that does not overlap it.
     pub(crate) fn new(input: &Segment, output: Option<&Segment>) -> Self {
         Self { input: input.clone(), output: output.cloned(), redirected: false }
     }
@@ -66,10 +66,10 @@ impl LentMemory {
 }
 
 impl Cryptodev {
-    /// Returns the queue pair of this number, with memory for `slots` requests; `None` if memory ran out. Call it once for each number.
+    /// Makes the memory for `slots` requests of a queue pair; `None` if memory ran out. Call it once for each `index`.
     pub(crate) fn create_pair(&self, index: u32, slots: u32) -> Option<(Pair, Vec<Slot>)> {
         let mut memory = vec![SlotAddresses { data: null_mut(), iv: null_mut() }; slots as usize];
-        // SAFETY: there is room for the addresses of all slots; a pair of this number exists since `configure`.
+        // SAFETY: there is room for the addresses of all slots; `configure` has created the queue pair of this index.
         let queue = NonNull::new(unsafe { (self.shim.0.queue_new)(self.id, index, slots, memory.as_mut_ptr()) })?;
         let (in_device, lent_memory) = (vec![false; memory.len()], memory.iter().map(|_| None).collect());
         Some((Pair { shim: self.shim, index, queue, memory, in_device, lent_memory }, (0..slots).map(Slot).collect()))
@@ -115,8 +115,8 @@ pub(crate) enum QueueError {
 impl Pair {
     pub(crate) fn memory(&mut self, slot: &Slot) -> SlotMemory<'_> {
         let memory = self.memory[slot.index()];
-        // SAFETY: the shim returned these addresses for the slot, with this many bytes, which were zeroed or written since. The device does
-        // not have the slot (rule 2), and `self` is borrowed as long as the slot memory.
+        // SAFETY: the shim returned these addresses for the slot, with this many bytes. All bytes are initialised: zeroed at first, or
+        // written since. The device does not have the slot (rule 2), and `self` is borrowed as long as the slot memory.
         unsafe {
             SlotMemory { buffer: std::slice::from_raw_parts_mut(memory.data, BUFFER_BYTES), iv: &mut *memory.iv.cast() }
         }
@@ -144,9 +144,9 @@ impl Pair {
         request.slot
     }
 
-    /// Ends the use of lent memory by requests in the device whose jobs are about to be dropped. The results of these requests become zero,
-    /// and the device writes later results into the slots. The lent memory is kept until the requests return, because a PMD may have begun
-    /// them.
+    /// Points all requests in the device to their slots instead of lent memory, and overwrites results in lent memory with zeros. Call this
+    /// before the jobs of the requests are dropped. Keeps the lent memory until the requests return, because a PMD may still use it for a
+    /// request that it has begun.
     pub(crate) fn redirect(&mut self) {
         for (slot, lent_memory) in self.lent_memory.iter_mut().enumerate().filter(|(slot, _)| self.in_device[*slot]) {
             if let Some(lent_memory) = lent_memory.as_mut().filter(|lent_memory| !lent_memory.redirected) {
@@ -159,7 +159,7 @@ impl Pair {
         }
     }
 
-    /// Hands the first requests to the device, as many as it has room for.
+    /// Moves requests from the front of `requests` to the device, as many as it has room for.
     pub(crate) fn enqueue(&mut self, requests: &mut Vec<Request>) -> Result<(), QueueError> {
         // SAFETY: the slots of these requests are owned (rule 2), their offsets are within them (`Request::new`), and `lent_memory` keeps
         // the memory of their other addresses (rule 5).
@@ -174,13 +174,13 @@ impl Pair {
         }
     }
 
-    /// Takes finished requests back from the device, at most a burst, and returns their number.
+    /// Takes at most [`MAX_COMPLETIONS`] finished requests from the device, and passes each to `on_completion`. Returns their number.
     pub(crate) fn dequeue(
         &mut self,
         mut on_completion: impl FnMut(&mut Self, Slot, Status, Option<LentMemory>),
     ) -> Result<usize, QueueError> {
         let mut done = [Completion::default(); MAX_COMPLETIONS];
-        // SAFETY: there is room for a burst; the pair is borrowed, so no other thread uses it.
+        // SAFETY: there is room for `MAX_COMPLETIONS`; the pair is borrowed, so no other thread uses it.
         let count = unsafe { (self.shim.0.dequeue)(self.queue.as_ptr(), done.as_mut_ptr(), MAX_COMPLETIONS as u32) };
         let count = usize::try_from(count).map_err(|_| QueueError::Stopped)?;
         for Completion { slot, status } in done.into_iter().take(count) {
@@ -222,7 +222,7 @@ pub(crate) struct Request {
 // SAFETY: any thread may use the session (rule 3 keeps it) and memory of regions (rule 5); the rest are numbers.
 unsafe impl Send for Request {}
 
-/// The offsets of a request's parts, from the start of the slot's buffer.
+/// The kind of a request, and the places of its parts. Offsets count from the start of the slot's buffer, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Layout {
     pub(crate) kind: u32,
@@ -232,7 +232,7 @@ pub(crate) struct Layout {
     pub(crate) data_len: usize,
     /// Length of the tag, which follows the data.
     pub(crate) tag_len: usize,
-    /// Start of the associated data, for AEADs.
+    /// Start of the associated data, for AEADs. For CCM, start of the 18 bytes that DPDK reserves before them.
     pub(crate) aad_offset: usize,
 }
 
@@ -264,7 +264,8 @@ impl Request {
         }
     }
 
-    /// Computes a power of the number at [`DATA_OFFSET`] in an RSA session. The result follows the number, and has its length.
+    /// Makes a request that raises the number at [`DATA_OFFSET`] to the private or public exponent of an RSA session. The result follows
+    /// the number, and has its length.
     pub(crate) fn modular_power(slot: Slot, session: &Session, private: bool, bytes: usize) -> Self {
         assert!(session.is_rsa && bytes <= MAX_DATA_BYTES / 2, "a number must fit its slot");
         let kind = if private { RSA_PRIVATE } else { RSA_PUBLIC };

@@ -31,7 +31,7 @@ fn structures_have_the_sizes_in_the_shim() {
     assert_eq!(sizes, [40, 152, 56, 32, 16, 64, 8, 144]);
 }
 
-/// Creates a region that others may write, of memory that the caller keeps as well.
+/// Creates a region over memory that the caller also keeps, and that others may change at any time.
 pub(crate) fn foreign_region(memory: &Arc<Vec<AtomicU8>>) -> Region {
     let start = NonNull::from(memory.as_slice()).cast();
     // SAFETY: the clone of `memory` keeps the bytes, and they are only used through atomics.

@@ -58,7 +58,7 @@ fn message(length: usize) -> Vec<u8> {
     (0..length).map(|at| (at % 200) as u8).collect()
 }
 
-/// Makes a submission that seals, encrypts or computes with these data.
+/// Makes a submission that encrypts or seals these data, or computes their digest or MAC.
 fn protect(algorithm: Algorithm, data: impl Into<gantry_core::Data>) -> Submission {
     match algorithm {
         Algorithm::Aes128Cbc | Algorithm::Aes128Ctr => Submission::encrypt(&[3; 16], data),
@@ -69,6 +69,7 @@ fn protect(algorithm: Algorithm, data: impl Into<gantry_core::Data>) -> Submissi
     }
 }
 
+/// Makes the submission that reverses [`protect`]; `None` for digests and MACs.
 fn unprotect(algorithm: Algorithm, data: impl Into<gantry_core::Data>, tag: &[u8]) -> Option<Submission> {
     match algorithm {
         Algorithm::Aes128Cbc | Algorithm::Aes128Ctr => Some(Submission::decrypt(&[3; 16], data)),
@@ -85,7 +86,7 @@ fn open_on(names: [&str; 2], algorithm: Algorithm) -> (Gantry, (Session, Queue))
     (gantry, pair)
 }
 
-/// Two devices for one test only: other tests' bytes would count too.
+/// Names two devices for the use of one test, because the copied bytes of all tests on a device are counted together.
 macro_rules! devices {
     ($test:literal) => {
         [concat!("crypto_openssl_", $test), concat!("crypto_aesni_mb_", $test)]
@@ -107,7 +108,7 @@ fn data_in_regions_is_used_in_place_with_the_same_results() {
                 let text = message(length);
                 let expected = run(&mut reference, protect(algorithm, text.clone())).submission;
                 let expected_back = unprotect(algorithm, expected.data().to_vec(), expected.tag());
-                // Known-answer tests run with the first request, so run it before counting.
+                // Known-answer tests run with the first request of an algorithm, so run both requests before counting.
                 for submission in [Some(protect(algorithm, text.clone())), expected_back].into_iter().flatten() {
                     assert_eq!(run(&mut opened, submission).result, Ok(Outcome::Done));
                 }
@@ -240,7 +241,7 @@ fn a_stopped_device_keeps_its_regions_and_never_writes_to_them_again() {
             let submission = protect(Algorithm::Aes128Cbc, input.clone()).into_output(output.clone());
             queue.submit(&session, submission).unwrap();
         }
-        // In place: another device needs the original input.
+        // The result of a request in place goes through the slot, because another device needs the original input after a fault.
         let in_place = filled(region.segment(30_000, 992).unwrap(), &text);
         queue.submit(&session, protect(Algorithm::Aes128Cbc, in_place.clone())).unwrap();
         stopped.cryptodev.stop();

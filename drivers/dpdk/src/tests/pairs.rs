@@ -10,8 +10,8 @@ use super::{TEXT, engine, framework, session};
 /// Requests per thread.
 const REQUESTS: usize = 40;
 
-/// Runs threads that submit, wait until all have, and then collect. Returns the number of requests that each device did, and the number of
-/// queue pairs of the first device that were in use while all requests were in flight.
+/// Runs threads that submit requests, wait until every thread has submitted, and collect the completions. Returns the number of requests
+/// that each device did, and the number of queue pairs of `device` that were in use while all requests were in flight.
 fn run_threads(gantry: &Gantry, device: &str, threads: usize) -> (Vec<usize>, usize) {
     let engine = engine(device);
     let (all_submitted, counted) = (Barrier::new(threads + 1), Barrier::new(threads + 1));

@@ -11,7 +11,7 @@ const BATCHES: usize = 400;
 const MAX_BATCH: usize = 32;
 const MAX_REPETITIONS: usize = 10;
 
-/// DPDK's scheduler sends messages from 128 bytes on to a fixed worker, even if the other one is faster.
+/// In packet-size mode, DPDK's scheduler sends messages from 128 bytes on to a fixed worker, even if the other one is faster.
 #[test]
 #[ignore = "needs DPDK, and the shim of scripts/dpdk"]
 fn a_learned_route_sends_messages_of_1_to_2_kib_to_the_faster_device() {
@@ -22,13 +22,13 @@ fn a_learned_route_sends_messages_of_1_to_2_kib_to_the_faster_device() {
             [(Algorithm::Aes128Cbc, Operation::Encrypt), (Algorithm::Aes128Gcm, Operation::Seal)]
         {
             let session = gantry.session(SessionParams::new(algorithm, &[1; 16])).unwrap();
-            // Known-answer tests run first.
+            // A known-answer test runs with the first request, before the calibration.
             count_on_slow(&gantry, &session, algorithm, 1024, 1);
             gantry.calibrate(algorithm, operation, false);
             for bytes in [1024, 1504, 2048] {
                 let batches = || (0..BATCHES).map(|batch| 1 + batch % MAX_BATCH);
                 let (mut slow, all) = (0, batches().sum::<usize>());
-                // One in a hundred may probe the slow device again. Other programs may disturb a measurement, so repeat it.
+                // One request in a hundred may probe the slow device again. Other programs may disturb a measurement, so repeat the count.
                 let is_settled = (0..MAX_REPETITIONS).any(|_| {
                     slow = batches().map(|count| count_on_slow(&gantry, &session, algorithm, bytes, count)).sum();
                     slow * 100 <= all

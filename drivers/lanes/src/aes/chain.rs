@@ -1,5 +1,5 @@
 //! Cipher block chaining (SP 800-38A). Encryption of a block waits for the block before, so only other chains can fill the pipeline
-//! of the AES instructions. CMAC uses the chain alone.
+//! of the AES instructions. CMAC uses the last value of a chain.
 
 #[cfg(target_arch = "x86_64")]
 use gantry_digest::{LevelName, internal::wipe::overwrite_stack};
@@ -56,8 +56,8 @@ unsafe fn chain<
         // All lanes are read before any is written, because an idle lane repeats the work of a busy lane, perhaps in place.
         let mut block = 0;
         // A register that holds blocks of several lanes takes four blocks of each lane at once. This needs a fourth of the loads and
-        // stores, and fewer shuffles. Each cache line is then needed only once, so an eviction does no harm: messages that begin on page
-        // boundaries compete for the same sets.
+        // stores, and fewer shuffles. Messages that begin on page boundaries compete for the same cache sets, and evict each other. This
+        // does no harm, because each cache line is needed only once.
         while R::BLOCKS > 1 && blocks - block >= 4 {
             let mut data = [x; 4];
             for r in 0..REGISTERS {
@@ -162,8 +162,8 @@ unsafe fn encrypt_blocks<
     }
 }
 
-/// The functions of one CPU level and key length. Only [`Aes::chain_kernels`] returns one, so a value proves that this CPU has the
-/// instructions.
+/// The functions for one CPU level, key length and mode. Only [`Aes::chain_kernels`] makes such a value, so a value proves that this CPU
+/// has the instructions.
 #[derive(Clone, Copy)]
 pub(crate) struct ChainKernels {
     pub(crate) mode: ChainMode,
@@ -207,7 +207,7 @@ impl Aes {
         self.chain_kernels(&RoundKeys::zeroed(), ChainMode::Encrypt).wide.lanes
     }
 
-    /// Returns the functions for keys of one length.
+    /// Returns the functions for keys as long as `keys`.
     #[allow(clippy::unused_self, reason = "`self` proves that the CPU has the instructions")]
     pub(crate) fn chain_kernels(self, keys: &RoundKeys, mode: ChainMode) -> ChainKernels {
         /// Picks the function compiled for the rounds and the mode.
@@ -235,7 +235,7 @@ impl Aes {
         }
         #[cfg(target_arch = "x86_64")]
         match self.0.name() {
-            // Zen 5 starts two AES instructions in each cycle, for which 16 lanes are too few.
+            // A CPU with this latency (Zen 5) starts two AES instructions in each cycle, for which 16 lanes are too few.
             LevelName::Avx512 if self.0.vaes() && self.0.latency() > 1 => {
                 kernels!(lanes_16_low_latency 16, lanes_32 32, lanes_1_avx2)
             }
@@ -244,8 +244,8 @@ impl Aes {
             LevelName::Avx512 | LevelName::Avx2 => kernels!(lanes_8_avx2 8, lanes_8_avx2 8, lanes_1_avx2),
             LevelName::Base => kernels!(lanes_8 8, lanes_8 8, lanes_1),
         }
-        // 12 lanes would not be faster according to llvm-mca's models of Cortex-A55, A72, Neoverse N1 and V2: 0 to 1 %, and up to 6 %
-        // slower with a key per lane.
+        // According to llvm-mca's models of Cortex-A55, A72, Neoverse N1 and V2, 12 lanes with a shared key would differ by at most 1 %.
+        // With a key per lane they would be up to 6 % slower.
         #[cfg(target_arch = "aarch64")]
         kernels!(lanes_8 8, lanes_8 8, lanes_1)
     }

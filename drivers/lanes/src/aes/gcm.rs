@@ -1,8 +1,8 @@
 //! GCM (SP 800-38D), encryption and decryption, with two or four blocks per register.
 //!
-//! Blocks are independent, so one message fills the pipelines: the AES rounds of eight registers are interleaved with the GHASH
-//! multiplications of the previous eight (`eight_lines.rs`). A message may be split after any byte (`update.rs`). `ends.rs` handles the
-//! associated data, the first counter and the tag. `short.rs` handles a short message in one step.
+//! A *line* is the data of one register. Blocks are independent, so one message fills the pipelines: the AES rounds of eight lines are
+//! interleaved with the GHASH multiplications of eight lines of ciphertext (`eight_lines.rs`). A message may be split after any byte
+//! (`update.rs`). `ends.rs` handles the associated data, the first counter and the tag. `short.rs` handles a short message in one step.
 
 mod eight_lines;
 mod ends;
@@ -41,7 +41,7 @@ pub(crate) struct GcmKey {
 /// The state of a message between two pieces.
 #[derive(Clone)]
 pub(crate) struct GcmState {
-    /// The ciphertext of a line (one register) that is incomplete so far, padded with zeros. It is not in the hash yet.
+    /// The ciphertext of a line that is incomplete so far, padded with zeros. It is not in the hash yet.
     partial: [u128; MAX_LINE_BYTES / BLOCK_LEN],
     /// The hash so far, the mask of the tag, and the next counter block; all with reversed bytes.
     hash: u128,
@@ -75,8 +75,7 @@ impl GcmState {
         self.bytes = bytes;
     }
 
-    /// Returns the values that must be wiped: the hash of the associated data, the mask of the tag, and the first counter if it
-    /// depends on the hash key.
+    /// Returns the values that must be wiped: the hash so far, the mask of the tag, and the next counter if it depends on the hash key.
     #[cfg(test)]
     pub(crate) fn secrets(&self) -> Vec<Vec<u8>> {
         let counter = if self.has_standard_nonce { self.mask } else { self.counter };
@@ -86,7 +85,8 @@ impl GcmState {
             .collect()
     }
 
-    /// Sets the counter of the first block.
+    /// Sets the counter of the first block of data. Permits [`eight_lines`] if the lowest bits are those of [`DATA_COUNTER`], as after a
+    /// nonce of 12 bytes.
     #[cfg(test)]
     pub(crate) fn set_counter(&mut self, counter: u32) {
         self.counter = self.counter >> 32 << 32 | u128::from(counter);
@@ -112,10 +112,10 @@ impl Drop for GcmState {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TooLong;
 
-/// The functions of one CPU level and key length. Only [`Aes::gcm_kernels`] returns one, so a reference to it proves that this CPU has the
-/// instructions.
+/// The functions for one CPU level and key length. Only [`Aes::gcm_kernels`] returns a reference to such a value, so the reference proves
+/// that this CPU has the instructions.
 struct GcmKernels {
-    /// Length of a line, which is one register, in bytes.
+    /// Length of a line, in bytes.
     line_bytes: usize,
     powers: unsafe fn(&mut GcmKey),
     begin: unsafe fn(&GcmKey, &mut GcmState, nonce: &[u8], aad: &[u8]),
@@ -127,8 +127,8 @@ struct GcmKernels {
 /// The functions for one direction: encryption or decryption.
 struct DirectionKernels {
     update: UpdateFn,
-    /// Processes all whole groups of eight lines. The counter of the first line must equal the counter of a message's first line, modulo
-    /// the number of blocks in eight lines.
+    /// Processes all whole groups of eight lines. The counter of the first block must equal [`DATA_COUNTER`] modulo the number of blocks in
+    /// eight lines.
     eight_lines: UpdateFn,
     /// Processes a whole message with a 12-byte nonce, with at most [`short::MAX_LINES`] lines and a partial line of data, and less than a
     /// line of associated data.
@@ -325,7 +325,7 @@ impl GcmKey {
         Ok(self.tag(&message))
     }
 
-    /// Returns the tag. The message is complete.
+    /// Returns the tag of the message. Call it after the last piece.
     pub(crate) fn tag(&self, message: &GcmState) -> [u8; BLOCK_LEN] {
         let mut tag = [0; BLOCK_LEN];
         // SAFETY: as above.
@@ -346,7 +346,8 @@ impl GcmKey {
     }
 }
 
-/// Loads a whole block with one instruction, as it was stored: a value assembled from parts would wait for their stores.
+/// Loads a whole block with one instruction, as [`store_block`] stored it. A load from several recent stores would wait until they are in
+/// the cache.
 ///
 /// # Safety
 /// The CPU has AES instructions.

@@ -7,7 +7,7 @@ use super::*;
 ///
 /// # Safety
 /// The CPU has the instructions of `R`, and VPCLMULQDQ. `data` has at least eight lines, which can be read and written. The counter of the
-/// first line equals the counter of a message's first line, modulo the number of blocks in eight lines.
+/// first block equals [`DATA_COUNTER`] modulo the number of blocks in eight lines.
 #[inline(always)]
 pub(super) unsafe fn eight_lines<R: WideRegister, K: KernelKeys<R>, const ROUNDS: usize, const DECRYPT: bool>(
     key: &GcmKey,
@@ -48,20 +48,20 @@ const fn blocks<R: WideRegister>() -> u32 {
     (REGISTERS * R::BLOCKS) as u32
 }
 
-/// The values that [`eight_lines()`] keeps in registers.
+/// The state of [`eight_lines()`], in registers as far as the CPU has enough.
 struct EightLinesState<R, K> {
     keys: K,
     hash: Xmm,
-    /// The first counter of the current eight lines minus [`DATA_COUNTER`], so that its lowest bits are zero. Repeated for each block,
-    /// with the first round key added.
+    /// The first counter of the current eight lines minus [`DATA_COUNTER`], so that its lowest bits are zero. Then the first round key is
+    /// added. Repeated for each block.
     base: R,
     /// The counter for the next `base`, with reversed bytes.
     counter: R,
-    /// Ciphertext to be hashed, with reversed bytes.
+    /// Ciphertext to be hashed, with reversed bytes; only for encryption.
     lines: [R; REGISTERS],
 }
 
-/// The lowest bits of the counters of eight lines, for registers of any width.
+/// The lowest bits of the counters of eight lines, to be added to the base. The array has room for the widest registers.
 #[repr(align(64))]
 struct LowestCounters([[u8; BLOCK_LEN]; REGISTERS * MAX_LINE_BYTES / BLOCK_LEN]);
 
@@ -80,6 +80,8 @@ impl LowestCounters {
 const _: () = assert!(DATA_COUNTER == 2, "the last two blocks of eight lines have the next base");
 
 impl<R: WideRegister, K: KernelKeys<R>> EightLinesState<R, K> {
+    /// Returns the base for `counter`, and advances `counter` by eight lines.
+    ///
     /// # Safety
     /// As for [`eight_lines()`].
     #[inline(always)]
@@ -156,7 +158,7 @@ impl<R: WideRegister, K: KernelKeys<R>> EightLinesState<R, K> {
     }
 }
 
-/// Returns the line to hash during a round of AES. The first line comes last, because it depends on the previous hash.
+/// Returns the line to hash during a round of AES, if any. The first line comes last, because it depends on the previous hash.
 const fn line_hashed_in_round(round: usize, rounds: usize) -> Option<usize> {
     let mut index = 0;
     while index < REGISTERS {

@@ -17,7 +17,7 @@ pub(super) unsafe fn powers<R: WideRegister, const ROUNDS: usize>(key: &mut GcmK
     }
 }
 
-/// Returns the counter of the block that masks the tag.
+/// Returns the first counter, which masks the tag, with reversed bytes.
 ///
 /// # Safety
 /// The CPU has AES instructions.

@@ -21,13 +21,13 @@ pub(super) unsafe fn update<R: WideRegister, const ROUNDS: usize, const DECRYPT:
     mut data: RawBuffers<'_>,
 ) {
     let (partial_len, bytes) = (message.partial_len::<R>(), data.bytes as u64);
-    // SAFETY: the caller promises the instructions. Each call gets only data that exist, and advances `data` past the data that it
-    // processed.
+    // SAFETY: the caller promises the instructions. Each call gets only data that exist. Before the next call, `data` is advanced past the
+    // processed data.
     unsafe {
         if partial_len > 0 {
             continue_line::<R, ROUNDS, DECRYPT>(key, message, partial_len, &mut data);
         }
-        // `eight_lines` requires that the lowest bits of the counter equal the lowest bits of a message's first counter.
+        // `eight_lines` requires that the lowest bits of the counter are those of `DATA_COUNTER`, as at each multiple of eight lines.
         let lines_before = (message.bytes + bytes - data.bytes as u64) / R::LINE_BYTES as u64;
         let until_aligned = lines_before.wrapping_neg() as usize % REGISTERS;
         if message.has_standard_nonce && data.bytes >= (until_aligned + REGISTERS) * R::LINE_BYTES {
@@ -36,7 +36,7 @@ pub(super) unsafe fn update<R: WideRegister, const ROUNDS: usize, const DECRYPT:
             }
             (key.direction(DECRYPT).eight_lines)(key, message, data);
             data.skip(data.bytes / (REGISTERS * R::LINE_BYTES) * (REGISTERS * R::LINE_BYTES));
-            // The loop spills registers: the stack holds hashes, and counters with a round key added.
+            // `eight_lines` spills registers: the stack holds hashes, and counters with a round key added.
             overwrite_stack::<SPILLED_BYTES>();
         }
         while data.bytes >= 4 * R::LINE_BYTES {
@@ -55,8 +55,8 @@ pub(super) unsafe fn update<R: WideRegister, const ROUNDS: usize, const DECRYPT:
     message.bytes += bytes;
 }
 
-/// Continues a line after its first `partial_len` bytes, which are processed, up to the end of the line or of the data. Computes the key
-/// stream again: keeping it would mean one more secret to wipe.
+/// Continues a line after the `partial_len` bytes that earlier pieces have filled, up to the end of the line or of the data. Hashes the
+/// line if it is complete. Computes the key stream again: keeping it would mean one more secret to wipe.
 ///
 /// # Safety
 /// As for [`update()`].
