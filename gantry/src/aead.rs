@@ -113,7 +113,7 @@ impl Session {
     }
 
     /// Returns a session of AES-GCM that takes nonces of 1 to 65,536 bytes, for protocols whose nonces are not 12 bytes long. Random nonces
-    /// of other lengths collide sooner than random nonces of 12 bytes.
+    /// of fewer bytes collide sooner than random nonces of 12 bytes.
     pub fn with_any_nonce(&self) -> Result<Self> {
         self.0.gantry().session(self.0.params().clone().with_any_nonce()).map(Self)
     }

@@ -103,8 +103,8 @@ mod tests {
             | Algorithm::Aes192Gmac
             | Algorithm::Aes256Gmac
             | Algorithm::Poly1305 => true,
-            // Packets have their own interface, `gantry-protocols`. RSA encryption with these paddings needs a protocol that hides
-            // failures.
+            // Packets have their own interface, `gantry-protocols`. RSA encryption with PKCS #1 v1.5 padding needs a protocol that hides
+            // failures, and raw RSA needs one that pads.
             _ => matches!(algorithm.kind(), Kind::Packet | Kind::Encipherment),
         }
     }

@@ -1,6 +1,6 @@
 //! Encryption without integrity, and without padding.
 
-/// RustCrypto's traits of the crate `cipher`.
+/// Implementations of the traits in RustCrypto's crate `cipher`.
 #[cfg(feature = "cipher")]
 pub mod rustcrypto;
 

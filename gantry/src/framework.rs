@@ -19,7 +19,8 @@ impl Gantry {
     /// Discovers the devices of this machine and applies the configured policy.
     ///
     /// # Errors
-    /// The configuration names a device that does not exist, or the policy names a device that is turned off.
+    /// The configuration names a device that does not exist, or requires a validated device and there is none. Or the policy names a device
+    /// that is turned off.
     pub fn open(config: Config) -> std::result::Result<Self, gantry_runtime::Error> {
         gantry_runtime::open(config).map(Self)
     }
@@ -32,8 +33,8 @@ impl Gantry {
         Self::open(Config::from_env()?)
     }
 
-    /// Returns the framework shared by the adapters for RustCrypto's traits, which cannot pass a framework. The first call opens it as
-    /// `from_env` does, or with the default configuration if that fails.
+    /// Returns the framework that the adapters for RustCrypto's traits share, because those traits cannot pass one. The first call opens it
+    /// as `from_env` does, or with the default configuration if that fails.
     pub fn shared() -> Self {
         Self(shared::shared().clone())
     }

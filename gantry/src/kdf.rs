@@ -1,6 +1,6 @@
 //! Key derivation from secrets and passwords.
 //!
-//! Runs on this thread in the lanes of `gantry-digest`, without a route: no device serves such a chain of hashes.
+//! `gantry-digest` derives the keys on the calling thread. No route is involved: no device serves such a chain of hashes.
 
 use gantry_digest::{Algorithm, hkdf, pbkdf2};
 
@@ -8,7 +8,7 @@ pub use gantry_digest::Error;
 
 macro_rules! functions {
     ($($variant:ident)+) => {
-        /// The hash function of a key derivation.
+        /// The hash function of a key derivation, which serves both HKDF and PBKDF2.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[non_exhaustive]
         pub enum Kdf {

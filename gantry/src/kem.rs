@@ -49,7 +49,8 @@ impl Encapsulator {
     /// Encapsulates a fresh secret to `peer`. Returns the ciphertext and the secret.
     ///
     /// # Errors
-    /// [`Outcome::BadKey`](gantry_core::Outcome::BadKey) as [`Error::Refused`](gantry_core::Error::Refused) if `peer` is not a valid key.
+    /// [`Outcome::BadKey`](gantry_core::Outcome::BadKey) as [`Error::Refused`](gantry_core::Error::Refused) if `peer` is not a valid key,
+    /// and [`Outcome::BadLength`](gantry_core::Outcome::BadLength) if it is a key of another algorithm.
     pub fn encapsulate(&self, peer: &EncapsulationKey) -> Result<(Vec<u8>, Secret)> {
         let (mut ciphertext, mut secret) = self.zeroed_outputs();
         self.session.encapsulate(&peer.bytes, &mut ciphertext, secret.as_mut_bytes())?;

@@ -11,12 +11,12 @@ pub(crate) fn copy_checked(algorithm: Algorithm, bytes: &[u8], takes: Lengths) -
     Err(Misuse::KeyLength { algorithm, got: bytes.len(), takes }.into())
 }
 
-/// Defines a key type. `$lengths` is the field of core's algorithm row with the valid lengths.
+/// Defines a key type. `$lengths` is the field of [`AlgorithmInfo`](gantry_core::AlgorithmInfo) with the valid lengths.
 macro_rules! key {
     ($(#[$doc:meta])* $name:ident, $algorithm:ident, $lengths:ident) => {
         $(#[$doc])*
         ///
-        /// Zeroized on drop; prints its algorithm and length only.
+        /// Zeroized on drop. `Debug` prints only the algorithm and the length.
         #[derive(Clone)]
         pub struct $name {
             algorithm: $algorithm,

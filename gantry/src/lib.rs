@@ -45,15 +45,16 @@
 //! | derive keys | [`Gantry::kdf`] | | [`Kdf`] |
 //! | go on while requests run | [`queue`] | | |
 //!
-//! A key of a wrong length is an error when the key is made. Keys are zeroized on drop and do not print. An [`Error`] shows its origin: a
-//! [`Misuse`](core::Misuse) comes from the caller, a wrong tag from the peer, a [`Fault`](core::Fault) from the device. If a device fails,
-//! its requests run on another device before there is an error.
+//! A key of a wrong length is an error when the key is made. Keys are zeroized on drop, and `Debug` does not print their bytes.
+//!
+//! An [`Error`] shows its origin: a [`Misuse`](core::Misuse) comes from the caller, a wrong tag from the peer, a [`Fault`](core::Fault)
+//! from the device. If a device fails, its requests run on another device, unless their data may be damaged.
 //!
 //! # Features
 //!
-//! Drivers: `lanes` and `software`, on by default; `afalg`, `devcrypto` and `dpdk`. `software` is AWS-LC and needs a C compiler. Without
-//! `software`, algorithms that no other driver serves need a driver of the program's own. `futures` adds
-//! [`queue::TaskQueue`](gantry_core::TaskQueue), for any executor.
+//! There is a feature for each driver: `lanes` and `software` are on by default, and `afalg`, `devcrypto` and `dpdk` are off. `software` is
+//! AWS-LC and needs a C compiler. Without `software`, algorithms that no other driver serves need a driver of the program's own. `futures`
+//! adds [`queue::TaskQueue`](gantry_core::TaskQueue), for any executor.
 //!
 //! `aead`, `cipher` and `signature` add RustCrypto's traits for generic code: `aead::rustcrypto`, `cipher::rustcrypto`, and `Signer` and
 //! `Verifier` for the handles in [`signature`]. Hashes with the traits of `digest` are in [`gantry-digest`](gantry_digest::rustcrypto).

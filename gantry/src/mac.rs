@@ -23,7 +23,7 @@ impl Session {
         gantry.session(SessionParams::new(key.algorithm.algorithm(), &key.bytes)).map(Self)
     }
 
-    /// Returns a session whose tags are truncated to `bytes` bytes.
+    /// Returns a handle for the same key that truncates tags to `bytes` bytes.
     ///
     /// # Errors
     /// [`Misuse::TagLength`](gantry_core::Misuse::TagLength) if the algorithm has no tags of this length.
@@ -59,7 +59,7 @@ impl Session {
     /// Verifies many messages with their tags. Each message has its own result.
     ///
     /// # Errors
-    /// No device can run the batch.
+    /// The correct tag of a message cannot be computed.
     pub fn verify_many<M: AsRef<[u8]>, T: AsRef<[u8]>>(&self, messages: &[(M, T)]) -> Result<Vec<Result<()>>> {
         let computed = self.mac_many(&messages.iter().map(|(message, _)| message).collect::<Vec<_>>())?;
         let verdict = |(computed, (_, tag)): (&Tag, &(M, T))| {

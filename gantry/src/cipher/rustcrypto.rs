@@ -41,7 +41,7 @@ use gantry_core::{Algorithm, CipherStream, Gantry, Operation, Result, Session, S
 
 use crate::shared::shared;
 
-/// A stream that is opened with its first data, because the constructors of the traits cannot fail.
+/// A stream that is opened with its first data. A device may fail to open it, and the traits' constructors cannot return an error.
 #[derive(Clone)]
 struct LazyStream {
     session: Session,
