@@ -1,4 +1,4 @@
-//! The three steps of a burst of any protocol: frame, crypt, finish.
+//! The three steps of a burst of ESP, SRTP or TLS packets: frame, crypt, finish.
 
 use std::ops::Range;
 
@@ -17,9 +17,9 @@ pub(crate) struct FramedPacket<N> {
 
 /// Takes a burst of packets, each with its end of an association, through three steps.
 ///
-/// `frame` describes the work on a packet. It returns `None` for a packet that needs no device, and leaves a refused packet unchanged.
-/// `crypt` runs the devices on all others. `finish` maps the data's range within `device_range` to the packet's final range in the buffer.
-/// An error of `crypt` or `finish` discards the packet.
+/// `frame` describes the work on a packet. It returns `None` for a packet to leave alone in this run. Its errors refuse the packet, and
+/// leave it unchanged. `crypt` runs the devices on all framed packets. `finish` gets the range of the data within `device_range`, or the
+/// error of `crypt`. It returns the packet's final range in the buffer. Its errors discard the packet.
 pub(crate) fn run<E, N>(
     burst: &mut [(&E, &mut Packet<'_>)],
     keys: impl Fn(&E) -> &Keys,
@@ -55,7 +55,7 @@ pub(crate) fn run<E, N>(
     }
 }
 
-/// Runs a protocol's function for bursts on one packet.
+/// Calls `run`, a protocol's function for bursts, with a burst of one packet.
 pub(crate) fn run_one<E>(
     end: &E,
     packet: &mut Packet<'_>,

@@ -1,4 +1,4 @@
-//! The devices' work on a burst of packets, for every protocol: one batch per step.
+//! The devices' work on a burst of ESP, SRTP or TLS packets: one batch per step.
 
 use std::ops::Range;
 
@@ -66,7 +66,8 @@ pub(crate) struct ShortBytes {
 }
 
 impl ShortBytes {
-    /// Concatenates two or three fields. Their lengths are constant, because copying four bytes costs less than reading a length.
+    /// Concatenates three fields of at most 16 bytes in all; the third may be empty. The lengths are constants, because a copy of a
+    /// constant length is cheaper.
     pub(crate) fn concat<const N: usize>(first: [u8; 4], second: [u8; 8], third: [u8; N]) -> Self {
         let mut bytes = [0; 16];
         bytes[..4].copy_from_slice(&first);
@@ -98,19 +99,19 @@ pub(crate) enum Aad {
     WholePacket,
 }
 
-/// The work on one packet.
+/// The work on one packet. Ranges are relative to [`Task::packet`].
 pub(crate) struct Work {
     /// IV or nonce.
     pub(crate) iv: ShortBytes,
     /// AAD of combined keys.
     pub(crate) aad: Aad,
-    /// Range of the encrypted data.
+    /// Range of the data to encrypt or decrypt.
     pub(crate) data: Range<usize>,
-    /// Range that the MAC covers, for keys with a separate MAC. With [`Keys::MacThenEncrypt`] the MAC follows it.
+    /// Range that the MAC covers, for keys with a separate MAC. With [`Keys::MacThenEncrypt`], [`seal`] writes the MAC after it.
     pub(crate) mac_range: Range<usize>,
     /// The integrity check value, computed by [`seal`], checked by [`open`].
     pub(crate) tag: [u8; MAX_TAG_LEN],
-    /// Input or result of a device that may do the whole packet.
+    /// Fields that a device reads or sets if it processes the whole packet.
     pub(crate) fields: PacketFields,
     /// The reason to stop processing the packet, if there is one.
     pub(crate) refusal: Option<PacketError>,
@@ -127,7 +128,7 @@ impl Default for Work {
 /// A packet with its work.
 pub(crate) struct Task<'p> {
     pub(crate) keys: &'p Keys,
-    /// The packet, including its integrity check value.
+    /// The part of the packet that devices process, including the integrity check value.
     pub(crate) packet: &'p mut [u8],
     pub(crate) work: &'p mut Work,
 }
@@ -214,7 +215,7 @@ pub(crate) fn seal(tasks: &mut [Task<'_>]) {
 pub(crate) fn open(tasks: &mut [Task<'_>]) {
     run_step(tasks, Step::OpenWholePacket);
     for task in tasks.iter_mut().filter(|task| task.is_whole_packet() && task.work.refusal.is_none()) {
-        // The device returns length and next header, and need not leave the trailer in the packet.
+        // The device returns length and next header, and need not leave the trailer in the packet. The caller reads it there.
         let PacketFields { payload_len, next_header, .. } = task.work.fields;
         write_trailer(&mut task.packet[task.work.data.clone()], payload_len, next_header);
     }

@@ -16,7 +16,7 @@ pub enum Mode {
 }
 
 impl Mode {
-    /// Returns the headers that stay before the protocol, and the next header of the payload, of a packet to send.
+    /// Reads a packet to send. Returns the headers that stay before the protocol, and the next header of the payload.
     pub(crate) fn outgoing_headers(self, packet: &Packet<'_>) -> Result<(Option<Headers>, u8), PacketError> {
         let data = packet.data();
         Ok(match self {
@@ -43,10 +43,10 @@ impl Mode {
     }
 }
 
-/// The headers before the payload of an IP packet: before ESP (RFC 4303, 3.1.1) or IPComp (RFC 3173, 2).
+/// The headers that stay before the protocol in transport mode: before ESP (RFC 4303, 3.1.1) or IPComp (RFC 3173, 2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Headers {
-    /// Length of all headers in bytes.
+    /// Length of these headers in bytes.
     pub(crate) length: usize,
     /// The protocol after the headers.
     pub(crate) next_header: u8,
@@ -123,7 +123,7 @@ impl Headers {
         if scanned.next_header == FRAGMENT_HEADER { Err(FRAGMENT) } else { Ok(headers) }
     }
 
-    /// Returns the most bytes of a packet with these headers.
+    /// Returns the greatest length, in bytes, of a packet with these headers.
     pub(crate) fn max_length(self) -> usize {
         usize::from(u16::MAX) + if self.is_v6 { V6_HEADER_LEN } else { 0 }
     }
@@ -166,7 +166,8 @@ fn next_header_for_version(packet: &[u8]) -> Result<u8, PacketError> {
     }
 }
 
-/// Returns the length of an IP packet from a tunnel. Padding after the packet may hide its length (RFC 4303, 2.7).
+/// Returns the length of an IP packet from a tunnel, from its own header. `packet` may end in padding, which hides the length from
+/// observers (RFC 4303, 2.7).
 pub(crate) fn tunneled_packet_len(packet: &[u8], next_header: u8) -> Result<usize, PacketError> {
     if next_header_for_version(packet)? != next_header {
         return Err(PacketError::Malformed("the IP version differs from the next header"));

@@ -3,7 +3,7 @@
 use gantry_core::driver::Class;
 use gantry_core::{Algorithm, Gantry, Operation, Session};
 
-/// The fields of a whole packet: input when protecting, result when unprotecting.
+/// The fields of a whole packet. The number is always input. The other fields are input when protecting, and results when unprotecting.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct PacketFields {
     pub(crate) number: u64,
@@ -12,13 +12,13 @@ pub(crate) struct PacketFields {
     pub(crate) next_header: u8,
 }
 
-/// Returns whether a device other than plain software processes whole packets. Plain software would gain nothing: it would process the
-/// parts of one packet after another.
+/// Returns whether a device other than plain software processes whole packets. Plain software would gain nothing, because it
+/// would still process each part of a packet in turn.
 pub(crate) fn is_offered(gantry: &Gantry, algorithm: Algorithm) -> bool {
     gantry.devices().iter().any(|device| device.class() != Class::Software && device.capability(algorithm).is_some())
 }
 
-/// Returns whether whole packets take less time than their parts by the known costs. If costs are unknown, returns true, so that whole
+/// Returns whether whole packets take at most as long as their parts, by the known costs. If costs are unknown, returns true, so that whole
 /// packets are tried. Ignores whole packets in plain software, which takes about as long for the parts.
 pub(crate) fn is_faster(whole: &Session, parts: &Session, operation: Operation, requests: usize, bytes: usize) -> bool {
     let best_ns = |session: &Session, operation, is_eligible: fn(Class) -> bool| {

@@ -14,7 +14,7 @@ pub(crate) struct Window {
 }
 
 impl Window {
-    /// The largest size: 2^31 / 64, more than any network reorders.
+    /// The largest size in numbers, more than any network reorders. Its ring takes 8 MiB.
     pub(crate) const MAX_SIZE: u32 = 1 << 25;
 
     pub(crate) fn new(size: u32) -> Self {
@@ -42,7 +42,7 @@ impl Window {
         self.highest
     }
 
-    /// Returns whether a number is new.
+    /// Returns whether a number is new: after the window, or in it and not yet received.
     pub(crate) fn admits(&self, number: u64) -> bool {
         match self.highest {
             Some(top) if number <= top => {

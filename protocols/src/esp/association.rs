@@ -44,7 +44,7 @@ pub enum ParameterError {
         /// The largest size.
         max: u32,
     },
-    /// A key has a wrong length, or the suite takes no extended sequence numbers.
+    /// A key or the integrity check value has a wrong length, or the suite takes no extended sequence numbers.
     #[error("the suite takes {0}")]
     Keys(&'static str),
     /// The kernel does not show every fork: a child process could then send packets with the same numbers as its parent
@@ -77,7 +77,8 @@ impl Association {
         self
     }
 
-    /// Sets how far a packet may lag behind the highest number received. Some other implementations refuse fewer than 32 packets.
+    /// Sets the size of the anti-replay window, which ends at the highest number received. Older packets are refused. The smallest size in
+    /// RFC 4303 is 32 (3.4.3), but this implementation takes any size from 1.
     #[must_use]
     pub fn window(mut self, packets: u32) -> Self {
         self.window = packets;

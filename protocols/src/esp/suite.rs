@@ -53,7 +53,8 @@ pub enum Integrity {
 /// The algorithms and lengths of an [`Integrity`].
 struct Hmac {
     mac: Algorithm,
-    /// AES-CBC with keys of 128, 192 and 256 bits, combined with this MAC. The MAC covers no bytes after the ciphertext.
+    /// AES-CBC with keys of 128, 192 and 256 bits, combined with this MAC. The MAC covers no bytes after the ciphertext, so extended
+    /// numbers need [`Keys::Separate`].
     cbc: [Algorithm; 3],
     key_len: usize,
     icv_len: usize,
@@ -85,15 +86,15 @@ impl Integrity {
 pub(super) struct Layout {
     /// Bytes of the salt, which follows the key.
     pub(super) salt_len: usize,
-    /// Bytes of the IV in a packet: 8 for the packet's number, or 16 unpredictable bytes (RFC 3602, 3).
+    /// Bytes of the IV in a packet: 8 for the packet's number, 16 unpredictable bytes (RFC 3602, 3), or none ([`Suite::Null`]).
     pub(super) iv_len: usize,
     /// The length of the encrypted part is a multiple of this number of bytes.
     pub(super) align: usize,
     /// Length of the integrity check value in bytes.
     pub(super) icv_len: usize,
-    /// True if the cipher's IV ends in a block counter, after salt and IV.
+    /// True if the cipher's IV is the salt, the packet's IV and a block counter (AES-CTR).
     pub(super) has_block_counter: bool,
-    /// False if the payload is additional authenticated data.
+    /// False if the payload is additional authenticated data (AES-GMAC). Has no meaning for keys with a separate MAC.
     pub(super) encrypts: bool,
 }
 
@@ -220,7 +221,7 @@ impl Suite {
     }
 }
 
-/// Splits a key into key and salt.
+/// Splits a key into key and salt. Pads the salt to four bytes with zeros.
 pub(super) fn split_salt(suite: Suite, key: &[u8]) -> (&[u8], Zeroizing<[u8; 4]>) {
     let (key, salt) = key.split_at(key.len() - suite.layout().salt_len);
     let mut padded = Zeroizing::new([0; 4]);

@@ -49,7 +49,7 @@ impl Association {
         self
     }
 
-    /// Sets the bytes of the shortest payload to compress. Short payloads are likely to grow (RFC 3173, 2.2).
+    /// Sets the length, in bytes, of the shortest payload to compress. Short payloads are likely to grow (RFC 3173, 2.2).
     #[must_use]
     pub fn threshold(mut self, bytes: usize) -> Self {
         self.threshold = bytes;

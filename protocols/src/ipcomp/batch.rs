@@ -1,4 +1,4 @@
-//! The devices' work on a burst of packets: one batch.
+//! The devices' work on a burst of IPComp packets: one batch.
 
 use gantry_core::driver::Operands;
 use gantry_core::{Error, Operation, Outcome, Request, Session};
@@ -19,7 +19,7 @@ pub(super) type PerPacket<T> = SmallVec<[T; 32]>;
 
 /// Compresses or decompresses every task's input.
 pub(super) fn run(operation: Operation, tasks: &mut [Task<'_>]) -> PerPacket<TaskResult> {
-    // A device reports the number of bytes written, which is therefore limited to the length of the output.
+    // A device may report a wrong number of bytes written, so the number is limited to the length of the output.
     if let [Task { session, input, output }] = tasks {
         let (room, mut written) = (output.len(), 0);
         let result = session.run(Operands::Compression { operation, input, output, written: &mut written });

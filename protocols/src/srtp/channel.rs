@@ -27,7 +27,7 @@ pub(super) struct Header {
     pub(super) sequence: u16,
 }
 
-/// Offsets of the fields after a packet's content, and of its end.
+/// Offsets of the fields after a packet's content, and of the packet's end.
 pub(super) struct Offsets {
     /// The E bit and the number of RTCP.
     pub(super) index: usize,
@@ -108,9 +108,9 @@ impl Channel {
         }
     }
 
-    /// Fills in the work on the first `length` bytes of a packet, except its tag. Some authenticated bytes do not lie next to the others,
-    /// or are not in the packet. This function copies these bytes to the AAD, or writes them after the content, where other fields go
-    /// later.
+    /// Fills in the work on the first `length` bytes of a packet, except the tag. Some authenticated bytes do not lie next to the others,
+    /// or are not in the packet. This function copies these bytes to the AAD, or writes them after the content. There they overwrite
+    /// fields that a receiver has already read, or that a sender writes later.
     pub(super) fn fill_work(
         &self,
         work: &mut Work,

@@ -13,7 +13,8 @@ use super::outbound::Outbound;
 use super::streams::{StreamStart, Streams};
 use super::suite::Suite;
 
-/// The parameters of a cryptographic context: one direction, under a master key that no other context has.
+/// The parameters of a cryptographic context: one direction, under one master key. Senders that share a master key must have no SSRC in
+/// common (RFC 3711, 9.1).
 pub struct Context {
     suite: Suite,
     key: Zeroizing<Vec<u8>>,
@@ -22,7 +23,7 @@ pub struct Context {
     window: u32,
     streams: usize,
     encrypts_control: bool,
-    /// The first numbers of RTP streams that do not begin with 0, by SSRC.
+    /// The starts of RTP streams that do not begin with number 0, by SSRC.
     starts: Vec<(u32, StreamStart)>,
     control_starts: Vec<(u32, StreamStart)>,
 }
@@ -119,8 +120,8 @@ impl Context {
         self
     }
 
-    /// Sets the last number of an RTP stream, to continue after an earlier end with the same keys: the rollover counter, followed by 16
-    /// bits of sequence number. No packet up to this number is sealed or opened, because the earlier end may have used the number.
+    /// Sets the last number of an RTP stream, to continue after an earlier end with the same keys. The number is the rollover counter,
+    /// followed by 16 bits of sequence number. No packet up to this number is sealed or opened, because the earlier end may have used it.
     #[must_use]
     pub fn last_number(mut self, ssrc: u32, number: u64) -> Self {
         self.starts.push((ssrc, StreamStart::After(number)));
@@ -143,7 +144,7 @@ impl Context {
         self
     }
 
-    /// Returns the sending end. Consumes the context, because two senders under one master key would use the same numbers.
+    /// Returns the sending end. Consumes the context, because a second sender could use the same numbers.
     ///
     /// # Errors
     /// Fails for a key or salt that the suite does not accept, or a window or last number out of range. Also fails if the system cannot

@@ -31,7 +31,7 @@ struct ParsedPacket {
 type NewStreams = SmallVec<[(*const Channel, u32); 8]>;
 
 /// The most rounds that packets of a new stream wait for an earlier packet in the burst, which may turn out to be forged. Without a
-/// limit, a burst of forged packets would take one round each.
+/// limit, a burst of forged packets would take one round per packet.
 const MAX_WAIT_ROUNDS: usize = 4;
 
 impl Inbound {
@@ -39,8 +39,8 @@ impl Inbound {
         Self { suite, media, control }
     }
 
-    /// Returns the highest number received of an RTP stream: its rollover counter, followed by 16 bits of sequence number. Returns `None`
-    /// before its first authentic packet.
+    /// Returns the highest number received of an RTP stream: the rollover counter, followed by 16 bits of sequence number. Returns `None`
+    /// before the first authentic packet, unless the context has a [last number](super::Context::last_number).
     pub fn last_number(&self, ssrc: u32) -> Option<u64> {
         self.media.streams.highest_number(ssrc)
     }

@@ -44,7 +44,7 @@ impl Outbound {
         (0, self.control.offsets(0).end.max(self.media.offsets(0).end))
     }
 
-    /// Returns the highest number of an RTP stream: its rollover counter, followed by 16 bits of sequence number.
+    /// Returns the highest number of an RTP stream: the rollover counter, followed by 16 bits of sequence number.
     pub fn last_number(&self, ssrc: u32) -> Option<u64> {
         self.media.streams.highest_number(ssrc)
     }
@@ -63,7 +63,7 @@ impl Outbound {
         burst::run_one(self, packet, seal)
     }
 
-    /// Seals an RTCP packet, or several in a row, in place.
+    /// Seals an RTCP packet, or a compound packet (RFC 3550, 6.1), in place.
     ///
     /// # Errors
     /// Fails like [`seal`](Self::seal).

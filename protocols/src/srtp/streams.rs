@@ -85,7 +85,7 @@ impl Streams {
         self.lock().len()
     }
 
-    /// Takes the number of a packet to seal. No two calls return the same number.
+    /// Takes the number of a packet to seal. No two calls return the same number of one stream.
     pub(super) fn take_number(&self, ssrc: u32, sequence: u16) -> Result<u64, PacketError> {
         let mut streams = self.lock();
         let stream = self.get_or_create(&mut streams, ssrc)?;
@@ -104,7 +104,7 @@ impl Streams {
         if stream.window.mark_received(number) { Ok(number) } else { Err(PacketError::Replayed) }
     }
 
-    /// Returns the number of a received packet if it is new, and whether its stream has had packets before. `sent` is the part of the
+    /// Returns the number of a received packet if it is new, and whether its stream has a highest number already. `sent` is the part of the
     /// number that the packet contains: the lower 16 bits in RTP, all bits in RTCP.
     pub(super) fn find_number(&self, ssrc: u32, sent: u32) -> Result<(u64, bool), PacketError> {
         let streams = self.lock();
@@ -183,7 +183,7 @@ mod tests {
         assert_eq!(nearest(of(7, 0xFFFF), 0), Some(of(8, 0)));
         assert_eq!(nearest(of(8, 0), 0xFFFF), Some(of(7, 0xFFFF)));
         assert_eq!(nearest(of(7, 100), 101), Some(of(7, 101)));
-        // At half of all sequence numbers, as in appendix A.
+        // A distance of exactly half the sequence numbers keeps the counter, as in appendix A.
         assert_eq!(nearest(of(7, 100), 100 + 0x8000), Some(of(7, 100 + 0x8000)));
         assert_eq!(nearest(of(7, 100), 101 + 0x8000), Some(of(6, 101 + 0x8000)));
         assert_eq!(nearest(of(7, 0x8000), 0), Some(of(7, 0)));

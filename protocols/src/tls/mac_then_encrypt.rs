@@ -7,8 +7,8 @@ use super::search::MacSearch;
 use crate::crypt::{RANDOM_IV_LEN, Task};
 use crate::packet::PacketError;
 
-/// Returns the length of the message in a decrypted record, if its MAC and its padding are right. The other bytes that the MAC covers,
-/// except the length, lie before the data.
+/// Returns the length of the message in a decrypted record, if its MAC and its padding are right. The pseudo-header lies before the
+/// data, and this function writes its length field.
 ///
 /// The MACs of all places are one batch. One record fills the lanes of any device, so records are done one after the other.
 pub(super) fn find_message_len(task: &mut Task<'_>, mac: &Session) -> Result<usize, PacketError> {

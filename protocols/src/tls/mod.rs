@@ -37,7 +37,7 @@
 //! | `epoch/protection.rs` | nonces and authenticated bytes, of both directions |
 //! | `record.rs` | headers, limits and types of records |
 //! | `epoch/outbound.rs`, `epoch/inbound.rs` | the two ends |
-//! | `search.rs`, `mac_then_encrypt.rs` | a MAC under the encryption: the constant-time search, and the search in batches |
+//! | `search.rs`, `mac_then_encrypt.rs` | a MAC under the encryption: the constant-time search, and the batch that computes its MACs |
 
 mod epoch;
 mod mac_then_encrypt;

@@ -6,8 +6,9 @@ use crate::packet::PacketError;
 pub(super) const HEADER_LEN: usize = 5;
 /// Maximum bytes of content (RFC 8446, 5.1; RFC 5246, 6.2.1).
 pub(super) const MAX_CONTENT: usize = 1 << 14;
-/// Maximum bytes that protection adds in TLS 1.3 (RFC 8446, 5.2), and in TLS 1.2 (RFC 5246, 6.2.3).
+/// Maximum bytes that protection adds in TLS 1.3 (RFC 8446, 5.2).
 pub(super) const MAX_EXPANSION_13: usize = 256;
+/// Maximum bytes that protection adds in TLS 1.2 (RFC 5246, 6.2.3).
 pub(super) const MAX_EXPANSION_12: usize = 2048;
 /// The version in the header of every protected record, in TLS 1.3 too.
 pub(super) const VERSION: [u8; 2] = [3, 3];
@@ -30,8 +31,9 @@ pub mod content_type {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Header {
-    /// The content type in the header. Protected records of TLS 1.3 always have application data. Do not pass other records to
-    /// [`Inbound::open`](super::Inbound::open), such as a [`content_type::CHANGE_CIPHER_SPEC`] for old middleboxes.
+    /// The content type in the header. In TLS 1.3, the header of a protected record always states application data. Do not pass other
+    /// records of TLS 1.3 to [`Inbound::open`](super::Inbound::open), such as a [`content_type::CHANGE_CIPHER_SPEC`] for old middleboxes:
+    /// they would end the connection.
     pub content_type: u8,
     /// Bytes of the whole record, including the header.
     pub length: usize,
@@ -41,8 +43,8 @@ impl Header {
     /// Reads the header at the start of `bytes`. Returns `None` while there are too few.
     ///
     /// # Errors
-    /// Fails if the bytes do not begin a record: an unknown type, a version before SSL 3 or after TLS 1, or a length that no version
-    /// allows. A caller that knows the version may check more, as [`Inbound::open`](super::Inbound::open) does.
+    /// Fails if the bytes do not begin a record: an unknown type, a major version other than 3 (SSL 3.0 to TLS 1.3), or a length
+    /// that no version allows. A caller that knows the version may check more, as [`Inbound::open`](super::Inbound::open) does.
     pub fn read(bytes: &[u8]) -> Result<Option<Self>, PacketError> {
         let known_types = content_type::CHANGE_CIPHER_SPEC..=content_type::HEARTBEAT;
         if bytes.first().is_some_and(|content_type| !known_types.contains(content_type)) {

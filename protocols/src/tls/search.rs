@@ -1,9 +1,11 @@
-//! Opens a TLS record whose MAC and padding lie under the encryption (RFC 5246, 6.2.3.2). Neither time nor memory accesses reveal the
-//! length of the padding, or whether padding or MAC was wrong: an attacker could decrypt records from either (Vaudenay; Lucky Thirteen).
+//! Finds the MAC of a decrypted TLS record whose MAC and padding lay under the encryption (RFC 5246, 6.2.3.2). Neither time nor memory
+//! accesses reveal the length of the padding, or whether padding or MAC was wrong. An attacker could decrypt records with either fact
+//! (Vaudenay; Lucky Thirteen).
 //!
-//! The MAC can begin at up to 256 places. The MAC is computed for each place, from the shortest message on. At each place a copy of the
-//! hash state is finished, and the original state takes one more byte. The bytes hashed and compared depend on the record's length only,
-//! on every device. At the end the right answer, if any, is selected without a branch. Each place costs two or three blocks of the hash.
+//! The MAC can begin at up to 256 places. The caller computes the MAC for each place, from the shortest message on. At each place it
+//! finishes a copy of the hash state, and gives the original state one more byte. The bytes hashed and compared depend on the record's
+//! length only, on every device. At the end the right answer, if any, is selected without a branch. Each place costs two or three blocks
+//! of the hash.
 
 use std::ops::Range;
 
@@ -80,10 +82,11 @@ fn padding(record: &[u8]) -> (u32, Choice) {
     (padding, is_padded)
 }
 
-/// Returns the length of a record without MAC, excluding its padding if that is valid.
+/// Returns the length of the content of a decrypted record that has no MAC. Invalid padding counts as content. The record must have at
+/// least one byte.
 pub fn unpadded_len(record: &[u8]) -> usize {
     let (padding, is_padded) = padding(record);
-    // Valid padding is not longer than the record, so no check, which would branch on a secret, is needed.
+    // Valid padding is not longer than the record, so no check is needed. A check would branch on a secret.
     record.len().wrapping_sub(u32::conditional_select(&0, &padding, is_padded) as usize)
 }
 

@@ -47,7 +47,7 @@ pub enum Hmac {
 /// The order of encryption and MAC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum MacOrder {
-    /// The MAC covers the ciphertext, if both peers have the extension (RFC 7366).
+    /// The MAC covers the ciphertext. Both peers must have negotiated the extension of RFC 7366.
     EncryptThenMac,
     /// The MAC covers the content, and is encrypted with it. Opening a record takes up to 256 MACs, because nothing may reveal where the
     /// MAC begins.

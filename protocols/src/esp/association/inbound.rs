@@ -107,7 +107,8 @@ impl Inbound {
         work.mac_range = 0..data.end;
         work.tag[..icv_len].copy_from_slice(&esp[data.end..]);
         if self.extended_numbers && matches!(self.keys, Keys::Separate { .. }) {
-            // The MAC covers the upper half of the number, which is not sent.
+            // The MAC covers the upper half of the number, which is not sent. The half takes the place of the integrity check value, which
+            // `work.tag` now holds.
             work.mac_range.end += 4;
             esp[data.end..work.mac_range.end].copy_from_slice(&((number >> 32) as u32).to_be_bytes());
         }
@@ -143,8 +144,8 @@ impl Inbound {
     }
 }
 
-/// Reconstructs a number from its lower half (RFC 4303, A2.2): the number nearest to the window. Returns `None` if that number would be
-/// below 0 or beyond the highest number.
+/// Reconstructs a number from its lower half (RFC 4303, A2.2): the smallest number with this lower half that is not older than the window.
+/// Returns `None` if that number would be below 0 or above `u64::MAX`.
 fn extend_number(window: &Window, low: u32) -> Option<u64> {
     let top = window.highest().unwrap_or(0);
     let (high, bottom) = ((top >> 32) as u32, (top as u32).wrapping_sub((window.size() - 1) as u32));

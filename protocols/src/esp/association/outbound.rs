@@ -99,7 +99,7 @@ impl Outbound {
         last.map(|last| last + 1).map_err(|_| PacketError::Exhausted)
     }
 
-    /// Writes all of the packet except the devices' part, and returns its final range. Changes nothing if it fails.
+    /// Writes all of the packet except the devices' part. The returned `state` is the packet's final range. Changes nothing if it fails.
     fn frame(&self, packet: &mut Packet<'_>, work: &mut Work) -> Result<FramedPacket<Range<usize>>, PacketError> {
         let Layout { iv_len, icv_len, .. } = self.layout;
         if !self.process.is_current() {

@@ -47,8 +47,8 @@ impl Outbound {
 
     /// Compresses a packet in place, if the result is shorter. Otherwise the packet stays unchanged.
     ///
-    /// [`next_header`](Packet::next_header) is then [`PROTOCOL`] if it was compressed, and the payload's protocol if not. In transport mode
-    /// the IP header has the same value.
+    /// [`next_header`](Packet::next_header) is then [`PROTOCOL`] if the packet was compressed, and the payload's protocol if not. In
+    /// transport mode the IP header has the same value.
     ///
     /// # Errors
     /// Returns why the packet was refused: it is not an IP packet, or no device did the work. The packet is unchanged.
@@ -163,7 +163,7 @@ impl CompressionTrials {
         self.untried_packets.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_err()
     }
 
-    /// After each failure beyond chance, doubles the number of packets that are sent without a trial.
+    /// Records whether a packet shrank. Each failure beyond chance doubles the number of packets sent without a trial; a success resets it.
     fn record_trial(&self, became_shorter: bool) {
         let failures =
             if became_shorter { 0 } else { self.failures_in_a_row.load(Ordering::Relaxed).saturating_add(1) };

@@ -23,7 +23,7 @@ pub struct Inbound {
     state: Mutex<RecordState>,
 }
 
-/// The progress of a connection, in numbers of records.
+/// The progress of a connection, as record numbers.
 struct RecordState {
     /// The number of the next record.
     next_number: u64,
@@ -49,8 +49,8 @@ impl Inbound {
         self.state().next_number
     }
 
-    /// Replaces the keys at the peer's key update (RFC 8446, 7.2): the next record has the number 0. A second end would open the
-    /// same records again, so this end changes in place.
+    /// Replaces the keys at the peer's key update (RFC 8446, 7.2): the next record has the number 0. This end changes in
+    /// place, because a second end under the same keys would open the same records again.
     ///
     /// # Errors
     /// Fails for keys that the suite does not accept, for AES-CBC, for the key already in use, or if the connection has failed. The keys
@@ -66,7 +66,7 @@ impl Inbound {
         Ok(())
     }
 
-    /// Opens the next record, a whole one with its [header](Header), in place. [`Packet::content_type`] is then the content's type.
+    /// Opens the next record in place: one whole record with its [header](Header). [`Packet::content_type`] is then the content's type.
     ///
     /// # Errors
     /// Returns why the record was refused. Every error except [`PacketError::Busy`] ends the connection. The record's contents are lost,
@@ -101,7 +101,7 @@ impl Inbound {
         self.protection.fill_work(work, number, record);
         let Layout { encrypts_tag, tag_len, .. } = self.protection.layout;
         if encrypts_tag {
-            // The pseudo-header overwrites the IV, which `fill_work` has copied. Its length field is not known yet, and is written later.
+            // The pseudo-header overwrites the IV, which `fill_work` has copied. The length in it is not known yet, and is written later.
             work.mac_range = work.data.start - PSEUDO_HEADER_LEN..work.data.start;
             let pseudo_header = pseudo_header(number, record, 0);
             record[work.mac_range.clone()].copy_from_slice(&pseudo_header);
@@ -111,7 +111,7 @@ impl Inbound {
         Ok(FramedPacket { device_range: range, state: number })
     }
 
-    /// Refuses a record whose lengths these keys cannot have made.
+    /// Refuses a record with a type or length that these keys cannot have produced.
     fn check_record(&self, record: &[u8]) -> Result<(), PacketError> {
         let Layout { is_13, block_size, encrypts_tag, tag_len, max_expansion, .. } = self.protection.layout;
         let header = Header::read(record)?.filter(|header| header.length == record.len());
@@ -143,7 +143,7 @@ impl Inbound {
         done: Result<Range<usize>, PacketError>,
     ) -> Result<Range<usize>, PacketError> {
         let mut state = self.state();
-        // The burst finishes its records in order, so this record is the last one that it took.
+        // If no higher number was taken, this record is the last of its burst, because a burst finishes its records in order.
         if number + 1 == state.next_number {
             state.current_burst = 0;
         }

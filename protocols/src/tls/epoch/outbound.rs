@@ -47,7 +47,8 @@ impl Outbound {
     /// Returns the count of records left under these keys. In TLS 1.3 the limit keeps AES-GCM (2^24.5; RFC 8446, 5.5) and AES-CCM (2^23;
     /// RFC 9147, 4.5.3) safe. [Replace](Self::rekey) the keys before the count is 0.
     ///
-    /// TLS 1.2 cannot replace keys, and may use every number. To transfer terabytes with it, make new connections.
+    /// TLS 1.2 cannot replace keys, so its count ignores these limits and includes every number. To transfer terabytes with it, make new
+    /// connections.
     pub fn remaining(&self) -> u64 {
         self.end_number.load(Ordering::Relaxed).saturating_sub(self.number())
     }
@@ -64,7 +65,7 @@ impl Outbound {
     }
 
     /// Replaces the keys at a key update (RFC 8446, 7.2): the next record has the number 0. Before the call, send the records sealed under
-    /// the old keys. A second end would use the same nonces, so this end changes in place.
+    /// the old keys. This end changes in place, because a second end under the same keys would use the same nonces.
     ///
     /// # Errors
     /// Fails for keys that the suite does not accept, for AES-CBC, for the key already in use, or if the connection has failed. The keys
@@ -106,11 +107,11 @@ impl Outbound {
         }
         let (length, inner_type) = (packet.data().len(), packet.content_type);
         check_content(inner_type, length, is_13)?;
-        // The content, and the encrypted bytes after it.
+        // The length of the content and of the encrypted bytes after it.
         let data = if is_13 {
             (length + 1).next_multiple_of(self.pad_to).min(MAX_CONTENT + 1)
         } else if block_size > 1 {
-            // At least one byte of padding, which is the padding's length.
+            // The padding has at least one byte, because its last byte states its length.
             (length + if encrypts_tag { tag_len } else { 0 } + 1).next_multiple_of(block_size)
         } else {
             length
