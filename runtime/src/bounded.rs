@@ -1,4 +1,4 @@
-//! Bounded reading of foreign files: `/dev/zero` or a pipe is an error, and does not exhaust memory or block forever.
+//! Reads files of unknown kind and size. `/dev/zero` and pipes give errors; they neither exhaust memory nor block forever.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _};
@@ -18,9 +18,9 @@ pub fn read(path: &Path) -> io::Result<Vec<u8>> {
     read_bytes(open(path)?)
 }
 
-/// Opens a file to read.
+/// Opens a file to read. Refuses pipes, sockets and block devices.
 pub(crate) fn open(path: &Path) -> io::Result<File> {
-    // Without the flag, `open` would block on a pipe without a writer.
+    // Without `O_NONBLOCK`, `open` would block on a pipe without a writer. `O_NOCTTY`: a terminal must not become the controlling one.
     let flags = OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
     let file = OpenOptions::new().read(true).custom_flags(flags.bits()).open(path)?;
     let kind = file.metadata()?.file_type();

@@ -2,15 +2,15 @@
 //!
 //! The file is `gantry/costs-KEY.json` under `$XDG_CACHE_HOME` (`~/.cache`). The key is a hash of the CPU's model, the kernel's release,
 //! and Gantry's version and build, so that machines that share a home directory do not collide. The file repeats these texts in full.
-//! Problems with the file or its folder are not errors: the costs are measured again, and there is a warning. A file of an older format is
+//! Problems with the file or its folder are not errors: the costs are measured again, and there is a warning. A file of another format is
 //! ignored.
 //!
-//! The file has measured cells only, each with its number of measurements, and the time of measurement for each table. Core interpolates
-//! between the cells, and believes plausible values only.
+//! The file has a [`CostRecord`] for each device, algorithm and operation, with measured cells only. Core interpolates between the cells,
+//! and believes plausible values only.
 //!
 //! A process with elevated rights has no cache. Only the user can read the file. It is written under another name and then renamed, so that
-//! no process reads a partial file. If two processes calibrate at the same time, the later process keeps its own costs and the costs that
-//! it read before it wrote; all other costs are measured again.
+//! no process reads a partial file. If two processes save at the same time, the file of the later one remains. Costs that only the earlier
+//! one wrote are lost, and are measured again.
 
 use std::fs;
 use std::io::{self, Read as _, Write as _};
@@ -109,7 +109,7 @@ impl CostCache {
         format!("costs-{hash:016x}.json")
     }
 
-    /// Returns the costs that are in the cache now, without a connection to it.
+    /// Returns a copy of the file's text as it is now. Later changes of the file do not affect the copy.
     pub fn snapshot(self) -> CostSnapshot {
         CostSnapshot { text: self.read_text(), cache: self }
     }
@@ -141,7 +141,7 @@ impl CostCache {
         bounded::read_text_from(file).map(Some).map_err(|error| warning(&message(&error)))
     }
 
-    /// Returns the content of a file of this format.
+    /// Returns the content of the file; `None` if it has another format.
     fn parse(&self, text: &str) -> Result<Option<Content>, String> {
         let content: Content =
             serde_json::from_str(text).map_err(|error| self.warning(&format!("is damaged ({error})")))?;
@@ -168,7 +168,7 @@ impl CostStore for CostCache {
     }
 
     fn save(&self, records: &[CostRecord]) -> Result<(), String> {
-        // Replaces a damaged file.
+        // Treat a damaged file, or one of another machine, as empty: the write replaces it.
         let mut costs = self.read().ok().flatten().map_or(Vec::new(), |content| content.costs);
         for record in records {
             let new = StoredRecord::new(record);
@@ -182,7 +182,7 @@ impl CostStore for CostCache {
     }
 }
 
-/// The text of a cache at one time. As a [`CostStore`] it makes no system calls, and keeps nothing.
+/// The text of a cache at one time. As a [`CostStore`] it makes no system calls, and does not save costs.
 #[derive(Debug)]
 pub struct CostSnapshot {
     cache: CostCache,
@@ -234,7 +234,7 @@ impl Machine {
     }
 }
 
-/// Returns the CPU's model and its instructions: virtual machines may report the same name with fewer instructions.
+/// Returns the CPU's model, and on x86 its instruction sets: virtual machines may report the same name with fewer of them.
 fn cpu() -> String {
     let info = first_cpu().unwrap_or_default();
     let mut lines = Vec::new();
@@ -246,14 +246,14 @@ fn cpu() -> String {
     format!("{} {}", std::env::consts::ARCH, texts.join(" "))
 }
 
-/// Returns the description of the first CPU. The others have the same.
+/// Returns the beginning of `/proc/cpuinfo`, which describes the first CPU. The other CPUs are taken to be the same.
 fn first_cpu() -> io::Result<String> {
     let mut text = Vec::with_capacity(MAX_CPU_BYTES);
     fs::File::open("/proc/cpuinfo")?.take(MAX_CPU_BYTES as u64).read_to_end(&mut text)?;
     Ok(String::from_utf8_lossy(&text).into_owned())
 }
 
-/// Maximum bytes of the description of the first CPU.
+/// Bytes read from `/proc/cpuinfo`, enough to describe the first CPU.
 const MAX_CPU_BYTES: usize = 8 << 10;
 
 fn kernel() -> String {
@@ -413,11 +413,11 @@ mod tests {
         let warning = folder.cache().save(&[record("a", 1.0)]).unwrap_err();
         assert!(warning.contains("not kept"), "{warning}");
         assert!(folder.cache().load().is_err());
-        // Permissions stop other users.
+        // Permissions stop all users but root.
         fs::remove_file(folder.0.join("deep")).unwrap();
         fs::create_dir_all(folder.0.join("deep/down")).unwrap();
         fs::set_permissions(folder.0.join("deep/down"), fs::Permissions::from_mode(0o500)).unwrap();
-        // Root may write there, too, unless this thread's file system UID is another.
+        // In a test run as root, take the file system UID of another user. Otherwise the call changes nothing.
         let me = nix::unistd::setfsuid(nix::unistd::Uid::from_raw(12_345));
         let result = folder.cache().save(&[record("a", 1.0)]);
         nix::unistd::setfsuid(me);

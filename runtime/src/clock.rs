@@ -3,7 +3,7 @@
 use gantry_core::{Clock, RealClock};
 use nix::time::{ClockId, clock_gettime};
 
-/// The machine's clock, extended by the CPU time of threads, for which core does not ask the operating system.
+/// [`RealClock`] with the CPU time of threads, which core's clock does not have.
 #[derive(Debug, Default)]
 pub(crate) struct MachineClock(RealClock);
 

@@ -1,4 +1,4 @@
-//! The drivers that the configuration turns on.
+//! The drivers of this build, set up from the configuration.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::{Config, Error};
 /// Returns the drivers; among equal devices, earlier drivers are preferred.
 #[cfg_attr(not(feature = "model"), allow(clippy::unnecessary_wraps, reason = "models can be wrong"))]
 pub(crate) fn configured_drivers(config: &Config) -> Result<Vec<Box<dyn Driver>>, Error> {
-    // Unused without lanes and models.
+    // Some builds do not use it.
     let _ = config;
     #[allow(unused_mut, reason = "builds without models")]
     let mut drivers: Vec<Box<dyn Driver>> = vec![
@@ -35,7 +35,7 @@ pub(crate) fn configured_drivers(config: &Config) -> Result<Vec<Box<dyn Driver>>
     Ok(drivers)
 }
 
-/// Returns the software device without a framework, for requests that no other device serves; `None` in builds without it.
+/// Returns the software device, for use without a framework; `None` in builds without it.
 pub fn software() -> Option<Arc<dyn Device>> {
     #[cfg(feature = "software")]
     let device = gantry_driver_software::SoftwareDriver
@@ -47,7 +47,7 @@ pub fn software() -> Option<Arc<dyn Device>> {
     device
 }
 
-/// Wraps a driver that opens devices of the system. If the driver is turned off, it does not touch the system.
+/// Boxes a driver that opens devices of the system. If it is turned off, returns a [`DisabledDriver`], which does not touch the system.
 #[cfg(any(feature = "afalg", feature = "devcrypto", feature = "dpdk"))]
 fn unless_disabled(config: &Config, class: Class, driver: impl Driver + 'static) -> Box<dyn Driver> {
     let name = driver.name();
@@ -79,7 +79,7 @@ impl Driver for DisabledDriver {
 #[cfg(feature = "lanes")]
 fn lanes(config: &Config) -> gantry_driver_lanes::LanesDriver {
     use gantry_driver_lanes::{LanesDriver, Level};
-    // `auto` is no level and parses to `None`; the key accepts no other text.
+    // The key accepts `auto` and the names of levels. Only `auto` fails to parse: `None` sets no limit.
     LanesDriver::new(Level::detect_at_most(config.cpu.value.parse().ok()))
 }
 

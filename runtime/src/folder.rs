@@ -11,18 +11,19 @@ use nix::fcntl::{OFlag, openat, renameat};
 use nix::sys::stat::Mode;
 use nix::unistd::{UnlinkatFlags, geteuid, unlinkat};
 
-/// A folder of this user, not reached by a link.
+/// A folder of this user. The last part of its path was not a link.
 pub(crate) struct Folder(File);
 
 impl Folder {
-    /// Opens a folder into which no other user may write.
+    /// Opens a folder. Refuses one into which another user [may write](gantry_rights::check_trusted).
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         let folder = Self::open_own(path)?;
         gantry_rights::check_trusted(&folder.0.metadata()?)?;
         Ok(folder)
     }
 
-    /// Creates the folder and its parents if missing, but not in a folder of another user. Removes the write permission of others.
+    /// Creates the folder and its parents if missing, but not in a folder of another user than root. If others may write to the folder,
+    /// removes all their permissions.
     pub(crate) fn create(path: &Path) -> io::Result<Self> {
         // Check the link itself, not its target.
         let ancestor = path.ancestors().find_map(|path| fs::symlink_metadata(path).ok());

@@ -26,7 +26,7 @@
 //! | file | content |
 //! |---|---|
 //! | `config/`, `bounded.rs` | the layers of the configuration, its table of keys (`keys.rs`) and its settings; bounded reading of files |
-//! | `drivers.rs`, `models.rs` | the drivers that the configuration turns on; modelled devices |
+//! | `drivers.rs`, `models.rs` | the drivers of this build, set up from the configuration; modelled devices |
 //! | `stand_in.rs` | the caller's own device, in builds without the software driver |
 //! | `policy.rs`, `cache.rs`, `clock.rs` | policies by name; the file of costs; time |
 //! | `folder.rs` | private folders, and atomic replacement of files |
@@ -37,7 +37,7 @@
 
 #![deny(unsafe_code)]
 
-// Bounded reading of foreign files.
+// Reading of files of unknown kind and size.
 pub mod bounded;
 /// The costs kept between processes.
 mod cache;
@@ -105,7 +105,7 @@ pub use suggest::suggest;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A configuration file exists but cannot be read.
+    /// A configuration file cannot be read. Optional files may be absent.
     #[error("{}: {}", path.display(), message(.error))]
     File {
         /// The path of the file.
@@ -113,7 +113,7 @@ pub enum Error {
         /// The error of the system.
         error: io::Error,
     },
-    /// The configuration has an invalid setting.
+    /// A setting is invalid, or does not fit this machine.
     #[error("{origin}: {problem}")]
     Setting {
         /// The origin of the setting.
@@ -132,8 +132,8 @@ fn message(error: &io::Error) -> String {
 /// Discovers the devices of this machine, excludes those that are turned off, and applies the policy.
 ///
 /// # Errors
-/// [`Error::Setting`] if the configuration names a device that does not exist, or the policy names a device that is turned off. Also if the
-/// configuration requires a validated device and there is none.
+/// [`Error::Setting`] if the configuration names a device that does not exist, or the policy names a device that is excluded. The
+/// error is the same if a required validated device is missing, or a model is invalid.
 pub fn open(config: Config) -> Result<Gantry, Error> {
     open_with(config, &[], CostCache::for_user().map(|cache| Arc::new(cache) as _))
 }
@@ -141,9 +141,9 @@ pub fn open(config: Config) -> Result<Gantry, Error> {
 /// Opens like [`open`], with devices of the caller after those of the machine. They are the caller's own code, so they need not be
 /// validated.
 ///
-/// In a build without the feature `software`, one of them must have the class [`Software`](gantry_core::driver::Class::Software) and serve
-/// every algorithm that the program uses. This device verifies the results of other devices, and gets the requests for which all others
-/// fail. The name `software` stands for it.
+/// In a build without the feature `software`, a device of the caller must have the class
+/// [`Software`](gantry_core::driver::Class::Software) and serve every algorithm that the program uses. This device verifies the results of
+/// other devices, and gets the requests for which all others fail. The name `software` stands for it.
 ///
 /// `costs` keeps the costs of devices; [`open`] takes the user's [`CostCache`].
 ///
@@ -207,7 +207,7 @@ pub fn open_with(
 /// of the added devices, such as a new engine of the kernel. Drivers that the configuration turned off stay off.
 ///
 /// # Errors
-/// [`Error::Setting`], as [`open`].
+/// [`Error::Setting`] if a model is invalid.
 pub fn rescan(gantry: &Gantry, config: &Config) -> Result<Vec<String>, Error> {
     let drivers = drivers::configured_drivers(config)?;
     Ok(drivers

@@ -6,7 +6,7 @@ pub(crate) const FALLBACK_DEVICE: &str = "software";
 /// The driver with settings of its own.
 pub(crate) const DPDK: &str = "dpdk";
 
-/// A driver, and the name of its device. If the driver may find several devices, the name stands for all of them, such as `afalg:cpu`.
+/// A driver. Its name is also the name of its device. If it may find several devices, such as `afalg:cpu`, the name stands for all of them.
 struct DriverRow {
     name: &'static str,
     is_built: bool,
@@ -15,7 +15,7 @@ struct DriverRow {
     makes_system_calls: bool,
 }
 
-/// All drivers, whether this build has them, and whether they are used by default.
+/// All drivers except models.
 const DRIVERS: [DriverRow; 6] = [
     DriverRow {
         name: FALLBACK_DEVICE,
@@ -28,7 +28,8 @@ const DRIVERS: [DriverRow; 6] = [
     DriverRow { name: "null", is_built: cfg!(feature = "null"), is_on_by_default: false, makes_system_calls: false },
     // Deprecated by Linux and seldom faster, so it must be turned on explicitly.
     DriverRow { name: "afalg", is_built: cfg!(feature = "afalg"), is_on_by_default: false, makes_system_calls: true },
-    // Another interface to the same kernel code, which few machines have: `devcrypto:cpu` and `devcrypto:engine`.
+    // Another interface to the same kernel code. It needs a module that few machines have. Its devices are `devcrypto:cpu` and
+    // `devcrypto:engine`.
     DriverRow {
         name: "devcrypto",
         is_built: cfg!(feature = "devcrypto"),
@@ -39,7 +40,7 @@ const DRIVERS: [DriverRow; 6] = [
     DriverRow { name: DPDK, is_built: cfg!(feature = "dpdk"), is_on_by_default: false, makes_system_calls: true },
 ];
 
-/// Returns the devices that the drivers of this build find on every machine, and whether they are used by default.
+/// Returns the names of this build's drivers except models, and whether each is on by default. A driver that is on may find no device.
 pub fn devices() -> impl Iterator<Item = (&'static str, bool)> {
     DRIVERS.iter().filter(|row| row.is_built).map(|row| (row.name, row.is_on_by_default))
 }
@@ -51,8 +52,8 @@ pub(crate) fn is_of_another_build(device: &str) -> bool {
     driver != FALLBACK_DEVICE && DRIVERS.iter().any(|row| row.name == driver && !row.is_built)
 }
 
-/// Returns `true` if requests of a device may make system calls that are not about memory, threads or clocks. Requests of models may make
-/// such calls.
+/// Returns `true` if requests of a device may make system calls that are not about memory, threads or clocks. Counts devices that are
+/// not in [`DRIVERS`], such as models, among those that may.
 pub(crate) fn makes_system_calls(device: &str) -> bool {
     let driver = device.split(':').next().unwrap_or(device);
     DRIVERS.iter().find(|row| row.name == driver).is_none_or(|row| row.makes_system_calls)

@@ -79,8 +79,8 @@ impl Settings {
     }
 }
 
-/// The accepted options of DPDK's EAL, which are about memory and cards. Others are refused, because some load code (`-d`). Names must be
-/// complete, because the EAL takes abbreviations.
+/// The accepted options of DPDK's EAL. Nearly all are about memory. Others are refused, because some load code (`-d`). Abbreviations, which
+/// the EAL would take, are refused too.
 const EAL: [&str; 15] = [
     "--base-virtaddr",
     "--file-prefix",

@@ -271,7 +271,7 @@ pub fn sample() -> String {
 /// A key with its value, for display.
 #[derive(Debug)]
 pub struct ShownSetting {
-    /// The key, with the member of a table.
+    /// The key; in a table, with the member, as in `devices.null`.
     pub key: String,
     /// The value in the syntax of the configuration.
     pub value: String,
@@ -317,12 +317,12 @@ struct RawValue<'a> {
     member: Option<&'a str>,
     value: &'a str,
     origin: &'a Origin,
-    /// The reason why another user may have written the value, if one may.
+    /// The reason why another user may have written the value; `None` if no other user can have.
     distrust: Option<&'a str>,
 }
 
 impl RawValue<'_> {
-    /// Checks the origin of keys that load code or write files.
+    /// Refuses a value that another user may have written. Used for keys that load code or write files.
     fn check_origin(&self) -> Result<(), String> {
         self.distrust.map_or(Ok(()), |why| {
             Err(format!(
@@ -332,7 +332,7 @@ impl RawValue<'_> {
         })
     }
 
-    /// Returns the value of a key without members.
+    /// Returns a value with its origin, for a key without members. Fails for a path with a member, such as `cpu.level`.
     fn setting<T>(&self, value: T) -> Result<Setting<T>, String> {
         match self.member {
             None => Ok(Setting { value, origin: self.origin.clone() }),
@@ -359,7 +359,7 @@ fn read_device(config: &mut Config, raw: RawValue<'_>) -> Result<(), String> {
         return Ok(());
     };
     if name == DPDK {
-        // A list, which builds without the driver ignore.
+        // Takes a list. Builds without the driver ignore it.
         #[cfg(feature = "dpdk")]
         read_dpdk_devices(config, raw)?;
         return Ok(());
@@ -376,7 +376,7 @@ fn read_device(config: &mut Config, raw: RawValue<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// Reads `devices.dpdk`, a list.
+/// Reads `devices.dpdk`: a list of devices, one device, or `off`.
 #[cfg(feature = "dpdk")]
 fn read_dpdk_devices(config: &mut Config, raw: RawValue<'_>) -> Result<(), String> {
     config.dpdk.set_devices(raw.value)?;

@@ -29,7 +29,7 @@ use crate::{Error, bounded, rights};
 
 /// The configuration. Later layers override earlier ones: the defaults, `/etc/gantry/gantry.toml`, the user's `gantry/gantry.toml`
 /// under `$XDG_CONFIG_HOME` (`~/.config`), the file named by `GANTRY_CONFIG`, `GANTRY_*` variables, arguments. A process with
-/// [elevated](crate::rights::has_elevated_rights) rights ignores variables.
+/// [elevated](crate::rights::has_elevated_rights) rights ignores variables, and so reads only the file in `/etc`.
 #[derive(Clone, Debug)]
 pub struct Config {
     pub(crate) devices: BTreeMap<String, Setting<bool>>,
@@ -110,7 +110,7 @@ fn by_default<T>(value: T) -> Setting<T> {
     Setting { value, origin: Origin::Default }
 }
 
-/// Returns the names of devices that are discovered only if the configuration turns them on.
+/// Returns the names of all modelled devices. They are discovered only if the configuration turns them on.
 pub(crate) fn names_of_models(config: &Config) -> Vec<String> {
     #[cfg(feature = "model")]
     return models::names(config);
@@ -121,10 +121,10 @@ pub(crate) fn names_of_models(config: &Config) -> Vec<String> {
     }
 }
 
-/// Maximum bytes of a file. The parser needs a hundred times as much memory.
+/// Maximum bytes of a file. The parser may need a hundred times as much memory.
 const MAX_FILE_BYTES: usize = 256 << 10;
 
-/// Errors that mean that an optional file is absent.
+/// Errors after which an optional file counts as absent.
 const ABSENT_FILE_ERRORS: [io::ErrorKind; 3] =
     [io::ErrorKind::NotFound, io::ErrorKind::NotADirectory, io::ErrorKind::PermissionDenied];
 
@@ -201,7 +201,7 @@ impl Config {
         }
     }
 
-    /// Returns the reason why a device of the machine is not used; `None` if the device may be used.
+    /// Like [`exclusion_reason`](Self::exclusion_reason), for a device of the machine: also excludes it if it is not validated and must be.
     pub(crate) fn exclusion_reason_of(&self, info: &DeviceInfo) -> Option<String> {
         let refuses = self.require_validated.value && !info.validated;
         let reason = || format!("not a FIPS 140 validated module, which {} requires", self.require_validated.origin);
@@ -220,7 +220,7 @@ impl Config {
         matches!(self.stats.value, StatsChoice::Folder(_)) || self.devices.iter().any(is_on)
     }
 
-    /// Sets one key. `distrust` is the reason why another user may have written the file, if one may.
+    /// Sets one key. `distrust` is the reason why another user may have written the file; `None` if no other user can have.
     fn read(&mut self, path: &str, value: &str, origin: Origin, distrust: Option<&str>) -> Result<(), Error> {
         keys::read(self, path, value, &origin, distrust).map_err(|problem| Error::Setting { origin, problem })
     }
@@ -255,7 +255,7 @@ impl Config {
             let origin = origin(span.start);
             match value.get_ref() {
                 DeValue::String(value) => self.read(path, value, origin, distrust),
-                // Pass the text as written: no key accepts another representation.
+                // Pass numbers, booleans and lists as written. Keys parse the text themselves, and do not take numbers such as `0x10`.
                 _ => self.read(path, text.get(span).unwrap_or_default(), origin, distrust),
             }
         })
@@ -312,7 +312,7 @@ pub fn files() -> Vec<File> {
 const VARIABLE_PREFIX: &str = "GANTRY_";
 const FILE_VARIABLE: &str = "GANTRY_CONFIG";
 
-/// Variables that front ends read themselves.
+/// Variables that are no keys. Front ends read the first three, and the statistics read the last.
 const FRONT_END_VARIABLES: [&str; 4] =
     ["GANTRY_DISABLE", "GANTRY_OPENSSL_MEASURE", "GANTRY_OPENSSL_MEASURED", stats::VARIABLE];
 

@@ -4,16 +4,16 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-/// The environment variable with the path of the socket.
+/// The environment variable with the path of a socket. A command that watches a process sets it, and the process sends its page there.
 pub const VARIABLE: &str = "GANTRY_WATCH";
 
-/// The choice for the publication of statistics.
+/// The choice for the publication of statistics. A process with elevated rights publishes nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum StatsChoice {
-    /// In a page of memory, unless a system call filter is in force, which may end the process for creating the page.
+    /// In a page of memory, but not under a system call filter: the filter may end the process for creating the page.
     #[default]
     Auto,
-    /// Nowhere.
+    /// Nowhere, unless a command watches the process (`GANTRY_WATCH`).
     Off,
     /// In a page, even under a filter.
     On,
