@@ -17,7 +17,7 @@ macro_rules! codes {
         }
 
         impl Code {
-            /// All errors, with their names in the header after `GANTRY_E_`.
+            /// All errors with their names. In the header, a name is in capitals, after `GANTRY_E_`.
             pub const ALL: &'static [(Code, &'static str)] = &[$((Code::$name, stringify!($name))),+];
 
             const DESCRIPTIONS: &'static [(c_int, &'static CStr)] = &[$(($number, $text)),+];
@@ -98,7 +98,7 @@ impl From<Error> for Code {
     }
 }
 
-/// Converts the mistakes in columns.
+/// Converts an error in a column, such as decreasing offsets.
 impl From<gantry_digest::Error> for Code {
     fn from(error: gantry_digest::Error) -> Self {
         last_error::set(&error);
@@ -113,7 +113,7 @@ impl From<UnknownAlgorithm> for Code {
     }
 }
 
-/// Returns the result of a request with an outcome. The operations of this interface have no other outcomes.
+/// Returns the number that C gets for an outcome. No operation of this interface has an outcome other than the three named here.
 pub(crate) fn outcome_code(outcome: Outcome) -> c_int {
     match outcome {
         Outcome::Done => result::DONE,

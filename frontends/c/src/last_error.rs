@@ -7,14 +7,14 @@ use std::fmt::{self, Display, Write};
 /// Bytes of a message with its terminating 0; a longer message is truncated.
 const MESSAGE_BYTES: usize = 256;
 
-// The types have no destructors, because a destructor would run when the thread ends.
+// The types have no destructors, so the variables remain usable while a thread ends.
 thread_local! {
     static MESSAGE: Cell<[u8; MESSAGE_BYTES]> = const { Cell::new([0; MESSAGE_BYTES]) };
-    /// The current call has set its message.
+    /// True if the current call has set its message.
     static IS_SET: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Forgets messages of earlier calls.
+/// Begins a call, which has set no message yet. The message of an earlier call remains readable.
 pub(crate) fn reset() {
     IS_SET.set(false);
 }
@@ -28,7 +28,7 @@ pub(crate) fn set(error: &impl Display) {
     IS_SET.set(true);
 }
 
-/// Sets the description of the call's error, unless the call has set a message.
+/// Sets the message to the description of the call's error, unless the call has set a message.
 pub(crate) fn set_default(description: &CStr) {
     if !IS_SET.get() {
         set(&description.to_string_lossy());

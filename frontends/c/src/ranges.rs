@@ -2,7 +2,7 @@
 
 use std::collections::TryReserveError;
 
-/// An address range, without its end.
+/// An address range. The address `end` is not part of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Range {
     start: usize,
@@ -10,7 +10,7 @@ pub(crate) struct Range {
 }
 
 impl Range {
-    /// Returns the range of `len` bytes of memory, which end before the last address.
+    /// Returns the range of `len` bytes at `start`. If they exceed the address space, the range ends at the last address.
     pub(crate) fn new(start: usize, len: usize) -> Self {
         Self { start, end: start.saturating_add(len) }
     }
@@ -72,7 +72,7 @@ impl Ranges {
         if !written.overlaps(read) {
             return true;
         }
-        // Written ranges are disjoint and sorted: only the first one that ends after `read` begins can be the first to overlap it.
+        // Written ranges are disjoint and sorted. If any of them overlaps `read`, the first one that ends after the start of `read` does.
         self.read.iter().all(|read| {
             let next = self.written.partition_point(|written| written.end <= read.start);
             self.written.get(next).is_none_or(|written| !written.overlaps(*read))

@@ -1,7 +1,7 @@
 //! OpenSSL's provider interface as data: the parts of `core.h` and `core_dispatch.h` that are used here.
 //!
-//! From 3.0 to 4.0, OpenSSL only added numbers, and none changed its meaning. The tests compare the numbers with the headers of OpenSSL
-//! 3.6 and 4.0, and of the installed release.
+//! From 3.0 to 4.0, OpenSSL only added numbers, and none changed its meaning. The tests compare the numbers of the macro `numbers` with
+//! the headers of OpenSSL 3.6 and 4.0, and of the installed release.
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::ptr;
@@ -57,7 +57,7 @@ impl Param {
         Self { key: key.as_ptr(), data_type, data, data_size, return_size: usize::MAX }
     }
 
-    /// Returns a parameter with an integer in native byte order.
+    /// Returns a parameter with an integer in native byte order, which must outlive it.
     pub(crate) const fn integer(key: &'static CStr, value: &c_int) -> Self {
         let (data, data_size) = (ptr::from_ref(value).cast_mut().cast(), size_of::<c_int>());
         let data_type = OSSL_PARAM_INTEGER as c_uint;
@@ -94,7 +94,7 @@ macro_rules! numbers {
 }
 
 numbers! {
-    /// The library of errors of OpenSSL's own providers (err.h), and some of its reasons (proverr.h).
+    /// The number of the error library of OpenSSL's own providers (err.h), and some of its reasons (proverr.h).
     ERR_LIB_PROV = 57;
     PROV_R_CIPHER_OPERATION_FAILED = 102;
     PROV_R_INVALID_TAG = 110;
@@ -146,9 +146,13 @@ numbers! {
     OSSL_FUNC_CIPHER_GETTABLE_PARAMS = 12;
     OSSL_FUNC_CIPHER_GETTABLE_CTX_PARAMS = 13;
     OSSL_FUNC_CIPHER_SETTABLE_CTX_PARAMS = 14;
+    /// Since 3.5.
     OSSL_FUNC_CIPHER_PIPELINE_ENCRYPT_INIT = 15;
+    /// Since 3.5.
     OSSL_FUNC_CIPHER_PIPELINE_DECRYPT_INIT = 16;
+    /// Since 3.5.
     OSSL_FUNC_CIPHER_PIPELINE_UPDATE = 17;
+    /// Since 3.5.
     OSSL_FUNC_CIPHER_PIPELINE_FINAL = 18;
 
     OSSL_FUNC_KDF_NEWCTX = 1;
@@ -234,7 +238,6 @@ numbers! {
 pub(crate) const OSSL_KEYMGMT_SELECT_PRIVATE_KEY: c_int = 0x01;
 pub(crate) const OSSL_KEYMGMT_SELECT_PUBLIC_KEY: c_int = 0x02;
 pub(crate) const OSSL_KEYMGMT_SELECT_DOMAIN_PARAMETERS: c_int = 0x04;
-/// The private and the public key.
 pub(crate) const OSSL_KEYMGMT_SELECT_KEYPAIR: c_int = OSSL_KEYMGMT_SELECT_PRIVATE_KEY | OSSL_KEYMGMT_SELECT_PUBLIC_KEY;
 
 /// The functions behind the ids, as C declares them. Each is called and stored with exactly this type.
@@ -265,17 +268,17 @@ pub(crate) mod fns {
     pub(crate) type GetCapabilities =
         unsafe extern "C" fn(*mut c_void, *const c_char, ParamsCallback, *mut c_void) -> c_int;
 
-    /// Every `newctx` and `dupctx`: a context or null.
+    /// Every `dupctx`, every `newctx` except that of signatures, and `new` of keys. Returns a context or key, or null.
     pub(crate) type NewCtx = unsafe extern "C" fn(*mut c_void) -> *mut c_void;
-    /// Every `freectx`, and `reset` of a key derivation.
+    /// Every `freectx`, `reset` of a key derivation, and `free` and `gen_cleanup` of keys.
     pub(crate) type FreeCtx = unsafe extern "C" fn(*mut c_void);
-    /// Every `get_ctx_params`, `get_params` of a provider, and `gen_get_params`.
+    /// Every `get_ctx_params`, `get_params` of a provider and of keys, and `gen_get_params`.
     pub(crate) type GetParams = unsafe extern "C" fn(*mut c_void, *mut Param) -> c_int;
-    /// Every `set_ctx_params`.
+    /// Every `set_ctx_params`, and `set_params` and `gen_set_params` of keys.
     pub(crate) type SetParams = unsafe extern "C" fn(*mut c_void, *const Param) -> c_int;
-    /// Every `gettable_params`.
+    /// Every `gettable_params`, and `settable_params` of keys.
     pub(crate) type Gettable = unsafe extern "C" fn(*mut c_void) -> *const Param;
-    /// Every `gettable_ctx_params` and `settable_ctx_params`.
+    /// Every `gettable_ctx_params` and `settable_ctx_params`, and `gen_gettable_params` and `gen_settable_params` of keys.
     pub(crate) type GettableCtx = unsafe extern "C" fn(*mut c_void, *mut c_void) -> *const Param;
 
     pub(crate) type CipherInit =
@@ -309,7 +312,7 @@ pub(crate) mod fns {
     /// `import_types`.
     pub(crate) type KeyTypes = unsafe extern "C" fn(c_int) -> *const Param;
     pub(crate) type KeyDup = unsafe extern "C" fn(*const c_void, c_int) -> *mut c_void;
-    /// Every `init` that takes a key, except those that also take a digest.
+    /// Every `init` that takes a key object, except those that also take a digest.
     pub(crate) type KeyedInit = unsafe extern "C" fn(*mut c_void, *mut c_void, *const Param) -> c_int;
     /// `set_peer` of key exchange, and `gen_set_template` of keys.
     pub(crate) type WithKey = unsafe extern "C" fn(*mut c_void, *mut c_void) -> c_int;

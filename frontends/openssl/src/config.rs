@@ -17,14 +17,15 @@ pub(crate) struct Settings {
     pub(crate) signatures: Selection,
     pub(crate) exchanges: Selection,
     pub(crate) derivations: Selection,
-    /// The four selections as configured. A `gantry` command that counts or measures selects everything instead.
+    /// The four selections as configured. While a `gantry` command counts or measures, the four fields above select everything.
     configured: [Selection; 4],
     pub(crate) soft_drivers: SoftDrivers,
-    /// True if the TLS groups that the default provider does not have are served.
+    /// True if we serve the TLS groups that the default provider lacks.
     pub(crate) groups: bool,
     /// True if every operation of this provider fails.
     pub(crate) force_fail: bool,
-    /// True if a `gantry` command reads the counters: algorithms that are not served are counted here, and run by the default provider.
+    /// True if a `gantry` command reads the counters. Algorithms that the configuration leaves out are then offered too: we count their
+    /// requests, and the default provider runs them.
     pub(crate) counts_all: bool,
     /// The output file of measurements for `gantry advise` and `gantry openssl config`, and the algorithms to measure, if not all.
     pub(crate) measure: Option<(PathBuf, Option<String>)>,
@@ -131,7 +132,7 @@ impl Settings {
         if self.has_named_policy { SizeSet::ALL } else { SizeSet::LARGE }
     }
 
-    /// Reads the section through `value`, on top of Gantry's own files and variables. The error is a sentence that names the
+    /// Reads the section through `value`, on top of Gantry's own files and variables. An error in the section is a sentence that names the
     /// key and the values it takes.
     pub(crate) fn read(value: impl Fn(&str) -> Option<String>) -> Result<Self, String> {
         let runtime = Config::from_env().map_err(|error| error.to_string())?;

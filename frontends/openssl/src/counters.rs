@@ -9,7 +9,7 @@ use crate::driver;
 use crate::groups::{GROUPS, Group};
 use crate::table::{CIPHERS, KDFS, KEY_PAIR_ALGORITHMS, Kdf, Mode, Row};
 
-/// Returns the index of a row among all that are counted.
+/// Returns the index of a row among all counted rows; `None` for key types.
 pub(crate) fn counted_row(row: &Row) -> Option<usize> {
     rows().position(|other| std::ptr::eq(other, row))
 }
@@ -18,7 +18,7 @@ pub(crate) fn counted_row(row: &Row) -> Option<usize> {
 pub(crate) struct Tallies {
     /// Requests that the default provider serves: one counter for each operation of each row.
     pub(crate) default_provider: Tally,
-    /// Keys derived in lanes.
+    /// Keys derived in SIMD lanes.
     pub(crate) lanes: Tally,
     /// Agreements in TLS groups: two counters for each group, for servers and for clients.
     pub(crate) groups: Tally,
@@ -42,7 +42,7 @@ pub(crate) fn tallies(choice: &StatsChoice) -> Option<Tallies> {
     })
 }
 
-/// The kinds of derivations in lanes, each with the name of its counter. Each key is counted once.
+/// The kinds of derivations in lanes, each with the name of its counter. A derived key counts for one kind only.
 const DERIVATIONS: [((Kdf, LaneUse), &str); 3] = [
     ((Kdf::Pbkdf2, LaneUse::Alone), "PBKDF2"),
     ((Kdf::Pbkdf2, LaneUse::Shared), "PBKDF2 in shared lanes"),

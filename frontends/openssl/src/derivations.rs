@@ -90,7 +90,7 @@ const KNOWN_ANSWERS: [(Algorithm, u64); 11] = [
     (Algorithm::Sha3_512, 0xb665fd87b68104e8),
 ];
 
-/// Returns true if the known answers come out of one block, of the five blocks of one key, and of 16 keys at once.
+/// Derives one block, a key of five blocks, and 16 keys at once. Returns true if all of them match the known answer.
 fn passes_known_answer_test(algorithm: Algorithm) -> bool {
     let size = algorithm.digest_size();
     let Some((_, checksum)) = KNOWN_ANSWERS.iter().find(|(known, _)| *known == algorithm) else { return false };
@@ -115,7 +115,7 @@ fn passes_known_answer_test(algorithm: Algorithm) -> bool {
 /// A registered thread that derives or waits for its derivation.
 pub(crate) struct DerivingThread<'l> {
     derivations: &'l Derivations,
-    /// True if there are more threads than CPUs.
+    /// True if more threads than CPUs derived or waited when this thread registered, itself included.
     is_oversubscribed: bool,
 }
 
@@ -133,12 +133,13 @@ pub(crate) enum LaneUse {
 }
 
 impl DerivingThread<'_> {
-    /// Derives a key with PBKDF2, if that is faster here than by the default provider.
+    /// Derives a key with PBKDF2, if that is faster here than by the default provider. Returns `None` if it is not, or if it fails.
     pub(crate) fn pbkdf2(&self, password: Pbkdf2Input<'_>, output: &mut [u8]) -> Option<LaneUse> {
         let (algorithm, secret, salt, iterations) = password;
         let blocks = output.len().div_ceil(algorithm.digest_size());
         let is_oversubscribed = self.is_oversubscribed && iterations >= MIN_SHARED_ITERATIONS;
         let is_faster = |blocks| self.derivations.is_faster(algorithm, blocks);
+        // A derivation that can share lanes need not fill them: other threads' blocks are expected to take the free ones.
         if !(is_faster(blocks) || is_oversubscribed && is_faster(MIN_BLOCKS)) {
             return None;
         }
@@ -181,7 +182,8 @@ enum WakeReason {
 }
 
 impl DerivationPool {
-    /// Derives a key on the calling thread or, if `may_join`, on a thread that already leads. Returns `None` if that thread panics.
+    /// Derives a key on the calling thread or, if `may_join`, on a thread that already leads. Returns `None` if the derivation fails,
+    /// for example because that thread panics.
     fn run(&self, derivation: Pbkdf2, may_join: bool) -> Option<(Pbkdf2, LaneUse)> {
         let mut entry = PoolEntry { derivation, lane_use: LaneUse::Alone, thread: None };
         let mut state = self.lock();
@@ -229,7 +231,7 @@ impl DerivationPool {
         }
     }
 
-    /// Locks the state. A poisoned lock is fine: the state is consistent after every statement.
+    /// Locks the state, even if a thread panicked under the lock: a change of the state has no step that can panic.
     fn lock(&self) -> MutexGuard<'_, PoolState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -365,7 +367,7 @@ mod tests {
         let together = |lanes: &Derivations, threads: usize| {
             let derive = |i: usize| {
                 let thread = lanes.register();
-                // Waits until all others are registered, before any of them is done.
+                // Waits until all threads are registered. None of them is done earlier, because a derivation takes milliseconds.
                 while lanes.threads.load(Relaxed) < threads {
                     thread::yield_now();
                 }

@@ -104,8 +104,8 @@ impl<C> IdleContexts<C> {
 struct KeyPairSession {
     algorithm: DefaultProviderKeyAlgorithm,
     key: DefaultProviderKey,
-    /// The agreement with the last peer. Programs set the peer before they ask for the secret, so setting it is not part of the
-    /// time of a derivation.
+    /// The agreement with the last peer, for the next derivation with the same peer. Programs set the peer before they ask for the secret,
+    /// so a measurement, which repeats one derivation, must not count the time to set it.
     agreement: Mutex<Option<(Vec<u8>, Agreement)>>,
 }
 
@@ -171,7 +171,8 @@ fn begin_message(context: &mut PrivateCipherCtx, encrypt: bool, iv: &[u8], aad: 
 }
 
 impl DeviceSession for CipherSession {
-    /// Leaves no error on the error stack: known-answer tests open forged messages, and libssl takes any error there for its last call's.
+    /// Leaves no error on the error stack. Known-answer tests open forged messages, which fail, and libssl attributes any error on the
+    /// stack to its own last call.
     fn run(&self, operands: Operands<'_>) -> Result<Outcome, Fault> {
         self.cipher.discarding_errors(|| match operands {
             Operands::Cipher { operation, iv, data } => {

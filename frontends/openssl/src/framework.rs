@@ -39,7 +39,8 @@ impl FrameworkState {
     pub(crate) fn new(settings: &Settings, startup: &Startup, default_provider: &dyn Driver) -> Self {
         match Framework::open(settings, startup, default_provider) {
             Ok(framework) => Self { process: Some(framework.process), framework: Some(framework) },
-            // A filter also applies to children, and might end the process for the system call that returns the process ID.
+            // A child inherits the filter, so this state is also valid there. `Process::current` is not called, because it may make
+            // system calls that end the process.
             Err(OpenError::Sandbox) => Self { framework: None, process: None },
             Err(OpenError::Unavailable(error)) => {
                 gantry_runtime::stats::report_problem(&format!("OpenSSL serves all requests: {error}"));
@@ -82,7 +83,7 @@ impl Framework {
             });
         let derivations = has_lanes.then(|| Derivations::new(settings.runtime.cpu().parse().ok()));
         let soft = settings.soft_drivers;
-        // If the policy pins all requests to the default provider, no device serves the algorithms that `default_provider` lacks either.
+        // A policy that pins all requests to the default provider keeps them from devices even if it lacks the algorithm.
         let is_pinned_to_default = pinned_device.as_deref() == Some(driver::DEVICE_NAME);
         let may_serve = move |device: &RegisteredDevice| !is_pinned_to_default && soft.allows(device.class());
         let caller_device = CallerDevice::new(gantry, driver::DEVICE_NAME, settings.has_named_policy, may_serve);
@@ -121,7 +122,7 @@ pub(crate) struct DeviceSide {
     lost_ns: u32,
     /// True once the session is in use: the time to open it no longer has to pay off.
     is_open: bool,
-    /// True if no session can be opened under this key.
+    /// True if the default provider serves everything under this key: no session can be opened, or a device has failed.
     is_unavailable: bool,
 }
 
@@ -136,7 +137,7 @@ impl DeviceSide {
         *self = Self::default();
     }
 
-    /// Decides which side serves one request. If the result is `Device`, the session is open.
+    /// Decides which side serves one request. If the result is `Device`, `self` holds a session.
     pub(crate) fn choose_side(
         &mut self,
         framework: &Framework,
@@ -185,8 +186,8 @@ impl DeviceSide {
         framework.caller_device.routes_elsewhere(&session, operation, bytes / requests, requests).then_some(session)
     }
 
-    /// Calls `open` with the session, for the first object under a key. Records the time that `open` takes, because this time decides
-    /// when opening pays off.
+    /// Opens an object of the session, such as a stream, with `open`. Records the time that this takes, because it decides when opening
+    /// pays off.
     pub(crate) fn open_timed<T>(
         &mut self,
         savings: &Savings,
@@ -217,7 +218,7 @@ impl DeviceSide {
         self.process == Some(framework.process)
     }
 
-    /// Returns the session for a context that is about to use it.
+    /// Returns the session for a context that is about to use it, and records that it is in use.
     pub(crate) fn session_for_use(&mut self) -> Option<&Session> {
         self.is_open = self.session.is_some();
         self.session.as_ref()

@@ -33,7 +33,7 @@ pub(crate) enum Curve {
 }
 
 impl Curve {
-    /// Returns the default provider's key type and key exchange.
+    /// Returns the names of the default provider's key type and key exchange.
     pub(crate) fn algorithms(self) -> (&'static str, &'static str) {
         if self == Self::X25519 { ("X25519", "X25519") } else { ("EC", "ECDH") }
     }
@@ -71,8 +71,9 @@ impl Curve {
 pub(crate) const ML_KEM_SECRET_LEN: usize = 32;
 
 impl Group {
-    /// Splits `bytes`, the length of a share or secret whose ML-KEM part has `ml_kem_len` bytes. Returns the bytes of the curve's part, and
-    /// true if ML-KEM's part comes first. Among the hybrid groups, only X25519MLKEM768 begins with ML-KEM's part.
+    /// Splits a share or secret of `bytes` bytes. Its ML-KEM part has `ml_kem_len` bytes. Returns the length of the curve's part, and
+    /// true if ML-KEM's part comes first; `None` if `bytes` is too short. Among the hybrid groups, only X25519MLKEM768
+    /// begins with ML-KEM's part.
     fn split(&self, bytes: usize, ml_kem_len: usize) -> Option<(usize, bool)> {
         let is_ml_kem_first = matches!(self.curve, None | Some(Curve::X25519));
         Some((bytes.checked_sub(ml_kem_len)?, is_ml_kem_first))
@@ -190,8 +191,8 @@ pub(crate) static GROUPS: [Group; 6] = [
     },
 ];
 
-/// Returns true if every coefficient of an encapsulation key is below the modulus (FIPS 203, 7.2). The key has whole groups of 3 bytes,
-/// then the 32 bytes of its seed.
+/// Returns true if every coefficient of an encapsulation key is below the modulus (FIPS 203, 7.2). Each 3 bytes of the key hold two
+/// coefficients; the last 32 bytes are a seed.
 pub(crate) fn is_reduced(public: &[u8]) -> bool {
     const MODULUS: u16 = 3329;
     let coefficients_len = public.len().saturating_sub(32);

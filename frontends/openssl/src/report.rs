@@ -15,8 +15,8 @@ use crate::provider::Provider;
 use crate::table::{KEY_PAIR_ALGORITHMS, Mode, Row};
 use crate::{abi, config};
 
-/// The report that `gantry advise` and `gantry openssl config` read: a line for each algorithm, followed by one for each operation and
-/// size. Fields are separated by tabs.
+/// The report that `gantry advise` and `gantry openssl config` read. It begins with a line for OpenSSL's release, and one for each device.
+/// A line for each algorithm follows, each with further lines for its operations and sizes. Fields are separated by tabs.
 struct Report {
     text: String,
 }
@@ -51,10 +51,11 @@ impl Report {
     }
 }
 
-/// Returns the report of served algorithms, with measurements of those that `only` names, or of all.
+/// Returns the report of served algorithms, with measurements. `only` names the algorithms to measure, separated by commas; `None` measures
+/// all.
 pub(crate) fn measurement_report(provider: &Provider, only: Option<&str>) -> String {
     const SIZES: [usize; 3] = [64, 1024, 16384];
-    // Hashes for PBKDF2, and bytes of its keys: most keys have one block, some several.
+    // The hashes of PBKDF2, and the lengths of its keys in bytes. Keys of 32 bytes are usual; keys of 128 bytes have two blocks or more.
     const HASHES: [Hash; 3] = [Hash::Sha1, Hash::Sha256, Hash::Sha512];
     const LENGTHS: [usize; 2] = [32, 128];
     let (major, minor) = provider.version;
@@ -62,6 +63,7 @@ pub(crate) fn measurement_report(provider: &Provider, only: Option<&str>) -> Str
     provider.framework().iter().for_each(|framework| {
         framework.caller_device.gantry().devices().iter().for_each(|device| report.push_device(device));
     });
+    // In the order of `CONFIG_KEYS`.
     let shown = [abi::OSSL_OP_CIPHER, abi::OSSL_OP_SIGNATURE, abi::OSSL_OP_KEYEXCH, abi::OSSL_OP_KDF];
     let served =
         shown.iter().enumerate().filter_map(|(key, operation)| Some((key, provider.served_algorithms(*operation)?)));

@@ -23,7 +23,8 @@ impl Startup {
         if is_filtered() {
             return Self { is_filtered: true, costs: None };
         }
-        // Each function keeps its answer: the page that detects children, the control group's files, the bounds of the main thread's stack.
+        // Each function keeps its answer, so it makes its system calls now. They create the page that detects forks, read the files of the
+        // control group, and find the bounds of this thread's stack.
         let _ = (Process::current(), gantry_core::cpus(), stack::has_room());
         // Only measurements for `gantry` commands are stored: a program may be filtered by the time it has measured a device.
         let stored = |cache: CostCache| -> Arc<dyn CostStore> {

@@ -12,9 +12,9 @@ pub(crate) struct Row {
     /// Gantry's algorithm; `None` for keys and key derivations.
     pub(crate) algorithm: Option<A>,
     pub(crate) mode: Mode,
-    /// The first OpenSSL release that is as fast as the devices of this build that every machine has. From that release on, and always if
-    /// this is `None`, the row is served only if the configuration asks for it, because a row that is not served costs nothing. `gantry
-    /// openssl config` measures, and asks for the rows that gain.
+    /// Before this OpenSSL release, a device that every machine has is known to be faster, if it is in this build. From this release on,
+    /// and always if this is `None`, the row is served only if the configuration asks for it. A row that is not served costs nothing.
+    /// `gantry openssl config` measures, and asks for the rows that gain.
     pub(crate) faster_before: Option<(u32, u32)>,
 }
 
@@ -79,8 +79,9 @@ pub(crate) enum Kdf {
 /// The state carried from one block to the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Chain {
+    /// Nothing. Blocks are whole, and a message may be padded.
     Ecb,
-    /// The last block of ciphertext. Whole blocks only, with padding.
+    /// The last block of ciphertext. Blocks are whole, and a message may be padded.
     Cbc,
     /// A counter as wide as a block.
     Ctr,
@@ -101,12 +102,12 @@ impl Row {
         Row { faster_before: Some((major, minor)), ..self }
     }
 
-    /// Sets the release, if this build has the software device, the only one that is faster.
+    /// Sets `faster_before`, if this build has the software device, the only one that is faster.
     const fn faster_in_software_before(self, major: u32, minor: u32) -> Row {
         if HAS_SOFTWARE { self.faster_before(major, minor) } else { self }
     }
 
-    /// Sets the release, if this build has a device that may hold several AES blocks in a register: software, or lanes on x86-64.
+    /// Sets `faster_before`, if this build has a device that may hold several AES blocks in a register: software, or lanes on x86-64.
     const fn faster_in_blocks_before(self, major: u32, minor: u32) -> Row {
         if HAS_BLOCKS { self.faster_before(major, minor) } else { self }
     }
@@ -118,7 +119,7 @@ const HAS_SOFTWARE: bool = cfg!(feature = "software");
 /// True if a device of this build may hold several AES blocks in a register.
 const HAS_BLOCKS: bool = HAS_SOFTWARE || cfg!(target_arch = "x86_64");
 
-/// OpenSSL 3.1 introduced GCM with 512-bit registers, and 3.5 XTS.
+/// On x86-64, OpenSSL uses 512-bit registers for GCM since 3.1, and for XTS since 3.5.
 pub(crate) static CIPHERS: [Row; 17] = [
     row("AES-128-GCM", 895, A::Aes128Gcm, Mode::Aead(Aead::Gcm)).faster_in_blocks_before(3, 1),
     row("AES-192-GCM", 898, A::Aes192Gcm, Mode::Aead(Aead::Gcm)).faster_in_blocks_before(3, 1),
@@ -139,12 +140,12 @@ pub(crate) static CIPHERS: [Row; 17] = [
     row("ChaCha20-Poly1305", 1018, A::ChaCha20Poly1305, Mode::Aead(Aead::ChaCha)),
 ];
 
-/// OpenSSL 4.0 prepares HMAC's key once for all iterations, and is twice as fast at PBKDF2 as 3.0.
+/// OpenSSL 4.0 prepares HMAC's key once for all iterations, and is twice as fast at PBKDF2 as 3.0. Lanes are faster still.
 pub(crate) static KDFS: [Row; 2] =
     [Row::new("PBKDF2", 69, Mode::Kdf(Kdf::Pbkdf2)).faster_before(4, 1), Row::new("HKDF", 1036, Mode::Kdf(Kdf::Hkdf))];
 
-/// Operations with key pairs: signatures first, then key exchange. OpenSSL 4.0 has the same slow code for Curve25519 as 3.0. One by one, the
-/// hashes of SLH-DSA take OpenSSL 4.0 up to five times as long as in lanes.
+/// Operations with key pairs: signatures first, then key exchange. OpenSSL 4.0 has the same slow code for Curve25519 as 3.0. For
+/// SLH-DSA it computes hashes one by one, which takes up to five times as long as in lanes.
 pub(crate) static KEY_PAIR_ALGORITHMS: [Row; 14] = [
     row("ED25519", 1087, A::Ed25519, Mode::Signature).faster_in_software_before(4, 1),
     row("SLH-DSA-SHA2-128s", 1460, A::SlhDsaSha2_128s, Mode::SlhDsa).faster_in_software_before(4, 1),
@@ -218,8 +219,8 @@ impl Row {
         version >= (3, 5) && self.gains_from_batches()
     }
 
-    /// Returns true if a device that every machine has may be faster than OpenSSL of this release: software, or lanes with one message
-    /// or with the messages of several pipes.
+    /// Returns true if a device that every machine has may be faster than this OpenSSL release. Such devices are software, and lanes with
+    /// one message or with the messages of several pipes.
     pub(crate) fn may_be_faster(&self, version: (u32, u32)) -> bool {
         match self.mode {
             Mode::Aead(_) => self.faster_before.is_some_and(|release| version < release),
@@ -233,8 +234,8 @@ impl Row {
         }
     }
 
-    /// Returns true if several messages at a time are faster than one by one: lanes serve the row, and no other device runs several of its
-    /// messages at a time.
+    /// Returns true if several messages at a time are faster than one by one. CBC encrypts the blocks of a message one after the other, but
+    /// lanes encrypt several messages side by side. Lanes do not serve DES.
     pub(crate) fn gains_from_batches(&self) -> bool {
         self.mode == Mode::Chain(Chain::Cbc) && self.algorithm != Some(A::DesEde3Cbc)
     }

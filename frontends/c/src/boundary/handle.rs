@@ -1,4 +1,4 @@
-//! Handles: the pointers to our objects that C holds.
+//! Handles: the pointers to our objects that C holds. "The call" and "the handle" are promises of the C program (see [`super`]).
 
 use std::sync::{Mutex, MutexGuard, TryLockError};
 
@@ -55,7 +55,7 @@ impl<T: HandleType> Handle<T> {
         if !at.is_aligned() {
             return Err(Code::Handle);
         }
-        // SAFETY: the handle: the mark is our own word, and is checked before the rest is used. Only shared references are ever made.
+        // SAFETY: the handle. The mark is checked before the rest is used, and only shared references are ever made.
         unsafe {
             if (&raw const (*at).mark).read() != T::TYPE_MARK {
                 return Err(Code::Handle);
@@ -67,11 +67,11 @@ impl<T: HandleType> Handle<T> {
     /// Takes an object back from C; returns `None` for NULL and for pointers that are not such handles.
     ///
     /// # Safety
-    /// The handle, which is not used afterwards or by another thread.
+    /// The handle. No other thread uses it during the call, and nothing uses it afterwards.
     pub(super) unsafe fn take(at: *mut Self) -> Option<T> {
         // SAFETY: the handle.
         unsafe { Self::get(at) }.ok()?;
-        // SAFETY: the handle: `create` made the box, which is taken back only once. The mark is cleared first.
+        // SAFETY: the handle. `create` made the box, and it is taken back only once. Clearing the mark helps `get` to detect later uses.
         let handle = unsafe {
             (&raw mut (*at).mark).write_volatile(0);
             Box::from_raw(at)

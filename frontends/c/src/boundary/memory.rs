@@ -51,7 +51,7 @@ pub(super) unsafe fn read_struct<T: Versioned>(at: *const T) -> Result<T, Code> 
     Ok(unsafe { at.read() })
 }
 
-/// Returns the bytes of `count` elements of `size` bytes, if an allocation can be as large.
+/// Returns the size in bytes of `count` elements of `size` bytes each. Fails if it exceeds `isize::MAX`, the limit for a slice.
 pub(super) fn array_bytes(count: usize, size: usize) -> Result<usize, Code> {
     count.checked_mul(size).filter(|bytes| isize::try_from(*bytes).is_ok()).ok_or(Code::Argument)
 }
@@ -109,7 +109,7 @@ pub(super) unsafe fn array<'a, T: Copy>(at: *const T, count: usize) -> Result<&'
     Ok(unsafe { slice::from_raw_parts(at, count) })
 }
 
-/// Returns a string; `error` if it is not UTF-8.
+/// Returns a C string as a `str`. Fails with `error` if the string is not UTF-8.
 ///
 /// # Safety
 /// The call.

@@ -2,14 +2,15 @@
 //!
 //! The `unsafe` code rests on three promises. Each block names the promises that it relies on.
 //!
-//! * **The call.** A pointer is NULL, or points to memory as large as its length or type says. It is valid during the call, and
-//!   no other thread writes it in that time. Buffers that are written were checked not to overlap any other memory of the call.
-//! * **The handle.** A pointer to a handle came from the function that opens handles of its type, and is not closed yet. A mark at its
-//!   start detects some pointers that break this promise.
-//! * **The queue.** Until the completion of a request in a queue was returned, the request's buffers are valid, and nothing else uses them.
+//! * **The call.** A pointer is NULL, or points to memory as large as its length or type says. The memory is valid during the call. No
+//!   other thread writes to it in that time, or uses the buffers that the call writes. The library itself ensures that a slice for writing
+//!   overlaps no other slice of the call.
+//! * **The handle.** A pointer to a handle came from a function that makes handles of its type, and the handle is not closed yet. A mark at
+//!   the start of each handle detects some pointers that break this promise.
+//! * **The queue.** Until the completion of a queued request is returned, the request's buffers are valid, and nothing else uses them.
 //!
 //! `gantry.h` states these promises, and each function's safety section refers to the header. No panic crosses into C: [`catch_panic`]
-//! wraps every function.
+//! or a variant of it wraps every function that can panic.
 
 #![allow(unsafe_code)]
 

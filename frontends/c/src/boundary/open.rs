@@ -27,7 +27,7 @@ pub unsafe extern "C" fn gantry_open(
         check_pointer(out)?;
         let message_len = if message.is_null() { 0 } else { message_len };
         check_bytes(message.cast_const().cast(), message_len)?;
-        // SAFETY: the call; when the message is written, the configuration is no longer read.
+        // SAFETY: the call; no reference to the configuration, which may overlap, is in use while the message is written.
         let report = |problem: &str| unsafe { write_message(problem, bytes_mut(message.cast(), message_len)) };
         report("");
         let config = if configuration.is_null() {

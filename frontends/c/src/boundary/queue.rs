@@ -37,10 +37,10 @@ impl HandleType for Queue {
 struct QueueState {
     queue: gantry_core::Queue,
     readiness: Readiness,
-    /// Requests in flight, by core's number of each.
+    /// Requests in flight, by slot. Core gets the slot's index as the request's `user`, and returns it with the completion.
     pending: Vec<Option<PendingRequest>>,
     free_slots: Vec<usize>,
-    /// Completions that C has not taken yet; it has room for `depth`.
+    /// Completions that C has not taken yet. Memory for `depth` of them is reserved.
     completed: VecDeque<abi::Completion>,
 }
 
@@ -71,7 +71,7 @@ unsafe impl Sync for CBuffer {}
 /// # Safety
 /// The queue; [`check_bytes`] has succeeded.
 unsafe fn c_buffer(at: *mut c_void, len: usize) -> Data {
-    // NULL has no bytes.
+    // A NULL buffer has a length of 0.
     Data::buffer(CBuffer { at: NonNull::new(at.cast()).unwrap_or(NonNull::dangling()), len })
 }
 
@@ -156,7 +156,7 @@ pub unsafe extern "C" fn gantry_queue_submit(
             return Err(Code::Overlap);
         }
         let Some(&slot) = state.free_slots.last() else { return Err(Code::Full) };
-        // SAFETY: the queue; all requirements of `to_submission` were checked.
+        // SAFETY: the call and the queue; `check_request` has succeeded, and the buffers do not overlap.
         let submission = unsafe { to_submission(&request) }.user(slot as u64);
         state.queue.submit(session, submission).map_err(|rejected| match rejected.why {
             RejectReason::Full => Code::Full,
@@ -226,7 +226,7 @@ pub unsafe extern "C" fn gantry_queue_arm(queue: *mut QueueHandle, timeout_ms: *
         let is_armed = completed.is_empty() && readiness.arm(queue);
         let timeout = match queue.max_sleep() {
             _ if !is_armed => 0,
-            // Rounded up, so that a request is due after the wait.
+            // Rounded up, so that the deadline has passed when the wait ends.
             Some(max_sleep) => c_int::try_from(max_sleep.as_millis() + 1).unwrap_or(c_int::MAX),
             None => -1,
         };

@@ -118,7 +118,7 @@ pub unsafe extern "C" fn gantry_run(session: *mut SessionHandle, requests: *mut 
     })
 }
 
-/// Returns the algorithm with a name, if it is unique and of a kind that this interface supports.
+/// Returns the algorithm with this name. Fails if the name is ambiguous, or if this interface does not support the kind of algorithm.
 fn find_algorithm(name: &str) -> Result<Algorithm, Code> {
     let algorithm: Algorithm = name.parse()?;
     match algorithm.kind() {
@@ -209,7 +209,7 @@ impl RequestList {
     }
 }
 
-/// Checks everything about a single request.
+/// Checks the operation, pointers and lengths of a single request. [`Ranges`] finds overlaps.
 pub(super) fn check_request(session: &gantry_core::Session, request: &abi::Request) -> Result<(), Code> {
     let params = session.params();
     let (operation, has_iv, has_tag) = match request.operation {
@@ -281,7 +281,7 @@ pub(super) fn add_buffers(request: &abi::Request, ranges: &mut Ranges) {
 unsafe fn borrow_request<'a>(request: &abi::Request) -> Request<'a> {
     // SAFETY: the call; lengths were checked.
     let (iv, aad) = unsafe { (bytes(request.iv, request.iv_len), bytes(request.aad, request.aad_len)) };
-    // SAFETY: the call; the output overlaps no other buffer of which a slice is made here.
+    // SAFETY: the call; the output overlaps no other slice that is made here.
     let output = unsafe { bytes_mut(request.out, request.out_len) };
     // SAFETY: the call; lengths were checked, and in place only the output becomes a slice.
     let input = if is_in_place(request) { &[] } else { unsafe { bytes(request.r#in, request.in_len) } };

@@ -33,7 +33,7 @@ pub extern "C" fn gantry_last_error() -> *const c_char {
 /// As `gantry.h` says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gantry_tags_equal(one: *const c_void, other: *const c_void, len: usize) -> c_int {
-    // Unreadable tags are unequal, also for callers that treat any non-zero result as equal.
+    // Returns 0 instead of a negative error, because a caller may take any non-zero result to mean that the tags are equal.
     if check_bytes(one, len).and(check_bytes(other, len)).is_err() {
         return 0;
     }

@@ -17,7 +17,7 @@ use crate::modes::pipes::Pipes;
 use crate::provider::WrappedAlgorithm;
 use crate::size_filter::SizeFilter;
 
-/// The core's `cctx`.
+/// Our context of a cipher, which OpenSSL calls `cctx` (provider-cipher(7)).
 pub(super) type CipherCtx = Context<CipherFns>;
 
 #[derive(Clone)]
@@ -58,7 +58,7 @@ impl CipherState {
         }
     }
 
-    /// Updates the shortcuts for the next call.
+    /// Updates the shortcuts for the next call, `device_sizes` and `default_ctx_is_current`.
     #[inline(always)]
     fn update_shortcuts(&mut self, wrapped: &WrappedAlgorithm) {
         if !self.examines_all_calls {
@@ -67,7 +67,7 @@ impl CipherState {
         }
     }
 
-    /// Updates the shortcuts after a call that concerns AEADs only.
+    /// Updates the shortcuts of an AEAD. Those of other modes stay as they are.
     #[inline(always)]
     fn update_aead_shortcuts(&mut self) {
         if let Self {
@@ -83,7 +83,7 @@ impl CipherState {
         }
     }
 
-    /// Records `bytes` bytes more of the message.
+    /// Records that the message has grown by `bytes` bytes.
     pub(super) fn advance(&mut self, wrapped: &WrappedAlgorithm, bytes: usize) {
         self.offset = self.offset.wrapping_add(bytes);
         self.update_shortcuts(wrapped);
@@ -391,7 +391,7 @@ pub(super) unsafe extern "C" fn set_ctx_params(context: *mut c_void, params: *co
             }
             return result;
         }
-        // OpenSSL 3.0 repeats the padding with each nonce. Most modes do not pad.
+        // If a program has turned padding off, OpenSSL turns it off again at every initialisation. Most modes do not pad.
         if pipes.is_empty() && ParamValues::new(params).is_only(c"padding") {
             let result = default_ctx.set_params(params);
             if let CipherModeState::Chain(chain) = message

@@ -1,5 +1,5 @@
-//! Our contexts of ciphers, key derivations, key exchange and signatures, each with a context of the default provider. An entry that
-//! knows only the index of its row finds the default provider's functions with [`functions`].
+//! Our contexts of ciphers, key derivations, key exchange and signatures, each with a context of the default provider. If OpenSSL may call
+//! a function without a context, the function finds those of the default provider by the index of its row, with [`functions`].
 
 use std::ffi::{c_int, c_void};
 use std::{mem, ptr, slice};
@@ -11,7 +11,7 @@ use crate::libcrypto::functions::{CommonFns, ContextFns, OperationFns};
 use crate::libcrypto::{catch_panic, stack};
 use crate::provider::{Provider, WrappedAlgorithm};
 
-/// A family of algorithms that have contexts, with our part of a context.
+/// A kind of algorithm that has contexts, with our part of such a context.
 pub(super) trait Contexts: ContextFns {
     /// Our own state of a context, in addition to the default provider's context.
     type State: Clone;
@@ -81,7 +81,7 @@ impl<F: Contexts> Context<F> {
         }
     }
 
-    /// Makes a context in its final place on the heap: moving it there would cost as much as all the rest.
+    /// Makes a context in its final place on the heap: moving it there would cost as much as the rest of the call.
     #[inline(always)]
     fn allocate(
         default_ctx: DefaultProviderCtx<F>,

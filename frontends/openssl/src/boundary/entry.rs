@@ -17,9 +17,10 @@ use crate::libcrypto::core::{Core, DispatchTable};
 use crate::provider::Provider;
 use crate::startup::Startup;
 
-/// Returns the properties by which programs and configurations select algorithms. A program that prefers a provider with keys in hardware
-/// overrides `provider` in the configuration's query, but not `gantry.serves`. So key types and their operations lack `gantry.serves`, and
-/// the program finds all of them in the provider that it prefers.
+/// Returns the properties by which queries select our algorithms. By default, Gantry's configuration adds
+/// `?provider=gantry,?gantry.serves=yes` to each query. A program with keys in hardware queries another provider, for example
+/// `?provider=tpm2`, which replaces only the first of these clauses. So key types and their operations lack `gantry.serves`: the program
+/// then finds all of them in the other provider.
 fn properties_of(operation: c_int) -> &'static CStr {
     match operation {
         abi::OSSL_OP_KEYMGMT | abi::OSSL_OP_KEYEXCH | abi::OSSL_OP_SIGNATURE => c"provider=gantry",
@@ -66,7 +67,7 @@ unsafe extern "C" fn query_operation(
     catch_panic(ptr::null(), || {
         // SAFETY: the call: the context from `OSSL_provider_init`.
         let this = unsafe { &*provider.cast::<Provider>() };
-        // A program may still load the default provider later; until then there is nothing to serve.
+        // A program may still load the default provider later, so the core must not cache the empty answer.
         let lacks_default_provider = this.default_provider.query_operation().is_none();
         if !no_cache.is_null() {
             // SAFETY: the call.
@@ -101,7 +102,7 @@ pub unsafe extern "C" fn OSSL_provider_init(
     context: *mut *mut c_void,
 ) -> c_int {
     static TABLE: OnceLock<[Dispatch; 6]> = OnceLock::new();
-    // Panics are caught and print nothing. The hook belongs to this module's own copy of std.
+    // Silences the panics that we catch. This module has its own copy of std, so the program's panic hook does not change.
     static SET_PANIC_HOOK: Once = Once::new();
     catch_panic(0, || {
         SET_PANIC_HOOK.call_once(|| std::panic::set_hook(Box::new(|_| {})));

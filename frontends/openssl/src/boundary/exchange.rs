@@ -23,18 +23,18 @@ type ExchangeCtx = Context<ExchangeFns>;
 /// The keys of the two parties.
 #[derive(Clone, Default)]
 pub(crate) struct ExchangeKeys {
-    /// `None` if a parameter was set that only the default provider understands.
+    /// Our own key. `None` if no key is set, or after any parameter was set: only the default provider understands parameters.
     key: Option<Arc<KeyData>>,
     peer: Option<Arc<KeyData>>,
 }
 
 impl ExchangeKeys {
-    /// Derives on another device, if that is faster.
+    /// Derives on a device other than the default provider, if that is faster.
     fn run_on_device(&self, wrapped: &WrappedAlgorithm, output: &mut [u8]) -> Option<Outcome> {
         let (key, peer) = (self.key.as_ref()?, self.peer.as_ref()?);
-        // A peer's key in another form stays with the default provider.
         let algorithm = wrapped.algorithm()?;
         let public_key_lengths = algorithm.info().public_key;
+        // If the peer's raw key is unknown or has another length, the default provider derives.
         let public = || peer.raw()?.public().filter(|bytes| public_key_lengths.allows(bytes.len()));
         let may_use_device = KeyPairState::may_use_device(wrapped, algorithm, Operation::Derive);
         let Some(input) = Some(()).filter(|()| may_use_device).and_then(|()| public()) else {
@@ -95,7 +95,7 @@ pub(super) unsafe extern "C" fn derive(
             if room >= key_pair::KEY_LEN {
                 // SAFETY: the call: there is room for these bytes.
                 let output = unsafe { slice::from_raw_parts_mut(secret, key_pair::KEY_LEN) };
-                // The default provider refuses a peer's invalid key, and leaves its own error.
+                // Otherwise the default provider derives. It also refuses a peer's invalid key, and leaves its own error.
                 if this.state.run_on_device(wrapped, output) == Some(Outcome::Done) {
                     // SAFETY: the call.
                     unsafe { *written = key_pair::KEY_LEN };

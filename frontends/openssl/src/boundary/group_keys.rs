@@ -1,4 +1,5 @@
-//! Our functions for keys of TLS groups, which OpenSSL calls. They are offered before OpenSSL 3.5, whose default provider has such keys.
+//! Our functions for keys of post-quantum TLS groups, which OpenSSL calls. Only releases before 3.5 get these functions: from 3.5 on, the
+//! default provider has such keys.
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
@@ -113,7 +114,7 @@ unsafe extern "C" fn gen_init<const GROUP: usize>(
     })
 }
 
-/// Accepts only the group name of the key type itself, which libssl sets.
+/// Refuses every group name except the key type's own. libssl sets this name.
 unsafe extern "C" fn gen_set_params(context: *mut c_void, params: *const Param) -> c_int {
     catch_panic(0, || {
         // SAFETY: the call: a context from `gen_init`, and a table or null.
@@ -134,7 +135,7 @@ unsafe extern "C" fn generate(context: *mut c_void, _: Option<ParamsCallback>, _
     catch_panic(ptr::null_mut(), || {
         // SAFETY: the call: a context from `gen_init`; the provider outlives it.
         let (this, provider) = unsafe { (&*context.cast::<Generator>(), &*(*context.cast::<Generator>()).provider) };
-        // The key has parameters only, and receives the share of a peer later.
+        // Only parameters are wanted: the key knows its group, and receives the share of a peer later.
         if this.selection & abi::OSSL_KEYMGMT_SELECT_KEYPAIR == 0 {
             return GroupKeyData::into_raw(provider, GroupKey::new(this.group));
         }
@@ -290,8 +291,8 @@ fn table<const GROUP: usize>() -> Box<[Dispatch]> {
     entries.into_iter().chain([Dispatch { id: 0, function: None }]).collect()
 }
 
-/// Returns the rows of the groups' keys, or the rows of another operation under the same names. Each row has the next table of `tables`,
-/// which repeat if all groups share one table.
+/// Returns one row for each group, under the names of the group's keys. `tables` has one table for each group, or a single table that all
+/// rows share.
 pub(super) fn rows(tables: &'static [Box<[Dispatch]>]) -> impl Iterator<Item = AlgorithmRow> {
     GROUPS.iter().zip(tables.iter().cycle()).map(|(group, table)| AlgorithmRow {
         names: group.key_type_names.as_ptr(),
@@ -301,7 +302,7 @@ pub(super) fn rows(tables: &'static [Box<[Dispatch]>]) -> impl Iterator<Item = A
     })
 }
 
-/// Returns our tables of the groups' keys.
+/// Returns our key management tables, one for each group.
 pub(super) fn tables() -> &'static [Box<[Dispatch]>] {
     static TABLES: OnceLock<[Box<[Dispatch]>; GROUPS.len()]> = OnceLock::new();
     TABLES.get_or_init(|| [table::<0>(), table::<1>(), table::<2>(), table::<3>(), table::<4>(), table::<5>()])

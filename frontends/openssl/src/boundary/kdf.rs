@@ -62,7 +62,7 @@ pub(super) unsafe extern "C" fn derive(
         if wrapped.raise_if_forced() || (!unsafe { is_empty(params) } && unsafe { this.set_params(params) } != 1) {
             return 0;
         }
-        // The thread counts as deriving until the key is ready, even if the default provider derives it.
+        // The thread counts as one that derives until the key is ready. It takes up a CPU even if the default provider derives the key.
         let thread = this.state.register(wrapped);
         if let Some(thread) = &thread
             && !key.is_null()

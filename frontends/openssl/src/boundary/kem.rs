@@ -1,4 +1,5 @@
-//! Our functions for key encapsulation of TLS groups, which OpenSSL calls.
+//! Our functions for key encapsulation of TLS groups, which OpenSSL calls. In TLS, the encapsulated key is the server's share, which
+//! answers the client's share. Here it is called the answer.
 
 use std::ffi::{c_int, c_void};
 use std::sync::{Arc, OnceLock};
@@ -49,7 +50,7 @@ unsafe extern "C" fn init(context: *mut c_void, key: *mut c_void, _: *const Para
     })
 }
 
-/// A buffer of the call with its length, which also receives the length of the result.
+/// A buffer that OpenSSL passes. `length` points to the buffer's length, which the result's length replaces; it may be null.
 struct Buffer {
     start: *mut u8,
     length: *mut usize,
@@ -68,11 +69,11 @@ impl Buffer {
         }
     }
 
-    /// Returns the buffer, if it has room.
+    /// Returns the first `length` bytes of the buffer, if it has room for them.
     ///
     /// # Safety
     ///
-    /// The call: the buffer has the given length, or the length of a result if no length is given. While the result lives, nothing
+    /// The call: the buffer has `*self.length` bytes, or at least `length` bytes if `self.length` is null. While the slice lives, nothing
     /// else uses the buffer.
     unsafe fn slice_mut<'c>(&self, length: usize) -> Result<&'c mut [u8], RefusalReason> {
         // SAFETY: as the caller promises.

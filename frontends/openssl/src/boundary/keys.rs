@@ -86,13 +86,13 @@ impl KeyData {
         &self.pair
     }
 
-    /// Returns the raw keys, as far as the default provider exposes them.
+    /// Returns the raw keys, as far as the default provider exposes them; `None` if the key has changed since they were read.
     pub(super) fn raw(&self) -> Option<&RawKeys> {
         let set = slh_dsa_parameter_set(self.wrapped().row().name);
         self.pair.raw(|| set.map_or_else(|| self.read_curve_keys(), |algorithm| self.read_slh_dsa_keys(algorithm)))
     }
 
-    /// Reads the raw keys of a curve. An export would leave a copy of them in freed memory.
+    /// Reads the raw keys of a curve as parameters, because an export would leave a copy of them in freed memory.
     fn read_curve_keys(&self) -> RawKeys {
         let (mut public, mut private) = ([0_u8; key_pair::KEY_LEN], Zeroizing::new([0_u8; key_pair::KEY_LEN]));
         let mut table = [

@@ -1,5 +1,6 @@
-//! Our functions that OpenSSL calls, and the tables in which it finds them. Their `unsafe` code relies on the promises
-//! that [`libcrypto`](crate::libcrypto) defines.
+//! Our functions that OpenSSL calls, and the tables in which it finds them.
+//!
+//! The `SAFETY` comments name three promises, which [`libcrypto`](crate::libcrypto) defines: the call, the default provider, and ours.
 //!
 //! No panic crosses into C: [`catch_panic`](crate::libcrypto::catch_panic) wraps all of our code that can panic.
 

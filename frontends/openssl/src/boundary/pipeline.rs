@@ -1,4 +1,5 @@
-//! Our functions for pipelines, which OpenSSL calls. The default provider has no such functions.
+//! Our functions for pipelines, which OpenSSL calls. A pipeline processes several messages, the pipes, under one key: each call has the
+//! next data of all of them. The default provider has no such functions.
 
 use std::ffi::{c_int, c_void};
 use std::{ptr, slice};
@@ -8,7 +9,7 @@ use crate::abi::Param;
 use crate::libcrypto::{Io, catch_panic};
 use crate::modes::cipher::CipherModeState;
 
-/// Opens pipes. The call has one nonce per pipe, or none at all.
+/// Opens the pipes. The call has one nonce per pipe, or none at all: then no pipe is open afterwards.
 pub(super) unsafe extern "C" fn open<const ENCRYPT: bool>(
     context: *mut c_void,
     key: *const u8,

@@ -27,7 +27,7 @@ pub(super) unsafe extern "C" fn capabilities(
     }
     unsafe extern "C" fn report_group(params: *const Param, query: *mut c_void) -> c_int {
         catch_panic(0, || {
-            // SAFETY: `data` is `query` below; the default provider: a table with its end.
+            // SAFETY: `query` points to the `GroupQuery` below, which outlives this call; the default provider: a table with its end.
             let (query, values) = unsafe { (&*query.cast::<GroupQuery<'_>>(), ParamValues::new(params)) };
             let row =
                 values.text(c"tls-group-alg").and_then(|name| KEY_TYPES.iter().find(|row| row.name.as_bytes() == name));

@@ -22,14 +22,14 @@ pub(super) type SignatureCtx = Context<SignatureFns>;
 
 #[derive(Clone, Default)]
 pub(crate) struct SignatureState {
-    /// The key for whole messages. `None` if the operation is on a digest, or if a parameter was set that only the default provider
-    /// understands, such as a variant of RFC 8032.
+    /// The key for whole messages. `None` if the operation is on a digest. Also `None` after a parameter was set that only the default
+    /// provider understands, such as the parameter that selects Ed25519ph (RFC 8032).
     pub(super) key: Option<Arc<KeyData>>,
     pub(super) slh_dsa: SlhDsaParams,
 }
 
 impl SignatureState {
-    /// Runs a request on another device, if that is faster, and counts it.
+    /// Runs a request of any algorithm but SLH-DSA on another device, if that is faster. Counts the request in either case.
     fn run_on_device(
         &self,
         wrapped: &WrappedAlgorithm,
@@ -43,7 +43,8 @@ impl SignatureState {
         key.pair().run(wrapped, algorithm, || key.raw(), operands)
     }
 
-    /// Runs a request with a whole message on another device, if that is faster.
+    /// Runs a request with a whole message, of any algorithm, on another device, if that is faster. `None` leaves the request to the
+    /// default provider.
     fn run_message(&mut self, wrapped: &WrappedAlgorithm, operands: Operands<'_>) -> Option<Outcome> {
         match wrapped.algorithm()? {
             slh_dsa if slh_dsa.is_slh_dsa() => {
@@ -67,7 +68,8 @@ pub(super) unsafe extern "C" fn newctx<const ROW: usize>(
     unsafe { new_context(provider, ROW, call_newctx, |_, _| SignatureState::default()) }
 }
 
-/// Returns true if parameters change no signature. From 4.0 on, libssl names the version of TLS, which only SM2 needs.
+/// Returns true if none of the parameters can change a signature. From OpenSSL 4.0 on, libssl passes the version of TLS, which matters only
+/// to SM2.
 ///
 /// # Safety
 ///
@@ -77,6 +79,9 @@ unsafe fn has_plain_params(params: *const Param) -> bool {
     unsafe { is_empty(params) || ParamValues::new(params).is_only(c"tls-version") }
 }
 
+/// Starts an operation in both contexts: `init` starts it in the default provider's. Another device may serve the operation only if
+/// `is_plain` is true: it takes whole messages, and no parameter reserves it for the default provider.
+///
 /// # Safety
 ///
 /// The call. `init` calls one of the default provider's functions that set a context's key.
@@ -98,6 +103,7 @@ pub(super) unsafe fn init_with_key(
     })
 }
 
+/// Starts an operation on a whole message, despite its name: `EVP_DigestSignInit` or `EVP_DigestVerifyInit`.
 pub(super) unsafe extern "C" fn digest_init<const SIGN: bool>(
     context: *mut c_void,
     digest: *const c_char,
@@ -126,6 +132,7 @@ pub(super) unsafe extern "C" fn init<const SIGN: bool>(
     }
 }
 
+/// Starts an operation on a whole message: `EVP_PKEY_sign_message_init` or `EVP_PKEY_verify_message_init` (OpenSSL 3.4 and later).
 pub(super) unsafe extern "C" fn message_init<const SIGN: bool>(
     context: *mut c_void,
     key: *mut c_void,

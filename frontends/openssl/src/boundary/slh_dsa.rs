@@ -1,4 +1,5 @@
-//! Our functions for SLH-DSA, in addition to the functions that all signatures share.
+//! Our functions for SLH-DSA, in addition to the functions that all signatures share. Devices support some parameters of SLH-DSA, such as
+//! the context string, so these functions record the parameters.
 
 use std::ffi::{c_char, c_int, c_void};
 

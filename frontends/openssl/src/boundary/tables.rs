@@ -1,4 +1,5 @@
-//! The dispatch tables of all algorithms. Except for pipelines, each of our functions stands for one that the default provider also has.
+//! Our dispatch tables of the default provider's algorithms. Except for pipelines, each of our functions stands for one that the default
+//! provider also has.
 
 use std::ffi::c_int;
 
@@ -11,7 +12,7 @@ use crate::libcrypto::functions::{CipherFns, ExchangeFns, Functions, KdfFns, Key
 use crate::provider::WrappedAlgorithm;
 use crate::table::{CIPHERS, KDFS, KEY_PAIR_ALGORITHMS, KEY_TYPES, Mode};
 
-/// Builds a function table from pairs of id and function.
+/// Builds the entries of a dispatch table, without the terminator. Each line has an id, the function, and the function's type.
 macro_rules! dispatch {
     ($($id:ident => $function:expr, $kind:ty;)*) => {
         [$($crate::abi::Dispatch {
@@ -26,12 +27,12 @@ macro_rules! dispatch {
 }
 pub(super) use dispatch;
 
-/// Expands to the functions of all rows. Each function is compiled for the index of its row, which OpenSSL's calls do not tell.
+/// Expands to the functions of all rows. OpenSSL's calls do not tell the row, so each function is compiled for the index of its row.
 macro_rules! for_rows {
     ($functions:ident: $($row:literal)*) => { [$($functions::<$row>()),*] };
 }
 
-/// Returns our table for an algorithm, by its index in our own table.
+/// Returns our dispatch table for an algorithm. `row` is the algorithm's index in its list, for example in `CIPHERS`.
 pub(super) fn dispatch_table(wrapped: &WrappedAlgorithm, row: usize) -> Vec<Dispatch> {
     // SAFETY: the default provider: the dispatch table of one of its algorithms.
     let default_table = unsafe { DispatchTable::new(wrapped.default_row.implementation) };
@@ -44,8 +45,9 @@ pub(super) fn dispatch_table(wrapped: &WrappedAlgorithm, row: usize) -> Vec<Disp
     }
 }
 
-/// Returns our table for an algorithm: the functions in `entries` that the default provider also has, and the default provider's own
-/// functions in `passed_ids`, which take neither context nor provider. Its other functions would receive our contexts, so they are omitted.
+/// Returns a terminated dispatch table: the functions in `entries` that the default provider also has, then its own functions with
+/// `passed_ids`. The passed functions take neither context nor provider. The default provider's other functions would receive our contexts,
+/// so they are omitted.
 fn complete_table(default_table: DispatchTable, entries: &[Dispatch], passed_ids: &[c_int]) -> Vec<Dispatch> {
     let mut table: Vec<Dispatch> =
         entries.iter().copied().filter(|entry| default_table.entry(entry.id).is_some()).collect();

@@ -102,7 +102,8 @@ impl DefaultProviderCipher {
     }
 
     pub(crate) fn new_context(&self) -> Option<PrivateCipherCtx> {
-        // SAFETY: the default provider: the context has no other owner; ours: Gantry's provider owns the functions, and outlives the context.
+        // SAFETY: the default provider: the context has no other owner; ours: Gantry's provider owns the functions, and outlives the
+        // context.
         let ctx = unsafe { DefaultProviderCipherCtx::new(self.provctx, self.functions, CipherFns::call_newctx) };
         ctx.map(|ctx| PrivateCipherCtx { ctx, nonce_len: None })
     }

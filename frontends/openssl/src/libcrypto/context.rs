@@ -1,11 +1,11 @@
-//! A context of the default provider, of any kind.
+//! A context of the default provider, of any kind. The `SAFETY` comments name the promises of [`super`].
 
 use std::ffi::{c_int, c_void};
 
 use super::functions::ContextFns;
 use crate::abi::Param;
 
-/// A context of the default provider, owned by this and freed with it, and its functions.
+/// A context of the default provider and its functions. Dropping this value frees the context.
 pub(crate) struct DefaultProviderCtx<F: ContextFns> {
     ctx: *mut c_void,
     pub(crate) functions: *const F,

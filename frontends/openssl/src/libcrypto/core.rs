@@ -29,7 +29,7 @@ pub(crate) struct DispatchTable(*const Dispatch);
 impl DispatchTable {
     /// # Safety
     ///
-    /// The default provider: null, or a terminated table that stays valid.
+    /// `table` is null, or a terminated table of the core or the default provider, which stays valid.
     pub(crate) unsafe fn new(table: *const Dispatch) -> Self {
         Self(table)
     }
@@ -103,8 +103,8 @@ impl Core {
         (parts.next().unwrap_or(0), parts.next().unwrap_or(0))
     }
 
-    /// Puts an error on the stack: a reason that all libraries share, and a sentence. Reasons of our own would crash a program at exit if
-    /// one of its modules contains a second libcrypto, which frees registered reasons only after its own teardown.
+    /// Puts an error on the stack: a reason that all libraries share, and a sentence. Gantry registers no reasons of its own. A second
+    /// libcrypto, in a module of the program, would free them after its own teardown, and crash the program at exit.
     pub(crate) fn raise(&self, reason: c_int, sentence: &str) {
         if let Ok(format) = CString::new(sentence.replace('%', "%%").replace('\0', "")) {
             self.set_error(reason, Some(&format));
@@ -158,7 +158,7 @@ impl Core {
         props: PropsCallback,
         data: *mut c_void,
     ) -> bool {
-        // OpenSSL returns the number of providers that it reported, not 1.
+        // OpenSSL returns the number of registrations so far, not 1.
         // SAFETY: our handle, functions of the required types, and as the caller promises.
         unsafe { (self.register_child_cb)(self.handle, create, remove, props, data) > 0 }
     }
@@ -192,7 +192,7 @@ impl Core {
 ///
 /// # Safety
 ///
-/// Null, or a terminated table.
+/// `row` is null, or the first row of a terminated table.
 pub(crate) unsafe fn find_algorithm(mut row: *const AlgorithmRow, name: &str) -> Option<AlgorithmRow> {
     // SAFETY: as the caller promises; names are strings.
     unsafe {
@@ -210,7 +210,7 @@ pub(crate) unsafe fn find_algorithm(mut row: *const AlgorithmRow, name: &str) ->
 ///
 /// # Safety
 ///
-/// A string.
+/// `names` points to a string that ends with a zero byte.
 pub(crate) unsafe fn has_name(names: *const c_char, name: &[u8]) -> bool {
     // SAFETY: as the caller promises.
     let names = unsafe { CStr::from_ptr(names) }.to_bytes();

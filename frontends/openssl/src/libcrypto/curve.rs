@@ -11,7 +11,8 @@ use super::params;
 use crate::abi::{self, Param};
 use crate::groups::Curve;
 
-/// The default provider's functions for keys and key exchange of a curve. It keeps these functions as long as this value lives.
+/// The default provider's functions for keys and key exchange of a curve. The results of [`key_algorithm`](Self::key_algorithm) point to
+/// these tables.
 pub(crate) struct CurveFns {
     keys: Functions,
     exchange: Functions,

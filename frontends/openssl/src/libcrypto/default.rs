@@ -73,7 +73,8 @@ impl DefaultProvider {
         self.load_or_find(&self.provctx)
     }
 
-    /// Returns the default provider's table of an operation, terminated or null. Returns `None` if there is no default provider.
+    /// Returns the default provider's algorithms for an operation: a terminated table, or null. Returns `None` if there is no
+    /// default provider.
     pub(crate) fn algorithms(&self, operation: c_int) -> Option<*const AlgorithmRow> {
         let query = self.query_operation()?;
         let mut no_cache = 0;

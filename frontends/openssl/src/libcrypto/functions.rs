@@ -22,7 +22,7 @@ pub(crate) trait OperationFns: Sized + 'static {
     }
 }
 
-/// A family whose algorithms are used through contexts.
+/// The default provider's functions for a kind of algorithm that is used through contexts.
 pub(crate) trait ContextFns: OperationFns {
     fn common(&self) -> &CommonFns;
 }
@@ -48,8 +48,8 @@ impl Functions {
     }
 }
 
-/// Defines a table of the default provider's optional functions, each with its id, and the context functions, which every kind has under
-/// its own ids.
+/// Defines a struct of optional functions of the default provider, each read by its id. A kind that has contexts lists the ids of its
+/// `CommonFns` after `@context`.
 macro_rules! functions {
     ($(#[$doc:meta])* $name:ident {
         $($(#[$about:meta])* $field:ident: $id:ident, $kind:ty;)*
@@ -88,7 +88,7 @@ macro_rules! common {
     };
 }
 
-/// The default provider's context functions, common to all kinds.
+/// The default provider's context functions, common to all kinds that have contexts.
 pub(crate) struct CommonFns {
     pub(crate) dupctx: Option<NewCtx>,
     pub(crate) freectx: Option<FreeCtx>,
@@ -102,7 +102,7 @@ pub(crate) struct CipherFns {
     pub(crate) newctx: Option<NewCtx>,
     encrypt_init: Option<CipherInit>,
     decrypt_init: Option<CipherInit>,
-    /// Not optional: every cipher has it, and it is called too often to check.
+    /// Not optional, because it is called too often to check: `no_update` if the cipher has none.
     pub(crate) update: CipherUpdate,
     pub(crate) cipher: Option<CipherUpdate>,
     pub(crate) finish: Option<Final>,

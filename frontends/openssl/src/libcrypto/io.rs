@@ -66,7 +66,7 @@ impl Io<'_> {
         self.input == self.output.cast_const()
     }
 
-    /// Returns the input, before anything is written.
+    /// Returns the input. After a write in place, this is the output.
     pub(crate) fn input(&self) -> &[u8] {
         if self.length == 0 || self.input.is_null() {
             return &[];

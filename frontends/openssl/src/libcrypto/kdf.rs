@@ -22,7 +22,8 @@ impl<'w> DefaultProviderKdf<'w> {
         Some(Self { default_provider, functions: KdfFns::select(functions)? })
     }
 
-    /// Derives a key with HMAC over `hash`. Returns false if it fails, for example because the default provider does not have the hash.
+    /// Derives a key with PBKDF2 and HMAC of `hash`. Returns false if it fails, for example because the default provider does not
+    /// have the hash.
     pub(crate) fn pbkdf2(
         &self,
         hash: Algorithm,

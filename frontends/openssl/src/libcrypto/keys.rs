@@ -41,7 +41,7 @@ impl DefaultProviderKey {
         (unsafe { import(this.key, selection, table.as_ptr()) } == 1).then_some(this)
     }
 
-    /// Takes a key of the default provider; `None` for null.
+    /// Takes ownership of a key of the default provider. Returns `None` for null.
     ///
     /// # Safety
     ///

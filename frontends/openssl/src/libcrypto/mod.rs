@@ -7,8 +7,8 @@
 //! * **The call.** OpenSSL passes pointers that are valid during the call. Contexts were made by our own `newctx` or `dupctx`,
 //!   are not freed yet, and are used by one thread at a time. Buffers have the given length, and tables the terminator of their
 //!   type. See provider-cipher(7), provider-kdf(7), provider-keymgmt(7), provider-keyexch(7), provider-kem(7), provider-signature(7).
-//! * **The default provider.** Objects of the default provider stay valid while our provider is loaded, because a method or context made
-//!   from it keeps the library context alive. The function behind an id has the type that the id stands for
+//! * **The default provider.** Objects of the default provider stay valid while our provider is loaded: the library context owns both
+//!   providers, and keeps a deactivated one until it is freed itself. The function behind an id has the type that the id stands for
 //!   (core_dispatch.h).
 //! * **Ours.** Objects that we made with `Box::into_raw` or `Arc::into_raw` are freed once, in `freectx`, `free` or `teardown`.
 //!   The provider owns its algorithms with their functions, and outlives its contexts and its framework.

@@ -1,4 +1,4 @@
-//! The state of a key pair, which belongs to the default provider: its raw keys, and the sessions that use them on another device.
+//! Our state of a key pair that belongs to the default provider: its raw keys, and the sessions that use them on another device.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, OnceLock};
@@ -63,6 +63,7 @@ impl KeyPairState {
         let Some(framework) = wrapped.may_use_device().then(|| wrapped.framework()).flatten() else { return false };
         let may_save = framework.caller_device.may_save(algorithm, operation, SizeSet::SMALLEST);
         if !may_save {
+            // Counts as a new key: after enough of them, the savings are forgotten and determined again.
             framework.savings(algorithm, operation).count_key();
         }
         may_save
@@ -100,7 +101,7 @@ impl KeyPairState {
         // The cost of a short message does not depend on its length.
         let bytes = operands.bytes().max(SizeSet::SMALLEST);
         let session = {
-            // Does not wait: another thread holds the lock, or held it when this process was forked.
+            // Does not wait for the lock: another thread may hold it, or may have held it when this process was forked.
             let mut device_sides = self.device_sides.try_lock().ok()?;
             let device_side = device_side(&mut device_sides, algorithm, operation);
             if device_side.choose_side(framework, operation, bytes, params, algorithm) == Side::DefaultProvider {

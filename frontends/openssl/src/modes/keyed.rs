@@ -11,7 +11,7 @@ use crate::provider::WrappedAlgorithm;
 #[derive(Clone, Default)]
 pub(crate) struct KeyedCipher {
     pub(crate) encrypt: bool,
-    /// The direction when the key was set.
+    /// True if the key was set for encryption.
     key_set_for_encrypt: bool,
     key: Key,
     device_side: DeviceSide,
@@ -34,8 +34,8 @@ impl KeyedCipher {
         }
     }
 
-    /// Returns true if the direction changed after the key was set. In modes that decrypt with a key schedule of their own, only
-    /// the default provider knows the result.
+    /// Returns true if the direction changed after the key was set. A mode with a separate key schedule for decryption then keeps the
+    /// schedule of the old direction, and only the default provider can compute the result.
     pub(crate) fn direction_changed(&self) -> bool {
         self.encrypt != self.key_set_for_encrypt
     }
@@ -87,8 +87,8 @@ impl KeyedCipher {
         DeviceResult::Declined
     }
 
-    /// Runs a batch on a device, if the device is faster for a batch of this size. Returns true if the device ran the batch. The caller
-    /// then runs each request that the device has not done.
+    /// Runs a batch on a device, if the device is faster for a batch of this size. Returns true if the batch was given to the device. The
+    /// caller then examines each outcome, because the device may have failed.
     pub(crate) fn run_batch(&mut self, wrapped: &WrappedAlgorithm, requests: &mut [Request<'_>]) -> bool {
         let Some((framework, algorithm)) = wrapped.framework().zip(wrapped.algorithm()) else { return false };
         let operation = self.operation();
@@ -98,7 +98,7 @@ impl KeyedCipher {
         let Some(session) = self.device_side.session_for_batch(framework, operation, size, params) else {
             return false;
         };
-        // Requests without an outcome are examined one by one afterwards.
+        // After an error, the requests that failed have no outcome. The caller finds them.
         let _ = session.process(requests);
         let done = requests.iter().filter(|request| request.outcome() == Some(Outcome::Done));
         done.for_each(|request| wrapped.count(operation, Side::Device, request.bytes()));

@@ -7,7 +7,7 @@ use crate::libcrypto::{CipherCall, DefaultProviderCipherCtx, Io};
 use crate::modes::chain::{ChainState, WholeBlocks};
 use crate::provider::WrappedAlgorithm;
 
-/// The messages of a context; the context itself is not one of them.
+/// The messages of a context. The context itself keeps their key and parameters, and has no message of its own.
 #[derive(Default)]
 pub(crate) struct Pipes(Vec<Pipe>);
 
@@ -120,7 +120,7 @@ impl Pipes {
         })
     }
 
-    /// Processes data message by message, because it is too short to gain from a batch.
+    /// Processes data message by message. The data is too short to gain from a batch, or stays with the default provider.
     fn update_each(&mut self, wrapped: &WrappedAlgorithm, ios: &mut [Io<'_>]) -> bool {
         self.0.iter_mut().zip(ios).fold(true, |good, (pipe, io)| {
             let Pipe { default_ctx, message, offset } = pipe;
@@ -153,7 +153,8 @@ fn collect_pipes(pipes: impl ExactSizeIterator<Item = Option<Pipe>>) -> Option<V
     Some(collected)
 }
 
-/// Makes a batch of the messages' whole blocks, if any. `run` runs it, and returns false if no device takes it.
+/// Makes a batch of the messages' whole blocks, if any, and returns a result for each message. `run` runs the batch, and returns false if
+/// no device takes it.
 pub(crate) fn run_blocks_as_batch<'b, 'c: 'b>(
     encrypt: bool,
     data: impl ExactSizeIterator<Item = Option<(&'b mut Io<'c>, &'b WholeBlocks)>>,
@@ -177,7 +178,7 @@ pub(crate) fn run_blocks_as_batch<'b, 'c: 'b>(
     for ((index, is_in_place), request) in pipe_indices.into_iter().zip(&requests) {
         results[index] = match request.outcome() {
             Some(gantry_core::Outcome::Done) => BlocksResult::Done,
-            // A device that fails leaves the data unchanged, unless it panics.
+            // A device that fails leaves the data unchanged, but a driver that panics may not. The outcome is the same for both.
             _ if is_in_place => BlocksResult::Damaged,
             _ => BlocksResult::NotDone,
         };

@@ -1,8 +1,8 @@
 //! Our own state of an SLH-DSA signature context (FIPS 205, in OpenSSL since 3.5), and the choice of a side.
 //!
 //! The default provider's context receives all parameters too, and serves the requests that no device takes. The choice needs no
-//! measurement: a request takes the default provider from milliseconds to nearly a second, and a device that hashes in lanes a third of
-//! that.
+//! measurement. A signature takes the default provider from milliseconds to nearly a second. A device that hashes in lanes takes a half to
+//! a fifth of that.
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
@@ -14,7 +14,7 @@ use crate::libcrypto::ParamValues;
 use crate::modes::key_pair::RawKeys;
 use crate::provider::WrappedAlgorithm;
 
-/// The parameters of a context's messages; the key is separate.
+/// The state of a signature context without its key: the parameters of its messages, and the session on a device.
 #[derive(Clone, Default)]
 pub(crate) struct SlhDsaParams {
     context: Vec<u8>,
@@ -53,7 +53,8 @@ impl SlhDsaParams {
         self.device_side.new_key();
     }
 
-    /// Runs a request on another device, if that is faster, and counts it. `raw` reads the raw keys; `None` if there is no key.
+    /// Runs a request on another device, if that is faster, and counts it. `raw` reads the raw keys; it is `None` if there is no key.
+    /// Returns `None` if the default provider must serve the request.
     pub(crate) fn run<'r>(
         &mut self,
         wrapped: &WrappedAlgorithm,
@@ -75,7 +76,7 @@ impl SlhDsaParams {
         operands: &mut Operands<'_>,
     ) -> Option<Outcome> {
         let (operation, length) = (operands.operation(), operands.bytes());
-        // A named policy decides about all sizes.
+        // The initial sizes include 0 bytes only if the configuration names a policy, because a named policy decides about all sizes.
         let has_named_policy = wrapped.initial_sizes().has(0);
         let needs_default_provider = self.needs_default_provider || self.is_seeded && operation == Operation::Sign;
         if needs_default_provider
@@ -114,14 +115,14 @@ impl SlhDsaParams {
     }
 }
 
-/// The estimated savings of a device in this process so far, in units of 1/[`OPENING_COST_UNITS`] of the time that its known-answer tests
-/// take.
+/// The estimated time that a device could have saved in this process so far. A device's known-answer tests take [`OPENING_COST_UNITS`]
+/// of these units.
 static SAVED_UNITS: AtomicU32 = AtomicU32::new(0);
 const OPENING_COST_UNITS: u32 = 256;
 
-/// Returns true if a request is worth opening a device; the first signature of a "small" set is. Measured with OpenSSL 4.0 on Zen 4:
-/// a small signature saves 76 to 540 ms, a fast one at least 3.6 ms, a verification at least 0.05 ms. The known-answer tests of the
-/// fast sets take some 15 ms.
+/// Adds the saving of a request, and returns true if the savings so far are worth opening a device. The first signature of a small set
+/// (`s`) is worth it. Measured with OpenSSL 4.0 on Zen 4: a small signature saves 76 to 540 ms, a fast one at least 3.6 ms, a verification
+/// at least 0.05 ms. The known-answer tests of the fast sets take some 15 ms.
 fn is_worth_it(algorithm: Algorithm, operation: Operation) -> bool {
     let saves = match operation {
         Operation::Sign if algorithm.name().ends_with('s') => OPENING_COST_UNITS,

@@ -61,7 +61,7 @@ impl Provider {
         }
     }
 
-    /// Puts an error on the stack and returns true if the configuration makes operations fail.
+    /// Puts an error on OpenSSL's error stack and returns true if the configuration makes operations fail.
     pub(crate) fn raise_if_forced(&self, group: &Group) -> bool {
         if self.settings.force_fail {
             let sentence = format!("gantry: made to fail by FORCE_FAIL:{}", group.name_str());
@@ -70,7 +70,7 @@ impl Provider {
         self.settings.force_fail
     }
 
-    /// Puts the reason why a share or call is refused on the error stack.
+    /// Puts an error on OpenSSL's error stack: the reason to refuse a share or a call.
     pub(crate) fn raise_refusal(&self, group: &Group, reason: &str) {
         self.core.raise(abi::ERR_R_PASSED_INVALID_ARGUMENT, &format!("gantry: {}: {reason}", group.name_str()));
     }

@@ -118,13 +118,14 @@ impl Provider {
         );
         let new = Box::into_raw(Box::new(FrameworkState::new(&self.settings, &self.startup, &default_provider)));
         let old = self.state.load(Ordering::Acquire);
-        // An older state belongs to another process. The state is leaked, because its threads are not in this process.
-        // SAFETY: ours.
+        // A state that is not current belongs to the parent. It is leaked, because its threads are not in this process.
+        // SAFETY: ours: the state is not freed before the provider.
         if !old.is_null() && unsafe { (*old).is_current() } {
+            // Another thread was faster, before `old` was loaded.
             // SAFETY: ours: `new` was just made, and is not shared yet.
             drop(unsafe { Box::from_raw(new) });
         } else if self.state.compare_exchange(old, new, Ordering::AcqRel, Ordering::Acquire).is_err() {
-            // Another thread was faster.
+            // Another thread was faster, after `old` was loaded.
             // SAFETY: ours: `new` was just made, and is not shared yet.
             drop(unsafe { Box::from_raw(new) });
         }
@@ -239,7 +240,7 @@ impl Provider {
 impl Drop for Provider {
     fn drop(&mut self) {
         let state = *self.state.get_mut();
-        // SAFETY: ours, if it was made in this process; a parent's is leaked.
+        // SAFETY: ours: nothing else frees the state. If it is valid only in the parent, it is leaked.
         unsafe {
             if !state.is_null() && (*state).is_current() {
                 drop(Box::from_raw(state));

@@ -20,7 +20,7 @@ use crate::table::{Kdf, Mode, Row};
 pub(crate) struct WrappedAlgorithm {
     pub(super) provider: *const Provider,
     pub(crate) row: &'static Row,
-    /// The row's index among the counted rows; `None` for keys.
+    /// The row's index among the counted rows; `None` for a key type.
     pub(super) counted_row: Option<usize>,
     /// The index of the row's first counter of the default provider's requests. The row has one such counter for each operation, and they
     /// follow each other.
@@ -64,7 +64,7 @@ impl WrappedAlgorithm {
         self.provider().default_provider.provctx()
     }
 
-    /// Returns the default provider's cipher, for the device that represents this provider.
+    /// Returns the default provider's cipher, for the device that represents the default provider.
     pub(super) fn default_cipher(&self) -> Option<DefaultProviderCipher> {
         DefaultProviderCipher::new(&self.provider().default_provider, &self.functions)
     }
@@ -84,7 +84,7 @@ impl WrappedAlgorithm {
         *self.takes_aad_after_data.get_or_init(|| self.default_cipher().is_some_and(ask))
     }
 
-    /// Returns the default provider's operation with its key type, for the device that represents this provider.
+    /// Returns the default provider's operation with its key type, for the device that represents the default provider.
     pub(super) fn default_key_algorithm(&self) -> Option<DefaultProviderKeyAlgorithm> {
         DefaultProviderKeyAlgorithm::new(
             &self.provider().default_provider,
@@ -111,7 +111,7 @@ impl WrappedAlgorithm {
     }
 
     /// Returns the framework, opened if necessary. Returns `None` if all requests of this algorithm stay with the default provider, or if
-    /// the stack has no room for a device.
+    /// the current call stack has no room for a device.
     pub(crate) fn framework(&self) -> Option<&Framework> {
         if self.stays_with_default_provider || !stack::has_room() { None } else { self.provider().framework() }
     }
@@ -137,7 +137,7 @@ impl WrappedAlgorithm {
         self.provider().may_use_device(self.row)
     }
 
-    /// Puts an error on the stack and returns true if the configuration makes operations fail.
+    /// Puts an error on OpenSSL's error stack and returns true if the configuration makes operations fail.
     pub(crate) fn raise_if_forced(&self) -> bool {
         let provider = self.provider();
         let is_forced = provider.settings.force_fail && self.may_use_device() && !self.stays_with_default_provider;
@@ -148,7 +148,7 @@ impl WrappedAlgorithm {
         is_forced
     }
 
-    /// Puts one of the reasons `PROV_R_*` on the stack, as the default provider would.
+    /// Puts an error with one of the reasons `PROV_R_*` on OpenSSL's error stack, as the default provider would.
     pub(crate) fn raise(&self, reason: c_int) {
         self.provider().core.raise_prov_error(reason);
     }
