@@ -1,7 +1,7 @@
 //! Requests of data queues.
 //!
-//! The device reads the [`Header`], the fixed part, and the variable part, which [`Request::readable_ranges`] splits into operands. The
-//! device writes the destination, the result of a digest, and a status byte.
+//! The device reads the [`Header`], the fixed part, and the readable portion of the variable part, which [`Request::readable_ranges`]
+//! splits into operands. The device writes the destination, the result of a digest, and a status byte.
 
 use std::ops::Range;
 
@@ -128,7 +128,7 @@ pub struct ReadableRanges {
     pub source: Range<u64>,
     /// The associated data; in a verification, the signed data.
     pub aad: Range<u64>,
-    /// The length of the variable part in bytes.
+    /// The length of the readable portion of the variable part, in bytes.
     pub total_len: u64,
 }
 

@@ -150,7 +150,7 @@ pub struct Limits {
     pub soft_add_seconds: u64,
     /// The hard limit in seconds since the entry was added.
     pub hard_add_seconds: u64,
-    /// The soft limit in seconds: for an SA since its first use, for a policy since its last use, or since it was added if unused.
+    /// The soft limit in seconds: for an SA since its first use; for a policy since its last use or, if it is unused, since it was added.
     pub soft_use_seconds: u64,
     /// The hard limit in seconds, counted as the soft one.
     pub hard_use_seconds: u64,

@@ -232,8 +232,8 @@ fn add_data_requests(checks: &mut LayoutChecks) {
 struct LayoutChecks(Vec<String>);
 
 impl LayoutChecks {
-    /// Adds the conditions that `bytes` have the size of the structure `name`, and the value of each field at its offset. The value of a
-    /// 64-bit field is its low half. If a value occurs at several offsets in `bytes`, one of them must be the field's.
+    /// Adds the conditions that `bytes` have the size of the structure `name`, and the value of each field at its offset. For a 64-bit field,
+    /// `fields` has the low half only. If a value occurs at several offsets in `bytes`, one of them must be the field's.
     fn add(&mut self, name: &str, bytes: &[u8], fields: &[(&str, u32)]) {
         self.0.push(format!("sizeof({name}) == {}", bytes.len()));
         for (field, value) in fields {

@@ -228,8 +228,7 @@ fn parse_encapsulation(family: Family, reader: &mut Reader<'_>) -> Result<Encaps
     Ok(Encapsulation { kind, source_port, destination_port, original: reader.address()?.to_ip(family) })
 }
 
-/// Writes `struct xfrm_algo`, or with `icv_bits` one of the two structures that [`parse_algorithm_with_icv`] reads. Truncates the name to
-/// 63 bytes.
+/// Writes `struct xfrm_algo`; with `icv_bits`, writes the layout that [`parse_algorithm_with_icv`] reads. Truncates the name to 63 bytes.
 fn write_algorithm(name: &str, key: &Key, icv_bits: Option<u32>, key_visibility: KeyVisibility, to: &mut Datagram) {
     let mut end = name.len().min(NAME_SIZE - 1);
     while !name.is_char_boundary(end) {

@@ -148,7 +148,7 @@ impl PrivateCipherCtx {
         let input = if input == output.cast_const() { output.cast_const() } else { input };
         // SAFETY: both have this length, and are borrowed for this call.
         let mut io = unsafe { Io::new(output, &raw mut written, length, input, length) };
-        // An empty update is forwarded, because it may change the state; an empty `EVP_Cipher` has nothing to do.
+        // An empty update may change the state. An empty `EVP_Cipher` changes it only after a TLS header, which these contexts never have.
         (length == 0 && call == CipherCall::Cipher) || self.ctx.forward(call, &mut io) == 1
     }
 
