@@ -294,9 +294,10 @@ impl InboundPath {
         let (sa, counters) = (&received.sa, &self.shared.counters);
         // Without UDP there is no NAT that could move the peer, and Linux does not compare the peer's address either.
         if sa.info.is_in_udp && received.from != sa.peer() && !sa.move_notified.swap(true, Ordering::Relaxed) {
-            let is_queued = self.shared.notify(Event::PeerMoved(sa.id, sa.serial, received.from));
-            // The next packet tries again if the queue is full.
-            sa.move_notified.store(is_queued, Ordering::Relaxed);
+            // If the queue is full, the next packet tries again. Otherwise only an update resets the flag, perhaps already.
+            if !self.shared.notify(Event::PeerMoved(sa.id, sa.serial, received.from)) {
+                sa.move_notified.store(false, Ordering::Relaxed);
+            }
         }
         let totals = sa.usage.count(now, 1, packet.len() as u64);
         if let Some(reached) = sa.volume_limits.take_reached(totals) {

@@ -94,3 +94,19 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // No thread leaves the data half changed when it panics.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_queue_refuses_events_until_they_are_taken() {
+        let shared = Shared::new(Arc::default()).unwrap();
+        let id = SaId { destination: [192, 0, 2, 1].into(), spi: 0x1001, protocol: 50 };
+        let event = || Event::PeerMoved(id, 1, ([192, 0, 2, 2], 4500).into());
+        assert!((0..MAX_EVENTS).all(|_| shared.notify(event())));
+        assert!(!shared.notify(event()));
+        assert_eq!(shared.take_events().len(), MAX_EVENTS);
+        assert!(shared.notify(event()));
+    }
+}

@@ -138,8 +138,7 @@ impl VolumeLimits {
         !self.notified[reached as usize].swap(true, Ordering::Relaxed)
     }
 
-    /// Returns the limit that an SA has reached. After `None`, threads report the present limits once they are reached, even if they have
-    /// reported earlier limits.
+    /// Returns the limit that an SA has reached. After `None`, threads report the present limits again once they are reached.
     fn recheck(&self, usage: &Usage) -> Option<LimitKind> {
         let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let current = self.limit_reached_by((load(&usage.packets), load(&usage.bytes)));
