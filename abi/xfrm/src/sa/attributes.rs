@@ -24,15 +24,12 @@ fn parse_content(sa: &mut Sa, kind: u16, content: &[u8]) -> Result<(), Error> {
     let reader = &mut Reader(content);
     let family = sa.id.family();
     match kind {
-        attribute::ALG_CRYPT | attribute::ALG_COMP => {
-            let (name, key) = parse_algorithm(kind, reader)?;
-            let algorithm = if kind == attribute::ALG_CRYPT { &mut sa.cipher } else { &mut sa.compression };
-            *algorithm = Some(NamedAlgorithm { name, key });
-        }
+        attribute::ALG_CRYPT => sa.cipher = Some(parse_algorithm(kind, reader)?),
+        attribute::ALG_COMP => sa.compression = Some(parse_algorithm(kind, reader)?),
         attribute::ALG_AUTH => {
             // Linux ignores ALG_AUTH if the message also has ALG_AUTH_TRUNC, which contains the length of the tag.
             if sa.authentication.as_ref().is_none_or(|authentication| authentication.icv_bits.is_none()) {
-                let (name, key) = parse_algorithm(kind, reader)?;
+                let NamedAlgorithm { name, key } = parse_algorithm(kind, reader)?;
                 sa.authentication = Some(NamedAuthentication { name, key, icv_bits: None });
             }
         }
@@ -200,11 +197,11 @@ pub(crate) fn parse_replay_esn(kind: u16, reader: &mut Reader<'_>) -> Result<Rep
 }
 
 /// Reads `struct xfrm_algo`: a cipher, a compression, or an authentication with the default tag length.
-fn parse_algorithm(kind: u16, reader: &mut Reader<'_>) -> Result<(String, Key), Error> {
+fn parse_algorithm(kind: u16, reader: &mut Reader<'_>) -> Result<NamedAlgorithm, Error> {
     let name = parse_name(kind, reader)?;
     let key_bits = reader.u32()?;
     let key = Key::parse(key_bits, reader.0).ok_or(Error::Attribute(kind))?;
-    Ok((name, key))
+    Ok(NamedAlgorithm { name, key })
 }
 
 /// Reads `struct xfrm_algo_aead` or `struct xfrm_algo_auth`, which have the same layout.
