@@ -271,7 +271,7 @@ pub(crate) const OPTION_TABLE: &[OptionRow] = &[
         None,
         Some("LIST"),
         Switch::Unlisted,
-        "in folders: skip files that the checksum file LIST names",
+        "in folders: skip files named in checksum file LIST",
     ),
     tree_option("json", None, None, Switch::Json, "print JSON lines, one object per file"),
     tree_option(
