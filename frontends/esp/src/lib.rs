@@ -10,7 +10,7 @@
 //! | `server.rs`, `socket.rs` | threads, and the loop that answers daemons; Unix sockets |
 //! | `control/` | the daemon's requests, and notifications to it |
 //! | `table/` | SAs and policies |
-//! | `outbound.rs`, `inbound.rs` | the threads of the data path |
+//! | `outbound/`, `inbound.rs` | the threads of the data path |
 //! | `acquire_limiter.rs` | limits the requests for SAs to the daemon |
 //! | `shared.rs` | state shared by the threads |
 //! | `packet/` | IP packets: segments, fragments, ICMP notices, ECN |

@@ -17,7 +17,7 @@ mod sequences;
 mod shared_view;
 mod suite;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod update;
 mod view;
 

@@ -1,7 +1,7 @@
 mod limits;
 mod numbers;
 mod scale;
-mod transport;
+pub(crate) mod transport;
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -19,19 +19,19 @@ use super::*;
 use crate::local_addresses::LocalAddresses;
 use crate::packet::ip::Flow;
 
-const NEAR: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1));
-const FAR: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 2));
+pub(crate) const NEAR: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1));
+pub(crate) const FAR: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 2));
 
-fn gantry() -> Gantry {
+pub(crate) fn gantry() -> Gantry {
     gantry_runtime::open(gantry_runtime::Config::default()).unwrap()
 }
 
-fn id(destination: IpAddr, spi: u32) -> SaId {
+pub(crate) fn id(destination: IpAddr, spi: u32) -> SaId {
     SaId { destination, spi, protocol: 50 }
 }
 
 /// Builds an AES-GCM SA between the two addresses.
-fn sa(to: IpAddr, spi: u32) -> Sa {
+pub(crate) fn sa(to: IpAddr, spi: u32) -> Sa {
     let from = if to == FAR { NEAR } else { FAR };
     let mut sa = Sa::new(id(to, spi), from);
     sa.mode = Mode::Tunnel;
@@ -43,7 +43,7 @@ fn sa(to: IpAddr, spi: u32) -> Sa {
     sa
 }
 
-fn policy(direction: Direction, priority: u32, protocol: u8) -> Policy {
+pub(crate) fn policy(direction: Direction, priority: u32, protocol: u8) -> Policy {
     let net = |third| Prefix { address: [10, 1, third, 0].into(), length: 24 };
     let (source, destination) = if direction == Direction::Out { (net(1), net(2)) } else { (net(2), net(1)) };
     let mut policy = Policy::new(Selector { source, destination, protocol, ..Selector::any(Family::Ipv4) }, direction);
@@ -63,7 +63,7 @@ fn policy(direction: Direction, priority: u32, protocol: u8) -> Policy {
     policy
 }
 
-fn flow(out: bool, protocol: u8) -> Flow {
+pub(crate) fn flow(out: bool, protocol: u8) -> Flow {
     let (source, destination) = ([10, 1, 1, 9].into(), [10, 1, 2, 9].into());
     let (source, destination) = if out { (source, destination) } else { (destination, source) };
     Flow { source, destination, protocol, source_port: 1, destination_port: 2 }
@@ -87,7 +87,7 @@ fn reach(associations: &mut Associations, spi: u32, limit: LimitKind) {
 }
 
 /// Adds a policy to the table and to the view.
-fn install(associations: &Associations, policies: &mut Policies, policy: Policy) -> Arc<InstalledPolicy> {
+pub(crate) fn install(associations: &Associations, policies: &mut Policies, policy: Policy) -> Arc<InstalledPolicy> {
     let added = policies.add(policy, false).unwrap();
     associations.view.change(|view| view.replace_policy(None, Some(&added)));
     added

@@ -2,12 +2,12 @@
 
 use super::*;
 
-fn transport_sa(to: IpAddr, spi: u32) -> Sa {
+pub(crate) fn transport_sa(to: IpAddr, spi: u32) -> Sa {
     Sa { mode: Mode::Transport, ..sa(to, spi) }
 }
 
 /// Builds a policy between the two ends, with a template without addresses, as charon has it.
-fn transport_policy(direction: Direction) -> Policy {
+pub(crate) fn transport_policy(direction: Direction) -> Policy {
     let one = |address| Prefix { address, length: 32 };
     let mut policy = policy(direction, 100, 0);
     let (source, destination) = if direction == Direction::Out { (NEAR, FAR) } else { (FAR, NEAR) };
@@ -18,7 +18,7 @@ fn transport_policy(direction: Direction) -> Policy {
     policy
 }
 
-fn between(source: IpAddr, destination: IpAddr) -> Flow {
+pub(crate) fn between(source: IpAddr, destination: IpAddr) -> Flow {
     Flow { source, destination, protocol: 17, source_port: 1701, destination_port: 1701 }
 }
 

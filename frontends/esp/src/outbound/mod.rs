@@ -1,44 +1,33 @@
 //! The sending thread: reads packets from the TUN device, seals them in one batch, and sends them.
 
-use std::collections::HashMap;
+mod pass;
+
 use std::io;
-use std::ops::Range;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use gantry_protocols::esp::{self, Outbound};
-use gantry_protocols::{Packet, PacketError};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::eventfd::EventFd;
 
-use crate::acquire_limiter::AcquireLimiter;
+use self::pass::{ARENA_BYTES, MAX_PASS_PACKETS, Pass, StagedPacket, State};
 use crate::packet::ecn;
 use crate::packet::fragment::Fragments;
-use crate::packet::fragment_ports::FragmentPorts;
 use crate::packet::icmp::{self, NoticeReason};
-use crate::packet::ip::Flow;
 use crate::packet::offload::Offload;
-use crate::packet::reassembly::Reassembly;
 use crate::packet::segment::Segments;
-use crate::packet::transport::OutsideHeaders;
 use crate::shared::{Event, Shared, lock};
-use crate::table::{OutgoingRule, OutgoingSa, SharedView, Verdict, unix_seconds};
+use crate::table::{OutgoingSa, Verdict, unix_seconds};
 use crate::tun::{self, Queue};
 use crate::udp::{self, Socket};
 use crate::wipe::overwrite_stack;
 
-/// Packets and bytes of one pass of the sending loop.
-const MAX_PASS_PACKETS: usize = 256;
-const ARENA_BYTES: usize = 1 << 20;
 /// Bytes that one packet of the stack may grow to with segments of the usual size. The arena grows if segments are shorter.
 const MAX_EXPANDED_BYTES: usize = 80 << 10;
 /// Segments (UDP_MAX_SEGMENTS) and bytes that the kernel takes in one send.
 const MAX_RUN_PACKETS: usize = 64;
 const MAX_RUN_BYTES: usize = 65_000;
-/// Flows that a thread remembers.
-const MAX_FLOWS: usize = 4096;
 /// Maximum number of ICMP notices to senders in a pass.
 const MAX_NOTICES: u32 = 8;
 
@@ -51,39 +40,6 @@ pub(crate) struct OutboundPath {
     pub(crate) waker: Arc<EventFd>,
 }
 
-/// A packet in the arena.
-struct StagedPacket {
-    sa: Arc<OutgoingSa>,
-    /// The range of the packet in the arena, with room for the growth by ESP.
-    slot: Range<usize>,
-    /// The payload of ESP within the slot.
-    payload: Range<usize>,
-    /// Bytes of the packet, including the headers that stay outside ESP.
-    bytes: usize,
-    /// The protocol of the payload in transport mode.
-    next_header: u8,
-    /// The traffic class of the outer header.
-    class: u8,
-    /// True if the packet is sealed, and so fills the slot.
-    is_sealed: bool,
-}
-
-/// The working memory of a pass.
-struct Pass {
-    /// The rules of flows, valid for this generation of the view.
-    generation: u64,
-    rules_by_flow: HashMap<Flow, Option<Arc<OutgoingRule>>>,
-    last: Option<(Flow, Option<Arc<OutgoingRule>>)>,
-    acquire_limiter: AcquireLimiter,
-    fragment_ports: FragmentPorts,
-    reassembly: Reassembly,
-    arena: Vec<u8>,
-    /// Bytes of the arena in use.
-    arena_used: usize,
-    staged: Vec<StagedPacket>,
-    notice_count: u32,
-}
-
 impl OutboundPath {
     /// Sends until the device is gone.
     ///
@@ -91,18 +47,7 @@ impl OutboundPath {
     /// Errors of the device.
     pub(crate) fn run(self) -> io::Result<()> {
         let mut frame = vec![0; tun::MAX_READ_BYTES];
-        let mut pass = Pass {
-            generation: 0,
-            rules_by_flow: HashMap::new(),
-            last: None,
-            acquire_limiter: AcquireLimiter::default(),
-            fragment_ports: FragmentPorts::default(),
-            reassembly: Reassembly::default(),
-            arena: vec![0; ARENA_BYTES],
-            arena_used: 0,
-            staged: Vec::with_capacity(2 * MAX_PASS_PACKETS),
-            notice_count: 0,
-        };
+        let mut pass = Pass::new();
         loop {
             let mut fds =
                 [PollFd::new(self.tun.as_fd(), PollFlags::POLLIN), PollFd::new(self.waker.as_fd(), PollFlags::POLLIN)];
@@ -118,15 +63,16 @@ impl OutboundPath {
                 let Some((offload, packet)) = self.tun.read(&mut frame)? else { break };
                 self.stage_packet(&mut pass, &offload, packet);
             }
-            if !pass.staged.is_empty() {
+            while !pass.staged.is_empty() {
                 // Holding each SA's lock from sealing to sending keeps its packets in sequence order across threads. Otherwise a whole pass
                 // could be older than the peer's window.
                 let sas = distinct_sas(&pass.staged);
-                let _send_locks: Vec<_> = sas.iter().map(|sa| lock(&sa.send_lock)).collect();
-                self.seal(&mut pass);
+                let send_locks: Vec<_> = sas.iter().map(|sa| lock(&sa.send_lock)).collect();
+                pass.seal(&self.shared);
                 self.send(&pass);
+                drop(send_locks);
                 // Frees the keys of SAs that have been removed during this pass.
-                pass.staged.clear();
+                pass.restage_unnumbered(&self.shared);
             }
             if pass.generation != generation {
                 // The pass may have held the last references to SAs, and so to their keys.
@@ -173,7 +119,7 @@ impl OutboundPath {
             let now = self.shared.uptime_ms();
             let whole = pass.reassembly.add(segments.packet(), &header, outside, now, &counters.unfit);
             if let Some((whole, outside)) = whole {
-                pass.stage(sa, outside, whole.len(), class, |slot| slot.copy_from_slice(&whole));
+                pass.stage(sa, header.flow, outside, whole.len(), class, |slot| slot.copy_from_slice(&whole));
             }
             return;
         }
@@ -183,7 +129,9 @@ impl OutboundPath {
         let may_exceed = is_transport || header.is_v6() && segments.bytes(0) <= icmp::V6_MIN_MTU;
         if segments.bytes(0) <= most || may_exceed {
             for segment in 0..segments.count() {
-                pass.stage(sa, outside, segments.bytes(segment), class, |slot| segments.write(segment, slot));
+                pass.stage(sa, header.flow, outside, segments.bytes(segment), class, |slot| {
+                    segments.write(segment, slot);
+                });
             }
             return;
         }
@@ -191,7 +139,7 @@ impl OutboundPath {
         if let Some(fragments) = whole.and_then(|packet| Fragments::new(packet, header.ip_header_bytes, most)) {
             counters.fragmented.add(1);
             for at in 0..fragments.count() {
-                pass.stage(sa, outside, fragments.bytes(at), class, |slot| fragments.write(at, slot));
+                pass.stage(sa, header.flow, outside, fragments.bytes(at), class, |slot| fragments.write(at, slot));
             }
         } else {
             counters.too_long.add(segments.count() as u64);
@@ -210,48 +158,14 @@ impl OutboundPath {
         }
     }
 
-    fn seal(&self, pass: &mut Pass) {
-        let counters = &self.shared.counters;
-        counters.sent_batches.add(1);
-        let (mut rest, mut at) = (&mut pass.arena[..pass.arena_used], 0);
-        let mut packets = Vec::with_capacity(pass.staged.len());
-        for staged in &pass.staged {
-            let (slot, behind) = rest.split_at_mut(staged.slot.end - at);
-            (rest, at) = (behind, staged.slot.end);
-            let begin = staged.payload.start - staged.slot.start;
-            let mut packet = Packet::new(slot, begin..begin + staged.payload.len());
-            packet.next_header = staged.next_header;
-            packets.push(packet);
-        }
-        let mut burst: Vec<(&Outbound, &mut Packet<'_>)> =
-            pass.staged.iter().zip(&mut packets).map(|(staged, packet)| (&staged.sa.esp, packet)).collect();
-        esp::seal(&mut burst);
-        drop(burst);
-        for (staged, packet) in pass.staged.iter_mut().zip(&packets) {
-            match packet.verdict() {
-                Ok(()) => staged.is_sealed = true,
-                Err(PacketError::Exhausted) => {
-                    counters.expired.add(1);
-                    if let Some(reached) = staged.sa.volume_limits.take_exhausted() {
-                        self.shared.notify(Event::LimitReached(staged.sa.id, staged.sa.serial, reached));
-                    }
-                }
-                Err(_) => {
-                    counters.failed.add(1);
-                    staged.sa.failed.fetch_add(1, Ordering::Relaxed);
-                }
-            }
-        }
-    }
-
     /// Sends the sealed packets: several packets to one peer in one call, if the kernel accepts that.
     fn send(&self, pass: &Pass) {
         let mut rest = &pass.staged[..];
         while let Some(first) = rest.first() {
-            let count = if first.is_sealed { run_length(rest) } else { 1 };
+            let count = if first.state == State::Sealed { run_length(rest) } else { 1 };
             let (packets, behind) = rest.split_at(count);
             rest = behind;
-            if first.is_sealed {
+            if first.state == State::Sealed {
                 self.send_run(packets, &pass.arena);
             }
         }
@@ -323,62 +237,6 @@ impl OutboundPath {
     }
 }
 
-impl Pass {
-    /// Forgets the rules of flows if the view has changed.
-    fn forget_stale_rules(&mut self, view: &SharedView) {
-        let generation = view.generation();
-        if self.generation != generation {
-            (self.generation, self.rules_by_flow, self.last) = (generation, HashMap::new(), None);
-        }
-    }
-
-    /// Returns the rule for a flow.
-    fn rule(&mut self, flow: &Flow, view: &SharedView) -> Option<Arc<OutgoingRule>> {
-        self.forget_stale_rules(view);
-        if let Some((last, rule)) = &self.last
-            && last == flow
-        {
-            return rule.clone();
-        }
-        if self.rules_by_flow.len() >= MAX_FLOWS {
-            self.rules_by_flow.clear();
-        }
-        let rule =
-            self.rules_by_flow.entry(*flow).or_insert_with(|| view.read().outgoing_rule(flow).map(Arc::new)).clone();
-        self.last = Some((*flow, rule.clone()));
-        rule
-    }
-
-    /// Appends a packet to the arena, without the headers that stay outside ESP. `write` writes the packet with these headers, which has
-    /// `bytes` bytes.
-    fn stage(
-        &mut self,
-        sa: &Arc<OutgoingSa>,
-        outside: OutsideHeaders,
-        bytes: usize,
-        class: u8,
-        write: impl FnOnce(&mut [u8]),
-    ) {
-        let OutsideHeaders { length, next_header } = outside;
-        let padded = sa.padded_length(bytes - length);
-        let (head, tail) = sa.esp.overhead(padded);
-        let begin = self.arena_used + head;
-        let payload = begin..begin + padded;
-        let slot = self.arena_used..payload.end + tail;
-        let needed = slot.end.max(begin + bytes);
-        if needed > self.arena.len() {
-            self.arena.resize(needed.next_power_of_two(), 0);
-        }
-        write(&mut self.arena[begin..begin + bytes]);
-        if length > 0 {
-            self.arena.copy_within(begin + length..begin + bytes, begin);
-        }
-        self.arena[begin + bytes - length..payload.end].fill(0);
-        self.arena_used = slot.end;
-        self.staged.push(StagedPacket { sa: sa.clone(), slot, payload, bytes, next_header, class, is_sealed: false });
-    }
-}
-
 /// Returns the SAs of packets without duplicates, sorted by address so that all threads lock them in the same order.
 fn distinct_sas(staged: &[StagedPacket]) -> Vec<Arc<OutgoingSa>> {
     let mut all: Vec<Arc<OutgoingSa>> = Vec::new();
@@ -398,7 +256,7 @@ fn run_length(staged: &[StagedPacket]) -> usize {
     let [first, rest @ ..] = staged else { return 0 };
     let (stride, mut bytes, mut count) = (first.slot.len(), first.slot.len(), 1);
     for next in rest {
-        let fits = next.is_sealed
+        let fits = next.state == State::Sealed
             // A raw socket takes one packet in a send.
             && first.sa.info.is_in_udp
             && Arc::ptr_eq(&next.sa, &first.sa)
