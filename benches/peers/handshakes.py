@@ -12,24 +12,32 @@ import provider
 # More than the server's own WARM.
 WARM = 1200
 COUNT = 2000
-ROUNDS = 5
+ROUNDS = 9
 MINUTE = 60
-NEWER = "3.5"
+# Releases with groups of their own. The client is the first one's.
+NEWER = ("3.5", "4.0")
+
+
+def command(work, series):
+    """The command of the program with the libraries of a newer release."""
+    run = pathlib.Path(measure.output([measure.ROOT / "scripts/openssl-command", series]).strip()).with_name("run")
+    measure.remember("scripts/openssl-command", series)
+    libraries = [next(run.parent.glob(f"usr/lib/*/lib{name}.so.*")) for name in ("ssl", "crypto")]
+    return [run, measure.program(work, "handshakes", *libraries, "-Wl,--allow-shlib-undefined", suffix=f"-{series}")]
 
 
 def contenders(work):
-    """Name: how to start a program with this libssl, its openssl.cnf, and the group."""
-    newer = measure.output([measure.ROOT / "scripts/openssl-command", NEWER]).strip().removesuffix("openssl") + "run"
-    measure.remember("scripts/openssl-command", NEWER)
-    gantry = provider.configuration(work / "handshakes.cnf", "")
+    """The command of clients, and the servers. Name: command, openssl.cnf, and group."""
     older = measure.output(["openssl", "version"]).split()[1].rpartition(".")[0]
-    sides = {
-        f"OpenSSL {older}, X25519": ([], "/dev/null", "X25519"),
-        f"OpenSSL {older} with gantry, X25519": ([], gantry, "X25519"),
-        f"OpenSSL {older} with gantry, X25519MLKEM768": ([], gantry, "X25519MLKEM768"),
-        f"OpenSSL {NEWER}, X25519": ([newer], "/dev/null", "X25519"),
-        f"OpenSSL {NEWER}, X25519MLKEM768": ([newer], "/dev/null", "X25519MLKEM768"),
-    }
+    commands = {older: [measure.program(work, "handshakes", "-lssl", "-lcrypto")], **{series: command(work, series) for series in NEWER}}
+    gantry, post_quantum = provider.configuration(work / "handshakes.cnf", ""), "X25519MLKEM768"
+    sides = {}
+    for series, program in commands.items():
+        sides[f"OpenSSL {series}, X25519"] = (program, "/dev/null", "X25519")
+        sides[f"OpenSSL {series} with gantry, X25519"] = (program, gantry, "X25519")
+        if series != older:
+            sides[f"OpenSSL {series}, {post_quantum}"] = (program, "/dev/null", post_quantum)
+        sides[f"OpenSSL {series} with gantry, {post_quantum}"] = (program, gantry, post_quantum)
     # Debian does not package oqs-provider. An installed one is measured, too.
     modules = pathlib.Path(measure.output(["openssl", "version", "-m"]).split('"')[1])
     if (modules / "oqsprovider.so").exists():
@@ -37,22 +45,21 @@ def contenders(work):
         conf.write_text(
             "openssl_conf = init\n[init]\nproviders = providers\n[providers]\ndefault = on\noqsprovider = on\n[on]\nactivate = 1\n"
         )
-        sides[f"OpenSSL {older} with oqs-provider, X25519MLKEM768"] = ([], conf, "X25519MLKEM768")
-    return newer, sides
+        sides[f"OpenSSL {older} with oqs-provider, {post_quantum}"] = (commands[older], conf, post_quantum)
+    return commands[NEWER[0]], sides
 
 
-def served(program, work, newer, contender, clients):
-    """The figures of a server, after clients of the newer release: `clients(run)` calls `run(count)`, which connects so often."""
-    loader, conf, group = contender
+def served(work, client, contender, clients):
+    """The figures of a server. `clients(run)` calls `run(count)`, which makes that number of connections."""
+    program, conf, group = contender
     path, certificate, key = work / "handshakes.socket", work / "ecdsa.pem", work / "ecdsa.key"
     path.unlink(missing_ok=True)
     server = subprocess.Popen(
-        [*loader, program, "server", path, group, certificate, key], env=os.environ | {"OPENSSL_CONF": str(conf)}, stdout=subprocess.PIPE, text=True
+        [*program, "server", path, group, certificate, key], env=os.environ | {"OPENSSL_CONF": str(conf)}, stdout=subprocess.PIPE, text=True
     )
 
     def run(count):
-        client = [newer, program, "client", path, group, certificate, str(count)]
-        subprocess.run(client, check=True, env=os.environ | {"OPENSSL_CONF": "/dev/null"})
+        subprocess.run([*client, "client", path, group, certificate, str(count)], check=True, env=os.environ | {"OPENSSL_CONF": "/dev/null"})
 
     try:
         server.stdout.readline()
@@ -67,15 +74,14 @@ def served(program, work, newer, contender, clients):
 
 def handshakes(work):
     """Rounds of all servers, and a minute of those with ML-KEM."""
-    program = measure.program(work, "handshakes", "-lssl", "-lcrypto")
     request = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout ecdsa.key -out ecdsa.pem -days 2 -subj /CN=localhost"
     subprocess.run(request.split(), check=True, cwd=work, env=os.environ | {"OPENSSL_CONF": "/dev/null"}, stderr=subprocess.DEVNULL)
-    newer, sides = contenders(work)
+    client, sides = contenders(work)
     measure.remember("OPENSSL_CONF=FILE handshakes server SOCKET GROUP CERTIFICATE KEY")
     measure.remember("handshakes client SOCKET GROUP CERTIFICATE", COUNT)
 
     def rounds_of(contender):
-        return served(program, work, newer, contender, lambda run: run(COUNT))
+        return served(work, client, contender, lambda run: run(COUNT))
 
     def minute(run):
         end = time.monotonic() + MINUTE
@@ -83,7 +89,7 @@ def handshakes(work):
             run(COUNT)
 
     results = measure.rounds(ROUNDS, {name: lambda contender=contender: rounds_of(contender) for name, contender in sides.items()})
-    minutes = {name: served(program, work, newer, contender, minute) for name, contender in sides.items() if contender[2] != "X25519"}
+    minutes = {name: served(work, client, contender, minute) for name, contender in sides.items() if contender[2] != "X25519"}
     first = next(iter(sides))
     table = []
     for name in sides:

@@ -92,11 +92,11 @@ def pipelines(sections):
     return statistics.median(rate(row["gantry"]) / rate(row["default"]) for row in rows)
 
 
-def handshakes(peer):
+def handshakes(release, peer):
     def ratio(sections):
         turns = sections.get("handshakes", {"rounds": []})["rounds"]
-        ours = "OpenSSL 3.0 with gantry, X25519MLKEM768"
-        ratios = [turn[ours]["per_cpu_s"] / turn[peer]["per_cpu_s"] for turn in turns if ours in turn]
+        ours, theirs = f"OpenSSL {release} with gantry, X25519MLKEM768", f"OpenSSL {peer}, X25519MLKEM768"
+        ratios = [turn[ours]["per_cpu_s"] / turn[theirs]["per_cpu_s"] for turn in turns if ours in turn and theirs in turn]
         return statistics.median(ratios) if ratios else None
 
     return ratio
@@ -112,7 +112,9 @@ ROWS = [
     ("Ed25519 signatures through the provider", [("OpenSSL 3.0", True, named("Ed25519, signatures", "3.0"))], "openssl speed ed25519"),
     ("X25519 secrets through the provider", [("OpenSSL 3.0", True, named("X25519, secrets", "3.0")), ("4.0", True, named("X25519, secrets", "4.0"))], "openssl speed ecdhx25519"),
     ("nginx, TLS 1.3, responses of 1 MB", [("nginx alone", True, nginx)], "benches/peers/run nginx"),
-    ("handshakes with X25519MLKEM768 in OpenSSL 3.0", [("OpenSSL 3.5", True, handshakes("OpenSSL 3.5, X25519MLKEM768"))], "benches/peers/run handshakes"),
+    ("handshakes with X25519MLKEM768 in OpenSSL 3.0", [("OpenSSL 3.5", True, handshakes("3.0", "3.5"))], "benches/peers/run handshakes"),
+    ("the same in OpenSSL 3.5", [("OpenSSL 3.5 alone", True, handshakes("3.5", "3.5"))], "benches/peers/run handshakes"),
+    ("the same in OpenSSL 4.0", [("OpenSSL 4.0 alone", True, handshakes("4.0", "4.0"))], "benches/peers/run handshakes"),
     ("pipeline of 32 messages of AES-128-CBC, 16 KiB", [("OpenSSL 4.0, one at a time", True, pipelines)], "benches/peers/run pipelines"),
 ]  # fmt: skip
 

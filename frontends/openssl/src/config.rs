@@ -20,7 +20,7 @@ pub(crate) struct Settings {
     /// The four selections as configured. While a `gantry` command counts or measures, the four fields above select everything.
     configured: [Selection; 4],
     pub(crate) soft_drivers: SoftDrivers,
-    /// True if we serve the TLS groups that the default provider lacks.
+    /// True if we serve TLS groups.
     pub(crate) groups: bool,
     /// True if every operation of this provider fails.
     pub(crate) force_fail: bool,
@@ -188,7 +188,7 @@ impl Settings {
             Mode::Signature | Mode::SlhDsa => 1,
             Mode::Exchange => 2,
             Mode::Kdf(_) => 3,
-            Mode::KeyType => return true,
+            Mode::Kem | Mode::KeyType => return true,
         };
         self.configured[key].serves(row, version)
     }

@@ -7,7 +7,7 @@ use gantry_runtime::StatsChoice;
 use crate::derivations::{LANES_DEVICE, LaneUse};
 use crate::driver;
 use crate::groups::{GROUPS, Group};
-use crate::table::{CIPHERS, KDFS, KEY_PAIR_ALGORITHMS, Kdf, Mode, Row};
+use crate::table::{CIPHERS, KDFS, KEMS, KEY_PAIR_ALGORITHMS, Kdf, Mode, Row};
 
 /// Returns the index of a row among all counted rows; `None` for key types.
 pub(crate) fn counted_row(row: &Row) -> Option<usize> {
@@ -20,7 +20,7 @@ pub(crate) struct Tallies {
     pub(crate) default_provider: Tally,
     /// Keys derived in SIMD lanes.
     pub(crate) lanes: Tally,
-    /// Agreements in TLS groups: two counters for each group, for servers and for clients.
+    /// Our own agreements in TLS groups: two counters for each group, for servers and for clients.
     pub(crate) groups: Tally,
 }
 
@@ -61,5 +61,5 @@ pub(crate) fn first_counter(row: &Row) -> usize {
 }
 
 fn rows() -> impl Iterator<Item = &'static Row> {
-    CIPHERS.iter().chain(&KEY_PAIR_ALGORITHMS).chain(&KDFS)
+    CIPHERS.iter().chain(&KEY_PAIR_ALGORITHMS).chain(&KDFS).chain(&KEMS)
 }

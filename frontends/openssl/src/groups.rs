@@ -191,6 +191,12 @@ pub(crate) static GROUPS: [Group; 6] = [
     },
 ];
 
+/// Returns the hybrid group whose keys have this type.
+pub(crate) fn hybrid_group(key_type: &str) -> Option<&'static Group> {
+    let is_hybrid = |group: &&Group| group.curve.is_some() && group.key_type.to_bytes() == key_type.as_bytes();
+    GROUPS.iter().find(is_hybrid)
+}
+
 /// Returns true if every coefficient of an encapsulation key is below the modulus (FIPS 203, 7.2). Each 3 bytes of the key hold two
 /// coefficients; the last 32 bytes are a seed.
 pub(crate) fn is_reduced(public: &[u8]) -> bool {

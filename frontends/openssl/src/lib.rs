@@ -17,10 +17,10 @@
 //! | `derivations.rs` | PBKDF2 in SIMD lanes, shared by threads: no device has it, so there is no route to choose |
 //! | `startup.rs` | the system calls of the module, made when it is loaded |
 //! | `driver.rs`, `framework.rs`, `size_filter.rs` | the default provider as a device, and whether a request should leave it: `gantry_core::CallerDevice` knows how much time a device saves |
-//! | `counters.rs`, `provider/` | the statistics, and the provider. `wrapped_algorithm.rs` has the default provider's algorithms behind our entries, and `group_backends.rs` the implementations of TLS groups that OpenSSL lacks before 3.5 |
+//! | `counters.rs`, `provider/` | the statistics, and the provider. `wrapped_algorithm.rs` has the default provider's algorithms behind our entries, and `group_backends.rs` the implementations of TLS groups |
 //! | `modes/` | for each mode, when a request can leave the default provider; `group.rs` has the keys of TLS groups |
 //! | `measure.rs`, `report.rs` | measures for `gantry advise` how much faster a device is |
-//! | `boundary/` | the functions that OpenSSL calls. `entry.rs` is the module's entry point, `context.rs` is shared by all contexts, and `tables.rs` has the dispatch tables |
+//! | `boundary/` | the functions that OpenSSL calls. `entry.rs` is the module's entry point, `context.rs` is shared by all contexts, and `tables.rs` has the dispatch tables. `group_keys.rs` and `kem.rs` have the TLS groups that OpenSSL lacks before 3.5, and `hybrid_kem.rs` and `peer_share.rs` those that it has |
 
 #![deny(unsafe_code)]
 

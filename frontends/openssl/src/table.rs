@@ -7,7 +7,7 @@ use gantry_core::{Algorithm as A, Kind, Operation};
 pub(crate) struct Row {
     /// One of OpenSSL's names.
     pub(crate) name: &'static str,
-    /// OpenSSL's NID (obj_mac.h).
+    /// OpenSSL's NID (obj_mac.h); 0 if it has none.
     pub(crate) nid: u32,
     /// Gantry's algorithm; `None` for keys and key derivations.
     pub(crate) algorithm: Option<A>,
@@ -26,6 +26,7 @@ impl Row {
             Mode::Xts | Mode::Chain(_) => Kind::Cipher,
             Mode::Signature | Mode::SlhDsa => Kind::Signature,
             Mode::Exchange => Kind::Exchange,
+            Mode::Kem => Kind::Kem,
             Mode::Kdf(_) | Mode::KeyType => return None,
         })
     }
@@ -55,7 +56,9 @@ pub(crate) enum Mode {
     /// Signatures of whole messages, always slower on the default provider.
     SlhDsa,
     Exchange,
-    /// Keys for the three modes above: `Signature`, `SlhDsa` and `Exchange`.
+    /// Agreement on a secret with a peer's share, in a hybrid group of TLS.
+    Kem,
+    /// Keys for the four modes above.
     KeyType,
 }
 
@@ -166,11 +169,18 @@ pub(crate) static KEY_PAIR_ALGORITHMS: [Row; 14] = [
 /// The number of signature rows at the start of [`KEY_PAIR_ALGORITHMS`].
 pub(crate) const SIGNATURE_ROWS: usize = 13;
 
+/// The hybrid groups of TLS that OpenSSL has since 3.5. Its code for ML-KEM uses no vector instructions up to 4.0.
+pub(crate) static KEMS: [Row; 3] = [
+    Row::new("X25519MLKEM768", 0, Mode::Kem).faster_in_software_before(4, 1),
+    Row::new("SecP256r1MLKEM768", 0, Mode::Kem).faster_in_software_before(4, 1),
+    Row::new("SecP384r1MLKEM1024", 0, Mode::Kem).faster_in_software_before(4, 1),
+];
+
 const fn key_type(name: &'static str, nid: u32) -> Row {
     Row::new(name, nid, Mode::KeyType)
 }
 
-pub(crate) static KEY_TYPES: [Row; 14] = [
+pub(crate) static KEY_TYPES: [Row; 17] = [
     key_type("ED25519", 1087),
     key_type("X25519", 1034),
     key_type("SLH-DSA-SHA2-128s", 1460),
@@ -185,6 +195,9 @@ pub(crate) static KEY_TYPES: [Row; 14] = [
     key_type("SLH-DSA-SHAKE-192f", 1469),
     key_type("SLH-DSA-SHAKE-256s", 1470),
     key_type("SLH-DSA-SHAKE-256f", 1471),
+    key_type("X25519MLKEM768", 0),
+    key_type("SecP256r1MLKEM768", 0),
+    key_type("SecP384r1MLKEM1024", 0),
 ];
 
 /// Returns the SLH-DSA parameter set whose keys have this name.
@@ -210,7 +223,7 @@ impl Row {
         match self.mode {
             Mode::Aead(_) | Mode::Xts | Mode::Chain(Chain::Ctr) | Mode::Signature | Mode::Exchange => true,
             Mode::Kdf(kdf) => kdf == Kdf::Pbkdf2,
-            Mode::Chain(_) | Mode::SlhDsa | Mode::KeyType => false,
+            Mode::Chain(_) | Mode::SlhDsa | Mode::Kem | Mode::KeyType => false,
         }
     }
 
@@ -230,7 +243,7 @@ impl Row {
             Mode::Kdf(_) => true,
             // Earlier releases have no SLH-DSA.
             Mode::SlhDsa => HAS_SOFTWARE && version >= (3, 5),
-            Mode::KeyType => false,
+            Mode::Kem | Mode::KeyType => false,
         }
     }
 
@@ -240,7 +253,7 @@ impl Row {
         self.mode == Mode::Chain(Chain::Cbc) && self.algorithm != Some(A::DesEde3Cbc)
     }
 
-    /// Returns the key type of a signature or key exchange, which has the same name.
+    /// Returns the key type of a signature, key exchange or KEM, which has the same name.
     pub(crate) fn key_type(&self) -> &'static Row {
         KEY_TYPES.iter().find(|key_type| key_type.name == self.name).unwrap_or(&KEY_TYPES[0])
     }
@@ -255,7 +268,7 @@ mod tests {
         let kinds: Vec<Option<Kind>> = KEY_PAIR_ALGORITHMS.iter().map(Row::kind).collect();
         assert!(kinds[..SIGNATURE_ROWS].iter().all(|kind| *kind == Some(Kind::Signature)));
         assert!(kinds[SIGNATURE_ROWS..].iter().all(|kind| *kind == Some(Kind::Exchange)));
-        assert!(KEY_PAIR_ALGORITHMS.iter().all(|row| row.key_type().name == row.name));
+        assert!(KEY_PAIR_ALGORITHMS.iter().chain(&KEMS).all(|row| row.key_type().name == row.name));
         assert_eq!(KEY_PAIR_ALGORITHMS.iter().filter_map(|row| slh_dsa_parameter_set(row.name)).count(), 12);
     }
 
@@ -263,7 +276,8 @@ mod tests {
     fn every_number_is_in_obj_mac_h() {
         let header = openssl_4_0::source_dir().join("include/openssl/obj_mac.h");
         let text = std::fs::read_to_string(&header).unwrap();
-        for row in CIPHERS.iter().chain(&KDFS).chain(&KEY_PAIR_ALGORITHMS).chain(&KEY_TYPES) {
+        let rows = CIPHERS.iter().chain(&KDFS).chain(&KEY_PAIR_ALGORITHMS).chain(&KEY_TYPES);
+        for row in rows.filter(|row| row.nid != 0) {
             let line = format!(" {}", row.nid);
             assert!(
                 text.lines().any(|found| found.starts_with("#define NID_") && found.ends_with(&line)),

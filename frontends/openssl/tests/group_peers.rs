@@ -29,6 +29,10 @@ fn page(port: u16, path: &str) -> String {
 
 /// Starts nginx, which answers with the negotiated group, or with its `answer`.
 fn nginx(lab: &Lab, configuration: &Path) -> (Server, u16) {
+    start_nginx(lab, lab.command("nginx", configuration))
+}
+
+fn start_nginx(lab: &Lab, mut nginx: Command) -> (Server, u16) {
     let (port, folder) = (port(), lab.folder.display());
     // As root, workers would switch to a user that cannot read the folder.
     let user = if is_root() { "user root;" } else { "" };
@@ -43,7 +47,6 @@ fn nginx(lab: &Lab, configuration: &Path) -> (Server, u16) {
              location /answer {{ return 200 'the answer'; }} }} }}\n"
         ),
     );
-    let mut nginx = lab.command("nginx", configuration);
     nginx.arg("-e").arg(lab.path("errors")).arg("-c").arg(&conf).stdout(Stdio::null()).stderr(Stdio::null());
     let server = Server(nginx.spawn().unwrap());
     wait_for(port);
@@ -97,7 +100,34 @@ fn nginx_agrees_with_clients_of_newer_releases() {
     let lab = new_lab("groups-nginx");
     let (_server, port) = nginx(&lab, &with_groups(&lab, ONLY_GROUPS, GROUPS));
     check_server(&lab, port);
-    // Handshakes on all workers, which nginx replaces meanwhile. `run` gives curl the libraries of the release.
+    check_reload(&lab, port);
+}
+
+/// From 3.5 on, OpenSSL has the group, and our ML-KEM answers the shares of clients.
+#[test]
+#[cfg_attr(feature = "software", ignore = "fetches OpenSSL: make test-clients")]
+#[cfg_attr(not(feature = "software"), ignore = "about the software device")]
+fn nginx_of_a_newer_release_agrees_with_clients() {
+    if !is_installed("nginx") || !is_installed("curl") {
+        return;
+    }
+    let lab = new_lab("groups-nginx-newer");
+    lab.collect_statistics();
+    let run = command("3.5").with_file_name("run");
+    let mut newer = lab.command(run.to_str().unwrap(), &lab.configuration(ONLY_GROUPS));
+    newer.arg("/usr/sbin/nginx");
+    let (server, port) = start_nginx(&lab, newer);
+    check_server(&lab, port);
+    check_reload(&lab, port);
+    drop(server);
+    let pages = lab.take_statistics().pages;
+    let rows = pages.iter().flat_map(|page| page.read().unwrap().rows);
+    let agreements = rows.filter(|row| &*row.algorithm == "X25519MLKEM768" && &*row.operation == "encapsulate");
+    assert!(agreements.map(|row| row.requests).sum::<u64>() >= 200);
+}
+
+/// Makes handshakes on all workers of nginx, which replaces them meanwhile. `run` gives curl the libraries of the release.
+fn check_reload(lab: &Lab, port: u16) {
     let many = format!(
         "kill -HUP $(cat pid); seq 200 | xargs -P 8 -I{{}} {} $(command -v curl) --curves X25519MLKEM768 {} \
          | sed 's/{NUMBER}/&\\n/g' | sort | uniq -c",

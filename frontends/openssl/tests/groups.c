@@ -65,6 +65,7 @@ static int answers(int group, const unsigned char *share, unsigned char *answer,
     MUST(EVP_PKEY_encapsulate_init(context, NULL) == 1);
     MUST(EVP_PKEY_encapsulate(context, NULL, &length, NULL, &secret_length) == 1);
     MUST(length == groups[group].server && secret_length == groups[group].secret);
+    MUST(EVP_PKEY_encapsulate(context, answer, NULL, secret, NULL) != 1 && ERR_get_error() != 0);
     secret_length--;
     MUST(EVP_PKEY_encapsulate(context, answer, &length, secret, &secret_length) != 1 && ERR_get_error() != 0);
     secret_length = groups[group].secret;

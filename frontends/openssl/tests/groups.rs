@@ -1,4 +1,4 @@
-//! Post-quantum TLS groups in releases of OpenSSL that have none, with `openssl` at both ends.
+//! Post-quantum TLS groups, with `openssl` at both ends, in releases with and without groups of their own.
 
 mod lab;
 
@@ -12,6 +12,7 @@ use lab::{Lab, counters, text, tls};
 
 const GROUPS: [&str; 6] =
     ["X25519MLKEM768", "SecP256r1MLKEM768", "SecP384r1MLKEM1024", "MLKEM512", "MLKEM768", "MLKEM1024"];
+const HYBRID_GROUPS: usize = 3;
 
 #[test]
 fn keys_agree_and_damaged_shares_are_refused() {
@@ -122,6 +123,31 @@ fn client_hello(group: u16, share: &[u8]) -> Vec<u8> {
     [&[22, 3, 1][..], &prefixed(2, &message)].concat()
 }
 
+/// Returns shares that no server accepts, each with its group.
+fn damaged_shares() -> [(u16, Vec<u8>); 6] {
+    let zeros = vec![0; 1216];
+    let not_reduced = [&[0xff; 3][..], &zeros[3..]].concat();
+    let no_point = [&[4][..], &[1; 64], &[0; 1184]].concat();
+    [
+        (0x11EC, zeros[..1215].to_vec()),
+        (0x11EC, [&zeros[..], &[0]].concat()),
+        (0x11EC, zeros[..32].to_vec()),
+        (0x11EC, not_reduced),
+        (0x11EB, no_point),
+        // The secret of X25519 would be all zeros.
+        (0x11EC, zeros),
+    ]
+}
+
+/// Returns the answer to a ClientHello with one share.
+fn answer_to(port: u16, group: u16, share: &[u8]) -> Vec<u8> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    stream.write_all(&client_hello(group, share)).unwrap();
+    let mut answer = Vec::new();
+    let _ = stream.read_to_end(&mut answer);
+    answer
+}
+
 #[test]
 fn damaged_shares_lead_to_alerts_and_the_server_lives() {
     if !has_old_openssl() {
@@ -131,23 +157,9 @@ fn damaged_shares_lead_to_alerts_and_the_server_lives() {
     let ours = with_groups(&lab, ONLY_GROUPS, "X25519MLKEM768:SecP256r1MLKEM768:X25519");
     let end = End::new(Path::new("openssl"), &ours, "");
     let (_server, port) = end.serve(&lab);
-    let zeros = vec![0; 1216];
-    let not_reduced = [&[0xff; 3][..], &zeros[3..]].concat();
-    let no_point = [&[4][..], &[1; 64], &[0; 1184]].concat();
-    for (group, share) in [
-        (0x11EC, &zeros[..1215]),
-        (0x11EC, &[&zeros[..], &[0]].concat()),
-        (0x11EC, &zeros[..32]),
-        (0x11EC, &not_reduced),
-        (0x11EB, &no_point),
-        // The secret of X25519 would be all zeros.
-        (0x11EC, &zeros),
-    ] {
-        let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
-        stream.write_all(&client_hello(group, share)).unwrap();
-        let mut answer = Vec::new();
-        let _ = stream.read_to_end(&mut answer);
-        assert_eq!(answer, [21, 3, 3, 0, 2, 2, ILLEGAL_PARAMETER], "{group:#x}, {} bytes", share.len());
+    for (group, share) in damaged_shares() {
+        let alert = [21, 3, 3, 0, 2, 2, ILLEGAL_PARAMETER];
+        assert_eq!(answer_to(port, group, &share), alert, "{group:#x}, {} bytes", share.len());
     }
     end.fetch(&lab, port).unwrap();
 }
@@ -210,12 +222,67 @@ fn groups_agree_with_those_of_4_0() {
     check_with("4.0");
 }
 
-/// From 3.5 on, OpenSSL's own groups serve.
+/// From 3.5 on, our ML-KEM answers the shares of clients in hybrid groups. The default provider does everything else.
+fn check_servers_of(series: &str) {
+    let lab = new_lab(&format!("groups-server-{series}"));
+    let (theirs, none) = (command(series), Path::new("/dev/null"));
+    let list = "X25519MLKEM768:X25519:P-256:SecP256r1MLKEM768";
+    let ours = with_groups(&lab, ONLY_GROUPS, list);
+    let failed = with_groups(&lab, &format!("{ONLY_GROUPS}\nFORCE_FAIL = yes"), list);
+    for (at, group) in GROUPS.into_iter().enumerate() {
+        let arguments = format!("-groups {group}");
+        let fetch = |server: &Path, client: &Path| {
+            let (_server, port) = End::new(&theirs, server, &arguments).serve(&lab);
+            End::new(&theirs, client, &arguments).fetch(&lab, port)
+        };
+        for (server, client) in [(&*ours, none), (none, &ours), (&ours, &ours)] {
+            let output = fetch(server, client).unwrap_or_else(|error| panic!("{group}: {error}"));
+            assert!(negotiated(&output, group), "{group}: {output}");
+        }
+        assert_eq!(fetch(&failed, none).is_err(), at < HYBRID_GROUPS, "{group}: used by the server");
+    }
+    lab.write("early", "GET /answer HTTP/1.0\r\n\r\n");
+    lab.collect_statistics();
+    let (server, port) = End::new(&theirs, &ours, "-early_data").serve(&lab);
+    let fetch = |arguments: &str| End::new(&theirs, none, arguments).fetch(&lab, port).unwrap();
+    for (arguments, group) in [("", "X25519MLKEM768"), ("-groups X25519", "X25519"), ("-groups P-256", "prime256v1")] {
+        let output = fetch(arguments);
+        assert!(output.contains(group), "{arguments}: {output}");
+    }
+    // HelloRetryRequest.
+    let output = fetch("-groups P-384:SecP256r1MLKEM768 -msg");
+    assert!(negotiated(&output, "SecP256r1MLKEM768") && output.matches("ClientHello").count() == 2, "{output}");
+    fetch("-sess_out session");
+    let output = fetch("-sess_in session -early_data early");
+    assert!(output.contains("Reused, TLSv1.3") && negotiated(&output, "X25519MLKEM768"), "{output}");
+    assert!(output.contains("Early data was accepted"), "{output}");
+    drop(server);
+    let served = counters(&lab);
+    assert_eq!(served["X25519MLKEM768"], [0, 0, 3, 3 * 64, 0, 0, 0, 0], "{served:?}");
+    assert_eq!(served["SecP256r1MLKEM768"][2..4], [1, 64], "{served:?}");
+    // A client's agreements are OpenSSL's, and are counted.
+    let (_server, port) = End::new(&theirs, none, "").serve(&lab);
+    End::new(&theirs, &ours, "").fetch(&lab, port).unwrap();
+    let served = counters(&lab);
+    assert_eq!(served["X25519MLKEM768"], [1, 64, 0, 0, 0, 0, 0, 0], "{served:?}");
+    // Damaged shares lead to the alerts that OpenSSL itself sends.
+    let answers = [none, &ours].map(|configuration| {
+        let (_server, port) = End::new(&theirs, configuration, "-groups X25519MLKEM768:SecP256r1MLKEM768").serve(&lab);
+        damaged_shares().map(|(group, share)| answer_to(port, group, &share))
+    });
+    assert_eq!(answers[0], answers[1], "{series}");
+}
+
 #[test]
-#[ignore = "fetches OpenSSL: make test-clients"]
-fn newer_releases_keep_their_own_groups() {
-    let lab = Lab::new("groups-newer");
-    let ours = lab.configuration(ONLY_GROUPS);
-    let list = lab.command(command("3.5").to_str().unwrap(), &ours).args(["list", "-kem-algorithms"]).output().unwrap();
-    assert!(text(&list).contains("X25519MLKEM768") && !text(&list).contains("gantry"), "{}", text(&list));
+#[cfg_attr(feature = "software", ignore = "fetches OpenSSL: make test-clients")]
+#[cfg_attr(not(feature = "software"), ignore = "about the software device")]
+fn servers_of_3_5_agree_by_our_ml_kem() {
+    check_servers_of("3.5");
+}
+
+#[test]
+#[cfg_attr(feature = "software", ignore = "fetches OpenSSL: make test-clients")]
+#[cfg_attr(not(feature = "software"), ignore = "about the software device")]
+fn servers_of_4_0_agree_by_our_ml_kem() {
+    check_servers_of("4.0");
 }

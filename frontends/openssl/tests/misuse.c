@@ -300,60 +300,6 @@ static void sign(const char *name)
     EVP_PKEY_free(pair);
 }
 
-/* ---- key derivations */
-
-static void step_kdf(void *state, char call, struct results *to)
-{
-    EVP_KDF_CTX **ctx = state, *copy;
-    const int is_hkdf = EVP_KDF_is_a(EVP_KDF_CTX_kdf(*ctx), "HKDF");
-    const char *secret = is_hkdf ? "key" : "pass", *word = call == 'd' ? "SHA2-256" : call == 'x' ? "SHAKE256" : "none";
-    int number = call == 'i' ? 10 : call == 'm' ? EVP_KDF_HKDF_MODE_EXTRACT_ONLY : 0;
-    size_t length = call == 'g' ? 32 : call == 'G' ? 0 : 255 * 32 + 1;
-    OSSL_PARAM params[] = {OSSL_PARAM_construct_end(), OSSL_PARAM_construct_end()};
-    memset(output, 0xa5, sizeof output);
-    switch (call) {
-    case 'y':
-        copy = EVP_KDF_CTX_dup(*ctx);
-        note(to, copy != NULL, 0);
-        if (copy != NULL) {
-            EVP_KDF_CTX_free(*ctx);
-            *ctx = copy;
-        }
-        return;
-    case 'r':
-        EVP_KDF_CTX_reset(*ctx);
-        note(to, 1, 0);
-        return;
-    case 'g': case 'G': case 'L': /* a key: of 32 bytes, of none, longer than HKDF's limit */
-        note(to, EVP_KDF_derive(*ctx, output, length, NULL), length);
-        return;
-    case 'q': note(to, EVP_KDF_CTX_get_kdf_size(*ctx) > 0, 0); return;
-    case 'k': params[0] = OSSL_PARAM_construct_octet_string(secret, bytes, 30); break;
-    case 'e': params[0] = OSSL_PARAM_construct_octet_string(secret, bytes, 0); break;
-    case 'w': params[0] = OSSL_PARAM_construct_int(secret, &number); break; /* of a wrong type */
-    case 's': params[0] = OSSL_PARAM_construct_octet_string("salt", bytes, 16); break;
-    case 'n': params[0] = OSSL_PARAM_construct_octet_string("info", bytes, 16); break;
-    case 'd': case 'x': case 'X': params[0] = OSSL_PARAM_construct_utf8_string("digest", (char *)(size_t)word, 0); break;
-    case 'i': case '0': params[0] = OSSL_PARAM_construct_int("iter", &number); break;
-    case 'c': params[0] = OSSL_PARAM_construct_int("pkcs5", &number); break; /* the bounds of SP 800-132 */
-    case 'm': params[0] = OSSL_PARAM_construct_int("mode", &number); break;
-    case 'M': params[0] = OSSL_PARAM_construct_utf8_string("mode", (char *)(size_t)word, 0); break;
-    default: must(0, "a call of key derivations");
-    }
-    note(to, EVP_KDF_CTX_set_params(*ctx, params), 0);
-}
-
-static void run_kdf(int side, const char *name, const char *calls, struct results *to)
-{
-    EVP_KDF *kdf = EVP_KDF_fetch(library[side], name, providers[side]);
-    EVP_KDF_CTX *ctx = EVP_KDF_CTX_new(kdf);
-    must(ctx != NULL, name);
-    for (; *calls; calls++)
-        step_kdf(&ctx, *calls, to);
-    EVP_KDF_CTX_free(ctx);
-    EVP_KDF_free(kdf);
-}
-
 /* ---- sequences */
 
 typedef void (*runner)(int, const char *, const char *, struct results *);
@@ -412,10 +358,19 @@ static void add_cipher(EVP_CIPHER *row, void *to)
 
 static void add_pair(EVP_KEYMGMT *row, void *to)
 {
-    /* TLS groups are our own. */
+    /* Those of TLS groups have their own sequences. */
     const char *name = EVP_KEYMGMT_get0_name(row);
     if (strcasecmp(name, "ED25519") == 0 || strcasecmp(name, "X25519") == 0 || strncmp(name, "SLH", 3) == 0)
         add(to, name, EVP_KEYMGMT_get0_provider(row));
+}
+
+/* The default provider lacks these before 3.5. */
+static void add_kem(EVP_KEM *row, void *to)
+{
+    EVP_KEM *theirs = EVP_KEM_fetch(library[0], EVP_KEM_get0_name(row), NULL);
+    if (theirs != NULL)
+        add(to, EVP_KEM_get0_name(row), EVP_KEM_get0_provider(row));
+    EVP_KEM_free(theirs);
 }
 
 static void add_kdf(EVP_KDF *row, void *to)
@@ -454,14 +409,8 @@ static void compare_pair(const char *name, const char *calls)
         each(run_pair, name, strcmp(name, "SLH-DSA-SHA2-128f") ? none : some, "123456789IPXVuqmvwhiyDpo", strcmp(name, "SLH-DSA-SHA2-128f") ? 2 : 1);
 }
 
-static void compare_kdf(const char *name, const char *calls)
-{
-    static const char *const words[] = {"", "kdg", "ksdi", "ksdig", "esdi", "ksdic", "kdm", NULL};
-    if (calls)
-        compare(run_kdf, name, calls, 1);
-    else
-        each(run_kdf, name, words, "kewsndxXi0cmMrgGLqy", 2);
-}
+#include "misuse_kdf.h"
+#include "misuse_kem.h"
 
 static int in_order(const void *one, const void *other)
 {
@@ -470,8 +419,8 @@ static int in_order(const void *one, const void *other)
 
 int main(int count, char **words)
 {
-    static struct rows rows[3];
-    static void (*const kinds[])(const char *, const char *) = {compare_cipher, compare_pair, compare_kdf};
+    static struct rows rows[4];
+    static void (*const kinds[])(const char *, const char *) = {compare_cipher, compare_pair, compare_kdf, compare_kem};
     for (int i = 0; i < ROOM; i++)
         bytes[i] = (unsigned char)(i * 7 + i / 256);
     for (int i = 0; i < SIDES; i++)
@@ -481,8 +430,9 @@ int main(int count, char **words)
     EVP_CIPHER_do_all_provided(library[1], add_cipher, &rows[0]);
     EVP_KEYMGMT_do_all_provided(library[1], add_pair, &rows[1]);
     EVP_KDF_do_all_provided(library[1], add_kdf, &rows[2]);
+    EVP_KEM_do_all_provided(library[1], add_kem, &rows[3]);
     int all = 0;
-    for (int kind = 0; kind < 3; kind++) {
+    for (int kind = 0; kind < 4; kind++) {
         qsort(rows[kind].names, (size_t)rows[kind].count, sizeof *rows[kind].names, in_order);
         for (int row = 0; row < rows[kind].count; row++)
             if (count < 4 || strcmp(words[2], rows[kind].names[row]) == 0)

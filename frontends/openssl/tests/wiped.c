@@ -166,14 +166,15 @@ static int find_seed(const unsigned char *rho, unsigned char rank, unsigned char
     return is_found;
 }
 
-// Agrees on a secret in a TLS group, with a key whose seed is found in memory while it lives. Returns 0 if there is no such group.
+// Agrees on a secret in a TLS group. Before 3.5 the key is gantry's, and its seed is found in memory while it lives. Returns 0 if there is no
+// such group.
 static int group(const char *name, size_t ml_kem, size_t place, unsigned char rank)
 {
     static unsigned char turned[64], answer[2000], secret[100], turned_secret[100];
     unsigned char *share = NULL;
     size_t length = sizeof answer, secret_length = sizeof secret, room = sizeof secret;
     EVP_PKEY *pair = NULL, *peer = NULL;
-    EVP_PKEY_CTX *make = EVP_PKEY_CTX_new_from_name(NULL, name, "provider=gantry");
+    EVP_PKEY_CTX *make = EVP_PKEY_CTX_new_from_name(NULL, name, NULL);
     ERR_clear_error();
     if (make == NULL || EVP_PKEY_keygen_init(make) != 1) {
         EVP_PKEY_CTX_free(make);
@@ -182,7 +183,7 @@ static int group(const char *name, size_t ml_kem, size_t place, unsigned char ra
     must(EVP_PKEY_keygen(make, &pair), name);
     EVP_PKEY_CTX_free(make);
     size_t bytes = EVP_PKEY_get1_encoded_public_key(pair, &share);
-    make = EVP_PKEY_CTX_new_from_name(NULL, name, "provider=gantry");
+    make = EVP_PKEY_CTX_new_from_name(NULL, name, NULL);
     must(EVP_PKEY_paramgen_init(make) && EVP_PKEY_paramgen(make, &peer) && EVP_PKEY_set1_encoded_public_key(peer, share, bytes), name);
     EVP_PKEY_CTX *answers = EVP_PKEY_CTX_new_from_pkey(NULL, peer, NULL), *agrees = EVP_PKEY_CTX_new_from_pkey(NULL, pair, NULL);
     must(EVP_PKEY_encapsulate_init(answers, NULL) && EVP_PKEY_encapsulate(answers, answer, &length, secret, &secret_length), name);
@@ -190,7 +191,13 @@ static int group(const char *name, size_t ml_kem, size_t place, unsigned char ra
         turned_secret[i] = (unsigned char)~secret[i];
     OPENSSL_cleanse(secret, sizeof secret);
     must(EVP_PKEY_decapsulate_init(agrees, NULL) && EVP_PKEY_decapsulate(agrees, secret, &room, answer, length), name);
-    must(found(turned_secret, secret_length, 1) >= 1 && find_seed(share + place + ml_kem - 32, rank, turned), "the seed");
+    must(found(turned_secret, secret_length, 1) >= 1, "the secret");
+#if OPENSSL_VERSION_NUMBER < 0x30500000L
+    must(find_seed(share + place + ml_kem - 32, rank, turned), "the seed");
+#else
+    memcpy(turned, turned_secret, 16);
+    memcpy(turned + 48, turned_secret + secret_length - 16, 16);
+#endif
     OPENSSL_cleanse(secret, sizeof secret);
     EVP_PKEY_CTX_free(answers);
     EVP_PKEY_CTX_free(agrees);

@@ -23,7 +23,7 @@ use crate::startup::Startup;
 /// then finds all of them in the other provider.
 fn properties_of(operation: c_int) -> &'static CStr {
     match operation {
-        abi::OSSL_OP_KEYMGMT | abi::OSSL_OP_KEYEXCH | abi::OSSL_OP_SIGNATURE => c"provider=gantry",
+        abi::OSSL_OP_KEYMGMT | abi::OSSL_OP_KEYEXCH | abi::OSSL_OP_SIGNATURE | abi::OSSL_OP_KEM => c"provider=gantry",
         // Properties outside OpenSSL's own names need a dot.
         _ => c"provider=gantry,gantry.serves=yes",
     }
@@ -33,8 +33,8 @@ fn properties_of(operation: c_int) -> &'static CStr {
 fn rows_of(provider: &Provider, operation: c_int) -> *const AlgorithmRow {
     let wrapped = wrapped_rows(provider, operation);
     let (index, tables) = match operation {
-        abi::OSSL_OP_KEYMGMT if provider.serves_groups() => (0, group_keys::tables()),
-        abi::OSSL_OP_KEM if provider.serves_groups() => (1, kem::tables()),
+        abi::OSSL_OP_KEYMGMT if provider.serves_own_groups() => (0, group_keys::tables()),
+        abi::OSSL_OP_KEM if provider.serves_own_groups() => (1, kem::tables()),
         _ => return wrapped.map_or(ptr::null(), <[_]>::as_ptr),
     };
     let rows = provider.group_rows[index].get_or_init(|| {

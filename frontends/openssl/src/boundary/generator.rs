@@ -56,7 +56,7 @@ pub(super) unsafe extern "C" fn gen_set_template(context: *mut c_void, template:
         unsafe {
             let (this, _, functions) = Generator::parts(context);
             let default_template =
-                KeyData::borrow(template).map_or(ptr::null_mut(), |(template, _)| template.default_key);
+                KeyData::borrow(template).map_or(ptr::null_mut(), |(template, _)| template.default_key());
             functions.gen_set_template.map_or(0, |set| set(this.default_genctx, default_template))
         }
     })

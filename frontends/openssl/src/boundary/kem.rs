@@ -2,11 +2,12 @@
 //! answers the client's share. Here it is called the answer.
 
 use std::ffi::{c_int, c_void};
+use std::ptr;
 use std::sync::{Arc, OnceLock};
-use std::{ptr, slice};
 
 use zeroize::Zeroize;
 
+use super::agreement::{Buffer, encapsulate_to};
 use super::context::bytes;
 use super::group_keys::GroupKeyData;
 use super::tables::dispatch;
@@ -50,42 +51,6 @@ unsafe extern "C" fn init(context: *mut c_void, key: *mut c_void, _: *const Para
     })
 }
 
-/// A buffer that OpenSSL passes. `length` points to the buffer's length, which the result's length replaces; it may be null.
-struct Buffer {
-    start: *mut u8,
-    length: *mut usize,
-}
-
-impl Buffer {
-    /// Writes the length of a result.
-    ///
-    /// # Safety
-    ///
-    /// The call.
-    unsafe fn write_len(&self, length: usize) {
-        if !self.length.is_null() {
-            // SAFETY: as the caller promises.
-            unsafe { *self.length = length };
-        }
-    }
-
-    /// Returns the first `length` bytes of the buffer, if it has room for them.
-    ///
-    /// # Safety
-    ///
-    /// The call: the buffer has `*self.length` bytes, or at least `length` bytes if `self.length` is null. While the slice lives, nothing
-    /// else uses the buffer.
-    unsafe fn slice_mut<'c>(&self, length: usize) -> Result<&'c mut [u8], RefusalReason> {
-        // SAFETY: as the caller promises.
-        unsafe {
-            if self.start.is_null() || (!self.length.is_null() && *self.length < length) {
-                return Err("the buffer is too short");
-            }
-            Ok(slice::from_raw_parts_mut(self.start, length))
-        }
-    }
-}
-
 /// Runs `work` with the key of a context. If `work` refuses, puts the reason on the error stack.
 ///
 /// # Safety
@@ -115,19 +80,10 @@ unsafe extern "C" fn encapsulate(
     // SAFETY: the call.
     catch_panic(0, || unsafe {
         with_key(context, |data| {
-            let group = data.key.group;
-            // Without a buffer, the call only queries the lengths.
-            if !answer.start.is_null() {
-                if data.provider().raise_if_forced(group) {
-                    return Err("made to fail");
-                }
-                let (answer, secret) =
-                    (answer.slice_mut(group.server_share_len())?, secret.slice_mut(group.secret_len())?);
-                data.key.encapsulate(data.provider(), answer, secret).inspect_err(|_| secret.zeroize())?;
+            if !answer.start.is_null() && data.provider().raise_if_forced(data.key.group) {
+                return Err("made to fail");
             }
-            answer.write_len(group.server_share_len());
-            secret.write_len(group.secret_len());
-            Ok(())
+            encapsulate_to(&data.key, data.provider(), &answer, &secret)
         })
     })
 }

@@ -5,16 +5,20 @@
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use gantry_core::Algorithm;
 use zeroize::Zeroizing;
 
 use super::context::functions;
-use crate::abi::Param;
+use super::peer_share::PeerShare;
 use crate::abi::fns::*;
+use crate::abi::{self, Param};
+use crate::groups::hybrid_group;
+use crate::libcrypto::catch_panic;
 use crate::libcrypto::functions::{Functions, KeyFns};
-use crate::libcrypto::{catch_panic, params};
+use crate::libcrypto::params::{self, ParamValues};
+use crate::modes::group::GroupKey;
 use crate::modes::key_pair::{self, KeyPairState, RawKeys};
 use crate::provider::WrappedAlgorithm;
 use crate::table::slh_dsa_parameter_set;
@@ -24,9 +28,11 @@ const MAX_PUBLIC_KEY_LEN: usize = 64;
 
 /// The core's `keydata`: an `Arc`, shared with contexts.
 pub(super) struct KeyData {
-    pub(super) default_key: *mut c_void,
+    default_key: *mut c_void,
     wrapped: *const WrappedAlgorithm,
     pair: KeyPairState,
+    /// The share of a peer in a hybrid TLS group, if one was set.
+    share: OnceLock<PeerShare>,
 }
 
 // SAFETY: the default provider: a key is not bound to a thread.
@@ -42,7 +48,9 @@ impl KeyData {
         if default_key.is_null() {
             return default_key;
         }
-        Arc::into_raw(Arc::new(Self { default_key, wrapped, pair: KeyPairState::default() })).cast_mut().cast()
+        Arc::into_raw(Arc::new(Self { default_key, wrapped, pair: KeyPairState::default(), share: OnceLock::new() }))
+            .cast_mut()
+            .cast()
     }
 
     /// Returns `None` for null.
@@ -73,8 +81,30 @@ impl KeyData {
         }
     }
 
+    /// Returns the default provider's key, which has a peer's share from then on.
     pub(super) fn default_key(&self) -> *mut c_void {
+        if let Some(share) = self.share.get() {
+            share.pass_on(self.functions(), self.default_key);
+        }
         self.default_key
+    }
+
+    /// Returns the key with a peer's share, if the default provider has not seen the share.
+    pub(super) fn unseen_share(&self) -> Option<&GroupKey> {
+        self.share.get()?.unseen()
+    }
+
+    /// Keeps a peer's share of a hybrid TLS group. Returns false if the default provider is to take the parameters.
+    fn take_share(&self, params: ParamValues<'_>) -> bool {
+        let Some(group) = hybrid_group(self.wrapped().row().name) else { return false };
+        let Some(share) = params.only_octets(c"encoded-pub-key") else { return false };
+        // SAFETY: the default provider, with its own key.
+        let has_public = |has: KeyHas| unsafe { has(self.default_key, abi::OSSL_KEYMGMT_SELECT_PUBLIC_KEY) } == 1;
+        if self.share.get().is_some() || self.functions().has.is_none_or(has_public) {
+            return false;
+        }
+        let share = PeerShare::new(self.wrapped().provider(), group, share);
+        share.is_some_and(|share| self.share.set(share).is_ok())
     }
 
     pub(super) fn wrapped(&self) -> &WrappedAlgorithm {
@@ -168,7 +198,7 @@ pub(super) unsafe extern "C" fn get_params(keydata: *mut c_void, params: *mut Pa
         // SAFETY: the call; the default provider, with the call's arguments.
         unsafe {
             let Some((this, functions)) = KeyData::borrow(keydata) else { return 0 };
-            functions.get_params.map_or(0, |get| get(this.default_key, params))
+            functions.get_params.map_or(0, |get| get(this.default_key(), params))
         }
     })
 }
@@ -178,8 +208,11 @@ pub(super) unsafe extern "C" fn set_params(keydata: *mut c_void, params: *const 
         // SAFETY: the call; the default provider, with the call's arguments.
         unsafe {
             let Some((this, functions)) = KeyData::borrow(keydata) else { return 0 };
+            if this.take_share(ParamValues::new(params)) {
+                return 1;
+            }
             this.pair.mark_changed();
-            functions.set_params.map_or(0, |set| set(this.default_key, params))
+            functions.set_params.map_or(0, |set| set(this.default_key(), params))
         }
     })
 }
@@ -199,7 +232,7 @@ pub(super) unsafe extern "C" fn has(keydata: *const c_void, selection: c_int) ->
         // SAFETY: the call; the default provider, with its own key.
         unsafe {
             let Some((this, functions)) = KeyData::borrow(keydata) else { return 0 };
-            functions.has.map_or(0, |has| has(this.default_key, selection))
+            functions.has.map_or(0, |has| has(this.default_key(), selection))
         }
     })
 }
@@ -209,7 +242,7 @@ pub(super) unsafe extern "C" fn validate(keydata: *const c_void, selection: c_in
         // SAFETY: the call; the default provider, with its own key.
         unsafe {
             let Some((this, functions)) = KeyData::borrow(keydata) else { return 0 };
-            functions.validate.map_or(0, |validate| validate(this.default_key, selection, kind))
+            functions.validate.map_or(0, |validate| validate(this.default_key(), selection, kind))
         }
     })
 }
@@ -221,7 +254,7 @@ pub(super) unsafe extern "C" fn matches(one: *const c_void, other: *const c_void
             let Some(((one, functions), (other, _))) = KeyData::borrow(one).zip(KeyData::borrow(other)) else {
                 return 0;
             };
-            functions.matches.map_or(0, |matches| matches(one.default_key, other.default_key, selection))
+            functions.matches.map_or(0, |matches| matches(one.default_key(), other.default_key(), selection))
         }
     })
 }
@@ -232,7 +265,7 @@ pub(super) unsafe extern "C" fn import(keydata: *mut c_void, selection: c_int, p
         unsafe {
             let Some((this, functions)) = KeyData::borrow(keydata) else { return 0 };
             this.pair.mark_changed();
-            functions.import.map_or(0, |import| import(this.default_key, selection, params))
+            functions.import.map_or(0, |import| import(this.default_key(), selection, params))
         }
     })
 }
@@ -247,7 +280,7 @@ pub(super) unsafe extern "C" fn export(
         // SAFETY: the call; the default provider, with the call's arguments.
         unsafe {
             let Some((this, functions)) = KeyData::borrow(keydata) else { return 0 };
-            functions.export.map_or(0, |export| export(this.default_key, selection, callback, data))
+            functions.export.map_or(0, |export| export(this.default_key(), selection, callback, data))
         }
     })
 }
@@ -257,7 +290,7 @@ pub(super) unsafe extern "C" fn dup(keydata: *const c_void, selection: c_int) ->
         // SAFETY: the call; the default provider, with its own key, which it copies.
         unsafe {
             let Some((this, functions)) = KeyData::borrow(keydata) else { return ptr::null_mut() };
-            let default_key = functions.dup.map_or(ptr::null_mut(), |dup| dup(this.default_key, selection));
+            let default_key = functions.dup.map_or(ptr::null_mut(), |dup| dup(this.default_key(), selection));
             KeyData::into_raw(&*this.wrapped, default_key)
         }
     })

@@ -6,15 +6,18 @@
 
 #![allow(unsafe_code)]
 
+mod agreement;
 mod cipher;
 mod context;
 mod entry;
 mod exchange;
 mod generator;
 mod group_keys;
+mod hybrid_kem;
 mod kdf;
 mod kem;
 mod keys;
+mod peer_share;
 mod pipeline;
 mod provider_info;
 mod signature;

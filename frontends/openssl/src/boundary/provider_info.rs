@@ -43,7 +43,7 @@ pub(super) unsafe extern "C" fn capabilities(
             return 1;
         }
         // Without the default provider there are no keys. A program may still load it later.
-        if this.serves_groups() && this.default_provider.query_operation().is_some() {
+        if this.serves_own_groups() && this.default_provider.query_operation().is_some() {
             let mut groups = GROUPS.iter().filter(|group| this.has_curve_of(group));
             // SAFETY: the call.
             if !groups.all(|group| unsafe { report_own_group(group, callback, data) } == 1) {

@@ -4,13 +4,13 @@
 use std::ffi::c_int;
 
 use super::context::{dupctx, freectx, get_ctx_params, gettable_ctx_params, gettable_params, settable_ctx_params};
-use super::{cipher, exchange, generator, kdf, keys, pipeline, signature, slh_dsa};
+use super::{cipher, exchange, generator, hybrid_kem, kdf, keys, pipeline, signature, slh_dsa};
 use crate::abi::fns::*;
 use crate::abi::{self, Dispatch};
 use crate::libcrypto::core::DispatchTable;
-use crate::libcrypto::functions::{CipherFns, ExchangeFns, Functions, KdfFns, KeyFns, SignatureFns};
+use crate::libcrypto::functions::{CipherFns, ExchangeFns, Functions, KdfFns, KemFns, KeyFns, SignatureFns};
 use crate::provider::WrappedAlgorithm;
-use crate::table::{CIPHERS, KDFS, KEY_PAIR_ALGORITHMS, KEY_TYPES, Mode};
+use crate::table::{CIPHERS, KDFS, KEMS, KEY_PAIR_ALGORITHMS, KEY_TYPES, Mode};
 
 /// Builds the entries of a dispatch table, without the terminator. Each line has an id, the function, and the function's type.
 macro_rules! dispatch {
@@ -42,6 +42,7 @@ pub(super) fn dispatch_table(wrapped: &WrappedAlgorithm, row: usize) -> Vec<Disp
         Functions::Keys(_) => keys_table(default_table, row),
         Functions::Exchange(_) => exchange_table(default_table, row),
         Functions::Signature(_) => signature_table(default_table, row),
+        Functions::Kem(_) => kem_table(default_table, row),
     }
 }
 
@@ -149,7 +150,7 @@ const fn key_row_fns<const ROW: usize>() -> KeyRowFns {
     )
 }
 
-static KEY_FNS_BY_ROW: [KeyRowFns; KEY_TYPES.len()] = for_rows!(key_row_fns: 0 1 2 3 4 5 6 7 8 9 10 11 12 13);
+static KEY_FNS_BY_ROW: [KeyRowFns; KEY_TYPES.len()] = for_rows!(key_row_fns: 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16);
 
 fn keys_table(default_table: DispatchTable, row: usize) -> Vec<Dispatch> {
     let (new, gen_init, gen_gettable_params, gen_settable_params, gettable_params, settable_params) =
@@ -257,4 +258,30 @@ fn signature_table(default_table: DispatchTable, row: usize) -> Vec<Dispatch> {
         }),
     }
     complete_table(default_table, &entries, &[abi::OSSL_FUNC_SIGNATURE_QUERY_KEY_TYPES])
+}
+
+type KemRowFns = (NewCtx, GettableCtx, GettableCtx);
+
+const fn kem_row_fns<const ROW: usize>() -> KemRowFns {
+    (hybrid_kem::newctx::<ROW>, gettable_ctx_params::<KemFns, ROW>, settable_ctx_params::<KemFns, ROW>)
+}
+
+static KEM_FNS_BY_ROW: [KemRowFns; KEMS.len()] = for_rows!(kem_row_fns: 0 1 2);
+
+fn kem_table(default_table: DispatchTable, row: usize) -> Vec<Dispatch> {
+    let (newctx, gettable_ctx_params, settable_ctx_params) = KEM_FNS_BY_ROW[row];
+    let entries = dispatch! {
+        OSSL_FUNC_KEM_NEWCTX => newctx, NewCtx;
+        OSSL_FUNC_KEM_DUPCTX => dupctx::<KemFns>, NewCtx;
+        OSSL_FUNC_KEM_FREECTX => freectx::<KemFns>, FreeCtx;
+        OSSL_FUNC_KEM_ENCAPSULATE_INIT => hybrid_kem::encapsulate_init, KeyedInit;
+        OSSL_FUNC_KEM_ENCAPSULATE => hybrid_kem::encapsulate, KemEncapsulate;
+        OSSL_FUNC_KEM_DECAPSULATE_INIT => hybrid_kem::decapsulate_init, KeyedInit;
+        OSSL_FUNC_KEM_DECAPSULATE => hybrid_kem::decapsulate, KemDecapsulate;
+        OSSL_FUNC_KEM_GET_CTX_PARAMS => get_ctx_params::<KemFns>, GetParams;
+        OSSL_FUNC_KEM_SET_CTX_PARAMS => hybrid_kem::set_ctx_params, SetParams;
+        OSSL_FUNC_KEM_GETTABLE_CTX_PARAMS => gettable_ctx_params, GettableCtx;
+        OSSL_FUNC_KEM_SETTABLE_CTX_PARAMS => settable_ctx_params, GettableCtx;
+    };
+    complete_table(default_table, &entries, &[])
 }

@@ -7,8 +7,14 @@ use crate::abi;
 use crate::abi::fns::*;
 
 /// The operations whose algorithms we wrap. Key management has no requests of its own: it provides the keys of the others.
-pub(crate) const SERVED_OPERATIONS: [c_int; 5] =
-    [abi::OSSL_OP_CIPHER, abi::OSSL_OP_KEYMGMT, abi::OSSL_OP_KEYEXCH, abi::OSSL_OP_SIGNATURE, abi::OSSL_OP_KDF];
+pub(crate) const SERVED_OPERATIONS: [c_int; 6] = [
+    abi::OSSL_OP_CIPHER,
+    abi::OSSL_OP_KEYMGMT,
+    abi::OSSL_OP_KEYEXCH,
+    abi::OSSL_OP_SIGNATURE,
+    abi::OSSL_OP_KDF,
+    abi::OSSL_OP_KEM,
+];
 
 /// The default provider's functions for one kind of algorithm.
 pub(crate) trait OperationFns: Sized + 'static {
@@ -33,6 +39,7 @@ pub(crate) enum Functions {
     Keys(KeyFns),
     Exchange(ExchangeFns),
     Signature(SignatureFns),
+    Kem(KemFns),
 }
 
 impl Functions {
@@ -43,6 +50,7 @@ impl Functions {
             abi::OSSL_OP_KDF => Self::Kdf(KdfFns::new(table)),
             abi::OSSL_OP_KEYMGMT => Self::Keys(KeyFns::new(table)),
             abi::OSSL_OP_KEYEXCH => Self::Exchange(ExchangeFns::new(table)),
+            abi::OSSL_OP_KEM => Self::Kem(KemFns::new(table)),
             _ => Self::Signature(SignatureFns::new(table)),
         }
     }
@@ -212,6 +220,17 @@ SignatureFns {
         OSSL_FUNC_SIGNATURE_GETTABLE_CTX_PARAMS, OSSL_FUNC_SIGNATURE_SETTABLE_CTX_PARAMS;
 }}
 
+functions! {
+KemFns {
+    newctx: OSSL_FUNC_KEM_NEWCTX, NewCtx;
+    encapsulate_init: OSSL_FUNC_KEM_ENCAPSULATE_INIT, KeyedInit;
+    encapsulate: OSSL_FUNC_KEM_ENCAPSULATE, KemEncapsulate;
+    decapsulate_init: OSSL_FUNC_KEM_DECAPSULATE_INIT, KeyedInit;
+    decapsulate: OSSL_FUNC_KEM_DECAPSULATE, KemDecapsulate;
+    @context OSSL_FUNC_KEM_DUPCTX, OSSL_FUNC_KEM_FREECTX, OSSL_FUNC_KEM_GET_CTX_PARAMS, OSSL_FUNC_KEM_SET_CTX_PARAMS,
+        OSSL_FUNC_KEM_GETTABLE_CTX_PARAMS, OSSL_FUNC_KEM_SETTABLE_CTX_PARAMS;
+}}
+
 impl SignatureFns {
     /// Returns the default provider's function that starts signing or verifying a digest.
     pub(crate) fn init<const SIGN: bool>(&self) -> Option<KeyedInit> {
@@ -314,6 +333,28 @@ impl OperationFns for KdfFns {
 }
 
 impl ContextFns for KdfFns {
+    fn common(&self) -> &CommonFns {
+        &self.common
+    }
+}
+
+impl KemFns {
+    /// Makes a context of the default provider, with its provider context.
+    pub(crate) fn call_newctx(&self, provctx: *mut c_void) -> Option<*mut c_void> {
+        // SAFETY: the default provider, with its own context.
+        self.newctx.map(|newctx| unsafe { newctx(provctx) })
+    }
+}
+
+impl OperationFns for KemFns {
+    const OPERATION_INDEX: usize = 5;
+
+    fn select(functions: &Functions) -> Option<&Self> {
+        if let Functions::Kem(functions) = functions { Some(functions) } else { None }
+    }
+}
+
+impl ContextFns for KemFns {
     fn common(&self) -> &CommonFns {
         &self.common
     }

@@ -26,7 +26,7 @@ impl CipherModeState {
             Mode::Aead(aead) => CipherModeState::Aead(AeadState::new(aead, wrapped)),
             Mode::Chain(chain) => CipherModeState::Chain(ChainState::new(chain)),
             // Rows of ciphers have no other mode.
-            Mode::Xts | Mode::Kdf(_) | Mode::Signature | Mode::SlhDsa | Mode::Exchange | Mode::KeyType => {
+            Mode::Xts | Mode::Kdf(_) | Mode::Signature | Mode::SlhDsa | Mode::Exchange | Mode::Kem | Mode::KeyType => {
                 CipherModeState::Xts(XtsState::default())
             }
         }

@@ -1,7 +1,7 @@
 //! The implementations behind TLS groups: ML-KEM of the software device, and the default provider's curves.
 //!
-//! There is no route to choose and no framework to open: no other device has ML-KEM, and the default provider has none before OpenSSL 3.5.
-//! So handshakes also work behind system call filters.
+//! There is no route to choose and no framework to open: no other device has ML-KEM. The default provider has none before OpenSSL 3.5, and
+//! is slower up to 4.0. So handshakes also work behind system call filters.
 
 use std::sync::{Arc, OnceLock};
 
@@ -11,6 +11,7 @@ use super::Provider;
 use crate::abi;
 use crate::groups::{Curve, GROUPS, Group, NATIVE_SINCE};
 use crate::libcrypto::{CurveFns, DefaultProviderKeyAlgorithm};
+use crate::table::Row;
 
 #[derive(Default)]
 pub(super) struct GroupBackends {
@@ -23,11 +24,21 @@ pub(super) struct GroupBackends {
 }
 
 impl Provider {
-    /// Returns true if the provider serves TLS groups.
-    pub(crate) fn serves_groups(&self) -> bool {
+    /// Returns true if we serve the TLS groups that the default provider lacks.
+    pub(crate) fn serves_own_groups(&self) -> bool {
+        self.version < NATIVE_SINCE && self.may_serve_groups()
+    }
+
+    /// Returns true if we serve a hybrid TLS group that the default provider also has.
+    pub(crate) fn serves_kem(&self, kem: &Row) -> bool {
+        let is_faster = kem.faster_before.is_some_and(|release| self.version < release);
+        self.version >= NATIVE_SINCE && is_faster && self.may_serve_groups()
+    }
+
+    fn may_serve_groups(&self) -> bool {
         let is_allowed = !self.settings.runtime.requires_validated()
             || self.software().is_some_and(|device| device.info().validated);
-        cfg!(feature = "software") && self.settings.groups && self.version < NATIVE_SINCE && is_allowed
+        cfg!(feature = "software") && self.settings.groups && is_allowed
     }
 
     /// Returns the default provider's operations on a curve.

@@ -25,7 +25,7 @@ use crate::libcrypto::core::{Core, DispatchTable, find_algorithm};
 use crate::libcrypto::default::DefaultProvider;
 use crate::libcrypto::functions::{Functions, SERVED_OPERATIONS};
 use crate::startup::Startup;
-use crate::table::{CIPHERS, KDFS, KEY_PAIR_ALGORITHMS, KEY_TYPES, Mode, Row};
+use crate::table::{CIPHERS, KDFS, KEMS, KEY_PAIR_ALGORITHMS, KEY_TYPES, Mode, Row};
 pub(crate) use wrapped_algorithm::WrappedAlgorithm;
 
 /// The core's `provctx`.
@@ -70,8 +70,8 @@ fn default_provider_algorithm(wrapped: &WrappedAlgorithm) -> Option<(Algorithm, 
     let implementation = match mode {
         Mode::Aead(_) | Mode::Xts | Mode::Chain(_) => DefaultProviderAlgorithm::Cipher(mode, wrapped.default_cipher()?),
         Mode::Signature | Mode::Exchange => DefaultProviderAlgorithm::KeyPair(wrapped.default_key_algorithm()?),
-        // SLH-DSA is not routed by speed.
-        Mode::Kdf(_) | Mode::SlhDsa | Mode::KeyType => return None,
+        // SLH-DSA and KEMs are not routed by speed.
+        Mode::Kdf(_) | Mode::SlhDsa | Mode::Kem | Mode::KeyType => return None,
     };
     Some((wrapped.algorithm()?, implementation))
 }
@@ -162,6 +162,7 @@ impl Provider {
             abi::OSSL_OP_CIPHER => &CIPHERS,
             abi::OSSL_OP_KDF => &KDFS,
             abi::OSSL_OP_KEYMGMT => &KEY_TYPES,
+            abi::OSSL_OP_KEM => &KEMS,
             _ => &KEY_PAIR_ALGORITHMS,
         };
         let index = SERVED_OPERATIONS.iter().position(|known| *known == operation)?;
@@ -193,6 +194,7 @@ impl Provider {
             (abi::OSSL_OP_SIGNATURE, Mode::Signature | Mode::SlhDsa) | (abi::OSSL_OP_KEYEXCH, Mode::Exchange) => {
                 return self.serves_key_type(row.key_type());
             }
+            (abi::OSSL_OP_KEM, Mode::Kem) => return self.serves_kem(row),
             (abi::OSSL_OP_KEYMGMT, Mode::KeyType) => return self.serves_key_type(row),
             _ => return false,
         };
@@ -201,7 +203,9 @@ impl Provider {
 
     /// Returns true if we serve keys of a type.
     fn serves_key_type(&self, key_type: &Row) -> bool {
-        KEY_PAIR_ALGORITHMS.iter().any(|used| ptr::eq(used.key_type(), key_type) && self.may_use_device(used))
+        let has_type = |used: &&Row| ptr::eq(used.key_type(), key_type);
+        KEY_PAIR_ALGORITHMS.iter().filter(has_type).any(|used| self.may_use_device(used))
+            || KEMS.iter().filter(has_type).any(|used| self.serves_kem(used))
     }
 
     /// Returns true if another device than the default provider may serve requests of a served row.

@@ -41,7 +41,7 @@ pub(crate) struct WrappedAlgorithm {
 }
 
 impl WrappedAlgorithm {
-    fn provider(&self) -> &Provider {
+    pub(crate) fn provider(&self) -> &Provider {
         // SAFETY: ours: the provider owns this, and is not moved.
         unsafe { &*self.provider }
     }
