@@ -230,18 +230,33 @@ impl Machine {
     fn current() -> Self {
         // Without optimisation, devices are many times slower, each by a different factor.
         let build = if cfg!(debug_assertions) { "debug" } else { "release" };
-        Self { cpu: cpu(), kernel: kernel(), gantry: format!("{} {build}", env!("CARGO_PKG_VERSION")) }
+        Self {
+            cpu: cpu(&first_cpu().unwrap_or_default()),
+            kernel: kernel(),
+            gantry: format!("{} {build}", env!("CARGO_PKG_VERSION")),
+        }
     }
 }
 
-/// Returns the CPU's model, and on x86 its instruction sets: virtual machines may report the same name with fewer of them.
-fn cpu() -> String {
-    let info = first_cpu().unwrap_or_default();
-    let mut lines = Vec::new();
-    for key in ["vendor_id", "cpu family", "model\t", "model name", "stepping", "CPU implementer", "CPU part", "flags"]
-    {
-        lines.extend(info.lines().find(|line| line.starts_with(key)).and_then(|line| line.split_once(':')));
-    }
+/// The lines of `/proc/cpuinfo` that name a CPU, and its instruction sets on x86 (`flags`), ARM (`Features`) and RISC-V (`isa`).
+const CPU_LINES: [&str; 11] = [
+    "vendor_id",
+    "cpu family",
+    "model\t",
+    "model name",
+    "stepping",
+    "CPU implementer",
+    "CPU variant",
+    "CPU part",
+    "flags",
+    "Features",
+    "isa",
+];
+
+/// Returns the CPU's model and its instruction sets, from `/proc/cpuinfo`: virtual machines may report the same name with fewer of them.
+fn cpu(info: &str) -> String {
+    let line = |key: &&str| info.lines().find(|line| line.starts_with(key)).and_then(|line| line.split_once(':'));
+    let lines: Vec<_> = CPU_LINES.iter().filter_map(line).collect();
     let texts: Vec<&str> = lines.iter().map(|(_, text)| text.trim()).collect();
     format!("{} {}", std::env::consts::ARCH, texts.join(" "))
 }
@@ -286,6 +301,17 @@ mod tests {
         fn drop(&mut self) {
             let _ = fs::remove_dir_all(&self.0);
         }
+    }
+
+    #[test]
+    fn a_cpu_with_other_instruction_sets_is_another_cpu() {
+        for (key, head) in
+            [("flags", "model name\t: Xeon\n"), ("Features", "CPU part\t: 0xd0c\n"), ("isa", "hart\t: 0\n")]
+        {
+            let with = |sets: &str| cpu(&format!("processor\t: 0\n{head}{key}\t\t: {sets}\nbogomips\t: 243.75\n"));
+            assert_ne!(with("fp aes"), with("fp aes sha3"), "{key}");
+        }
+        assert_eq!(cpu("processor\t: 0\nflags\t: aes\n"), cpu("processor\t: 1\nflags\t: aes\n"));
     }
 
     fn record(device: &str, time: f32) -> CostRecord {
