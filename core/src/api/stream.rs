@@ -225,14 +225,14 @@ impl AeadStream {
         Err(Misuse::OutputLength { algorithm, got: data.output_len(), needs: data.len() }.into())
     }
 
-    /// Ends a message that is being sealed, and writes its tag.
+    /// Ends a message that is being sealed, and writes its tag. A buffer of another length than the tag's is refused, and the message goes on.
     pub fn seal(&mut self, tag: &mut [u8]) -> Result<()> {
-        self.end_message(Operation::Seal)?;
         let needs = self.session.params.tag_len();
-        if tag.len() != needs {
+        if self.operation == Operation::Seal && tag.len() != needs {
             let algorithm = self.session.params.algorithm();
             return Err(Misuse::OutputLength { algorithm, got: tag.len(), needs }.into());
         }
+        self.end_message(Operation::Seal)?;
         self.step(0, |state| state.seal(tag).map(|()| Outcome::Done)).map(drop)
     }
 

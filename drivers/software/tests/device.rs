@@ -148,6 +148,7 @@ fn streams_equal_single_requests() {
                         assert!(output == *expected, "{algorithm} {operation} in pieces of {piece}");
                         if operation == Operation::Seal {
                             let mut sealed = vec![0; tag.len()];
+                            assert!(stream.seal(&mut vec![0; tag.len() + 1]).is_err(), "a tag of another length");
                             stream.seal(&mut sealed).unwrap();
                             assert_eq!(sealed, tag);
                         } else {
