@@ -259,7 +259,7 @@ fn lanes_with_different_keys_do_not_branch_on_secrets() {
 
 /// Runs without valgrind, which does not support the instructions of GCM.
 #[test]
-#[cfg_attr(debug_assertions, ignore = "tests optimised code: scripts/test")]
+#[cfg_attr(debug_assertions, ignore = "tests optimised code: scripts/test-deep")]
 fn gcm_traces_do_not_depend_on_secrets() {
     for aes in every_aes() {
         for bytes in [16, 32] {
@@ -309,7 +309,7 @@ fn gcm_traces_do_not_depend_on_secrets() {
 
 /// Covers VAES and AVX-512, which valgrind does not support.
 #[test]
-#[cfg_attr(debug_assertions, ignore = "tests optimised code: scripts/test")]
+#[cfg_attr(debug_assertions, ignore = "tests optimised code: scripts/test-deep")]
 fn ctr_and_cbc_decryption_traces_do_not_depend_on_secrets() {
     // Valgrind covers the other levels. No message has only a few bytes, because the C library copies so few bytes in general registers.
     for aes in every_level().into_iter().filter(|level| level.wide_aes()).filter_map(Aes::of) {
@@ -347,7 +347,7 @@ fn ctr_and_cbc_decryption_traces_do_not_depend_on_secrets() {
 }
 
 #[test]
-#[cfg_attr(debug_assertions, ignore = "tests optimised code: scripts/test")]
+#[cfg_attr(debug_assertions, ignore = "tests optimised code: scripts/test-deep")]
 fn traces_show_a_branch_on_a_secret() {
     let secret = std::cell::Cell::new(0);
     for decides in [false, true] {

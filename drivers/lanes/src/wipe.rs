@@ -152,7 +152,7 @@ mod tests {
 
     /// Runs many messages side by side and single ones, with one key and with several.
     #[test]
-    #[cfg_attr(debug_assertions, ignore = "tests optimised code: scripts/test")]
+    #[cfg_attr(debug_assertions, ignore = "tests optimised code: scripts/test-deep")]
     fn kernels_leave_no_secret_on_the_stack() {
         fn check(secrets: &[Vec<u8>], name: &str, work: impl FnOnce() + Send) {
             assert!(!holds_secret(&stack_after(work), secrets), "{name}");

@@ -19,7 +19,7 @@ use crate::{LanesDriver, NAME};
 
 /// Runs messages with one key and with several. Key stream is secret too.
 #[test]
-#[cfg_attr(debug_assertions, ignore = "tests optimised code: scripts/test")]
+#[cfg_attr(debug_assertions, ignore = "tests optimised code: scripts/test-deep")]
 fn ctr_and_cbc_decryption_leave_no_secret_on_the_stack() {
     let random = Random::new(0x6374_7277);
     let iv = [9; 16];
@@ -94,7 +94,7 @@ fn params_of(algorithm: Algorithm, key: &[u8], mac_key: &[u8]) -> SessionParams 
 
 /// Seals and opens batches and single messages, under one key and under several.
 #[test]
-#[cfg_attr(debug_assertions, ignore = "tests optimised code: scripts/test")]
+#[cfg_attr(debug_assertions, ignore = "tests optimised code: scripts/test-deep")]
 fn sealing_and_opening_leave_no_secret_on_the_stack() {
     let random = Random::new(0x7365_616c);
     for level in every_level() {
