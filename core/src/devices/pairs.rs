@@ -20,6 +20,8 @@ pub(crate) struct OpenPair {
     burst: Vec<EntryPtr>,
     /// A request was submitted since the last doorbell.
     needs_doorbell: bool,
+    /// The driver panicked where no error can be returned. The next call that returns errors closes the pair, whose state may be broken.
+    has_panicked: bool,
 }
 
 // SAFETY: the pointers in `burst` are used within one call only. The other fields are `Send` themselves, or are a list of requests that the
@@ -28,7 +30,13 @@ unsafe impl Send for OpenPair {}
 
 impl OpenPair {
     pub(crate) fn new(pair: Box<dyn QueuePair>) -> Self {
-        Self { pair: Some(pair), in_flight: InFlight::new(), burst: Vec::new(), needs_doorbell: false }
+        Self {
+            pair: Some(pair),
+            in_flight: InFlight::new(),
+            burst: Vec::new(),
+            needs_doorbell: false,
+            has_panicked: false,
+        }
     }
 
     /// Returns `true` if the device still takes requests through this queue pair.
@@ -63,6 +71,9 @@ impl OpenPair {
     /// closed.
     #[inline]
     pub(crate) fn submit(&mut self, offered: &mut List, done: &mut List) -> Result<bool, Fault> {
+        if self.has_panicked {
+            return Err(self.take_back_after_panic(List::new(), done));
+        }
         let Some(pair) = &mut self.pair else { return Err(Fault::Lost) };
         self.burst.extend(std::mem::take(offered).entries());
         // SAFETY: the list's handles are now in this burst and nowhere else; `Handle::set_route` has set the session of each request.
@@ -112,14 +123,16 @@ impl OpenPair {
     #[cold]
     fn ring_doorbell(&mut self) {
         if let Some(pair) = &mut self.pair {
-            // Ignores a panic. If the requests then do not come back in time, the caller of `poll` takes them back.
-            let _ = catch_panic(|| pair.doorbell());
+            self.has_panicked = catch_panic(|| pair.doorbell()).is_err();
         }
     }
 
     /// Collects completions. Returns the number of requests that came back.
     pub(crate) fn poll(&mut self, done: &mut List) -> Result<usize, Fault> {
         self.doorbell();
+        if self.has_panicked {
+            return Err(self.take_back_after_panic(List::new(), done));
+        }
         let Some(pair) = &mut self.pair else { return Ok(self.take_returned(done)) };
         let mut completions = Completions::new(&mut self.in_flight);
         let polled = catch_panic(|| pair.poll(&mut completions));
@@ -155,14 +168,19 @@ impl OpenPair {
     /// Asks the device to wake `waker` when a request is ready. Returns `true` if the device can do this, or if no request is in flight.
     pub(crate) fn arm(&mut self, waker: &std::task::Waker) -> bool {
         self.doorbell();
-        let mut arm = |pair: &mut Box<dyn QueuePair>| catch_panic(|| pair.arm(waker)) == Ok(true);
-        self.in_flight.is_empty() || self.pair.as_mut().is_some_and(&mut arm)
+        let (Some(pair), false) = (&mut self.pair, self.has_panicked || self.in_flight.is_empty()) else {
+            return self.in_flight.is_empty();
+        };
+        let armed = catch_panic(|| pair.arm(waker));
+        self.has_panicked = armed.is_err();
+        armed == Ok(true)
     }
 
     /// Takes back all requests after a panic, in addition to the requests in `returned`. A request that the driver has lost gets the
     /// fault `Panicked`.
     #[cold]
     fn take_back_after_panic(&mut self, mut returned: List, done: &mut List) -> Fault {
+        self.has_panicked = false;
         self.take_back(&mut returned);
         returned.each(|handle| {
             if handle.fault() == Some(&Fault::Lost) {

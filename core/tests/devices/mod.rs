@@ -55,6 +55,8 @@ pub(crate) struct Script {
     pub(crate) limits: DeviceLimits,
     /// Number of queue pairs, regardless of the declared limit.
     pub(crate) pairs: usize,
+    /// The call of queue pairs that panics.
+    pub(crate) panics_in: Arc<Mutex<Option<Call>>>,
     /// How the device treats SHA-256, if it offers SHA-256.
     pub(crate) digests: Option<Arc<dyn Fn() -> Action + Send + Sync>>,
 }
@@ -76,6 +78,13 @@ const DIGESTS: [(usize, [u8; 32]); 2] = [
         ],
     ),
 ];
+
+/// A call of a queue pair that returns no error.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Call {
+    Doorbell,
+    Arm,
+}
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Action {
@@ -117,6 +126,7 @@ impl Script {
             class: Class::Model,
             limits: DeviceLimits::default(),
             pairs: usize::MAX,
+            panics_in: Arc::default(),
             digests: None,
         }
     }
@@ -126,6 +136,11 @@ impl Script {
     pub(crate) fn in_every_way(name: &'static str) -> [Self; 3] {
         let queue = Self { queues: true, ..Self::new(name) };
         [Self::new(name), queue, Self { ring: Some(4), ..Self::new(name) }]
+    }
+
+    fn panic_in(&self, call: Call) {
+        let panics = *self.panics_in.lock().unwrap() == Some(call);
+        assert!(!panics, "the driver has a bug");
     }
 
     pub(crate) fn with_actions(mut self, action: impl Fn(usize) -> Action + Send + Sync + 'static) -> Self {
@@ -385,7 +400,12 @@ impl QueuePair for Ring {
         self.jobs.len() + self.leaked
     }
 
+    fn doorbell(&mut self) {
+        self.script.panic_in(Call::Doorbell);
+    }
+
     fn arm(&mut self, waker: &Waker) -> bool {
+        self.script.panic_in(Call::Arm);
         if self.next.take_if(|action| *action == Action::Notify).is_some() {
             self.next = Some(Action::Work);
             waker.wake_by_ref();

@@ -8,7 +8,7 @@ mod policies;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use devices::{Action, Script, Scripted};
+use devices::{Action, Call, Script, Scripted};
 use gantry_core::driver::{Capability, Class, Operands, Refusal, Unsupported};
 use gantry_core::route::{BreakEven, Failover, Pin, Reason, RoundRobin, SizeThreshold};
 use gantry_core::{

@@ -73,6 +73,28 @@ fn a_panic_outside_of_queue_pairs_quarantines_the_device() {
     run_one(&session);
 }
 
+/// These calls return no error. The next call that does ends the use of the queue pair.
+#[test]
+fn a_panic_in_doorbell_or_arm_closes_the_queue_pair() {
+    for (call, action) in [(Call::Doorbell, Action::Work), (Call::Arm, Action::Notify)] {
+        let script = Script { ring: Some(4), notifies: true, ..Script::new("bad") };
+        let panics_in = script.panics_in.clone();
+        let bad = Scripted::new(script.with_actions(move |_| action));
+        let good = Scripted::new(Script::new("good"));
+        let session = session_on(Pin { device: "bad".into() }, &[&bad, &good]);
+        let device = session.gantry().device("bad").unwrap();
+        device.admit(Algorithm::Null).unwrap();
+        *panics_in.lock().unwrap() = Some(call);
+        let mut data = [[7; LENGTH]; 3];
+        let mut requests: Vec<_> = data.iter_mut().map(|data| Request::encrypt(&[], data)).collect();
+        let result = session.process(&mut requests);
+        assert!(matches!(result, Err(Error::Device { last: Fault::Panicked, .. })), "{call:?}: {result:?}");
+        assert_eq!(device.state(), DeviceState::Quarantined, "{call:?}");
+        run_batch(&session, 3);
+        assert_eq!(served(&good), 3, "{call:?}");
+    }
+}
+
 #[test]
 fn data_that_a_panic_may_have_changed_is_not_used() {
     for script in Script::in_every_way("bad") {
