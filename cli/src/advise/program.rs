@@ -193,7 +193,7 @@ impl ProgramReport {
         sentences
     }
 
-    /// Returns the post-quantum TLS groups, with the number of handshakes. Classical groups are not counted.
+    /// Returns the TLS groups that gantry serves, with the number of handshakes.
     fn tls_groups(&self) -> Vec<String> {
         let side = |operation: &str| match operation {
             "encapsulate" => Some("server"),

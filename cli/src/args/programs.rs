@@ -17,7 +17,7 @@ use super::{positive, positive_size};
 ///
 /// With PROGRAM, runs it unchanged with the installed openssl.cnf, and then reports on standard error. The report lists the
 /// OpenSSL calls of the program and its children, the devices that served them, and the gain. It also counts the calls that the
-/// configuration leaves to OpenSSL, and names the post-quantum TLS groups that the program negotiated. If the program did not load
+/// configuration leaves to OpenSSL, and names the TLS groups of Gantry that the program negotiated. If the program did not load
 /// the provider gantry.so, the report says why.
 ///
 /// With --pid, observes a running process and its forked children for --seconds. It sees only calls that the

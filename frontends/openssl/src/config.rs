@@ -193,6 +193,11 @@ impl Settings {
         self.configured[key].serves(row, version)
     }
 
+    /// Returns false if the configuration leaves all key exchange to the default provider.
+    pub(crate) fn serves_key_exchange(&self) -> bool {
+        self.configured[2] != Selection::None
+    }
+
     fn selections(&mut self) -> [&mut Selection; 4] {
         let Self { ciphers, signatures, exchanges, derivations, .. } = self;
         [ciphers, signatures, exchanges, derivations]

@@ -56,7 +56,7 @@ pub(crate) enum Mode {
     /// Signatures of whole messages, always slower on the default provider.
     SlhDsa,
     Exchange,
-    /// Agreement on a secret with a peer's share, in a hybrid group of TLS.
+    /// Agreement on a secret with a peer's share, in a hybrid TLS group.
     Kem,
     /// Keys for the four modes above.
     KeyType,
@@ -169,18 +169,15 @@ pub(crate) static KEY_PAIR_ALGORITHMS: [Row; 14] = [
 /// The number of signature rows at the start of [`KEY_PAIR_ALGORITHMS`].
 pub(crate) const SIGNATURE_ROWS: usize = 13;
 
-/// The hybrid groups of TLS that OpenSSL has since 3.5. Its code for ML-KEM uses no vector instructions up to 4.0.
-pub(crate) static KEMS: [Row; 3] = [
-    Row::new("X25519MLKEM768", 0, Mode::Kem).faster_in_software_before(4, 1),
-    Row::new("SecP256r1MLKEM768", 0, Mode::Kem).faster_in_software_before(4, 1),
-    Row::new("SecP384r1MLKEM1024", 0, Mode::Kem).faster_in_software_before(4, 1),
-];
+/// The TLS group of browsers, which OpenSSL has since 3.5. Its code for ML-KEM uses no vector instructions up to 4.0. OpenSSL cannot export
+/// private keys of the hybrid groups with a NIST curve, so a program could not use them with another provider.
+pub(crate) static KEMS: [Row; 1] = [Row::new("X25519MLKEM768", 0, Mode::Kem).faster_in_software_before(4, 1)];
 
 const fn key_type(name: &'static str, nid: u32) -> Row {
     Row::new(name, nid, Mode::KeyType)
 }
 
-pub(crate) static KEY_TYPES: [Row; 17] = [
+pub(crate) static KEY_TYPES: [Row; 15] = [
     key_type("ED25519", 1087),
     key_type("X25519", 1034),
     key_type("SLH-DSA-SHA2-128s", 1460),
@@ -196,8 +193,6 @@ pub(crate) static KEY_TYPES: [Row; 17] = [
     key_type("SLH-DSA-SHAKE-256s", 1470),
     key_type("SLH-DSA-SHAKE-256f", 1471),
     key_type("X25519MLKEM768", 0),
-    key_type("SecP256r1MLKEM768", 0),
-    key_type("SecP384r1MLKEM1024", 0),
 ];
 
 /// Returns the SLH-DSA parameter set whose keys have this name.

@@ -7,12 +7,13 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
 
-use lab::groups::{End, ONLY_GROUPS, command, has_old_openssl, negotiated, new_lab, with_groups};
+use lab::groups::{End, ONLY_GROUPS, ONLY_KEY_EXCHANGE, command, has_old_openssl, negotiated, new_lab, with_groups};
 use lab::{Lab, counters, text, tls};
 
 const GROUPS: [&str; 6] =
     ["X25519MLKEM768", "SecP256r1MLKEM768", "SecP384r1MLKEM1024", "MLKEM512", "MLKEM768", "MLKEM1024"];
-const HYBRID_GROUPS: usize = 3;
+/// The group that we serve from 3.5 on.
+const SERVED_GROUP: &str = "X25519MLKEM768";
 
 #[test]
 fn keys_agree_and_damaged_shares_are_refused() {
@@ -222,14 +223,14 @@ fn groups_agree_with_those_of_4_0() {
     check_with("4.0");
 }
 
-/// From 3.5 on, our ML-KEM answers the shares of clients in hybrid groups. The default provider does everything else.
+/// From 3.5 on, our ML-KEM answers the shares of clients in the group of browsers. The default provider does everything else.
 fn check_servers_of(series: &str) {
     let lab = new_lab(&format!("groups-server-{series}"));
     let (theirs, none) = (command(series), Path::new("/dev/null"));
     let list = "X25519MLKEM768:X25519:P-256:SecP256r1MLKEM768";
-    let ours = with_groups(&lab, ONLY_GROUPS, list);
-    let failed = with_groups(&lab, &format!("{ONLY_GROUPS}\nFORCE_FAIL = yes"), list);
-    for (at, group) in GROUPS.into_iter().enumerate() {
+    let ours = with_groups(&lab, ONLY_KEY_EXCHANGE, list);
+    let failed = with_groups(&lab, &format!("{ONLY_KEY_EXCHANGE}\nFORCE_FAIL = yes"), list);
+    for group in GROUPS {
         let arguments = format!("-groups {group}");
         let fetch = |server: &Path, client: &Path| {
             let (_server, port) = End::new(&theirs, server, &arguments).serve(&lab);
@@ -239,7 +240,7 @@ fn check_servers_of(series: &str) {
             let output = fetch(server, client).unwrap_or_else(|error| panic!("{group}: {error}"));
             assert!(negotiated(&output, group), "{group}: {output}");
         }
-        assert_eq!(fetch(&failed, none).is_err(), at < HYBRID_GROUPS, "{group}: used by the server");
+        assert_eq!(fetch(&failed, none).is_err(), group == SERVED_GROUP, "{group}: used by the server");
     }
     lab.write("early", "GET /answer HTTP/1.0\r\n\r\n");
     lab.collect_statistics();
@@ -250,21 +251,25 @@ fn check_servers_of(series: &str) {
         assert!(output.contains(group), "{arguments}: {output}");
     }
     // HelloRetryRequest.
-    let output = fetch("-groups P-384:SecP256r1MLKEM768 -msg");
-    assert!(negotiated(&output, "SecP256r1MLKEM768") && output.matches("ClientHello").count() == 2, "{output}");
+    let output = fetch("-groups P-384:X25519MLKEM768 -msg");
+    assert!(negotiated(&output, "X25519MLKEM768") && output.matches("ClientHello").count() == 2, "{output}");
     fetch("-sess_out session");
     let output = fetch("-sess_in session -early_data early");
     assert!(output.contains("Reused, TLSv1.3") && negotiated(&output, "X25519MLKEM768"), "{output}");
     assert!(output.contains("Early data was accepted"), "{output}");
     drop(server);
     let served = counters(&lab);
-    assert_eq!(served["X25519MLKEM768"], [0, 0, 3, 3 * 64, 0, 0, 0, 0], "{served:?}");
-    assert_eq!(served["SecP256r1MLKEM768"][2..4], [1, 64], "{served:?}");
+    assert_eq!(served["X25519MLKEM768"], [0, 0, 4, 4 * 64, 0, 0, 0, 0], "{served:?}");
     // A client's agreements are OpenSSL's, and are counted.
     let (_server, port) = End::new(&theirs, none, "").serve(&lab);
     End::new(&theirs, &ours, "").fetch(&lab, port).unwrap();
     let served = counters(&lab);
     assert_eq!(served["X25519MLKEM768"], [1, 64, 0, 0, 0, 0, 0, 0], "{served:?}");
+    for section in ["KEY_EXCHANGE = NONE", "USE_SOFTDRIVERS = 0", "REQUIRE = validated"] {
+        let mut list = lab.command(theirs.to_str().unwrap(), &lab.configuration(section));
+        let listed = text(&list.args(["list", "-kem-algorithms"]).output().unwrap());
+        assert!(listed.contains("X25519MLKEM768") && !listed.contains("gantry"), "{section}: {listed}");
+    }
     // Damaged shares lead to the alerts that OpenSSL itself sends.
     let answers = [none, &ours].map(|configuration| {
         let (_server, port) = End::new(&theirs, configuration, "-groups X25519MLKEM768:SecP256r1MLKEM768").serve(&lab);

@@ -1,5 +1,7 @@
 /* Sequences of calls with the keys of hybrid TLS groups, for misuse.c. */
 
+#define PREFERRED "?provider=gantry,?gantry.serves=yes"
+
 enum { SHARE = 1800, SECRET = 128 };
 
 /* A pair of the default provider, its parts, and an answer to its share. */
@@ -16,12 +18,14 @@ struct kem {
     EVP_PKEY_CTX *ctx;
 };
 
-/* Makes an empty key, as libssl does for a peer's share, or a pair. Returns null if that fails. */
-static EVP_PKEY *new_key(int side, const char *name, int pair)
+/* Makes an empty key, as libssl does for a peer's share, or a pair; with a property query of its own unless it is null. Returns null if
+ * that fails. */
+static EVP_PKEY *new_key(int side, const char *name, int pair, const char *query)
 {
     EVP_PKEY *key = NULL;
+    OSSL_PARAM params[] = {OSSL_PARAM_construct_utf8_string("properties", (char *)(size_t)query, 0), OSSL_PARAM_construct_end()};
     EVP_PKEY_CTX *ctx = EVP_PKEY_CTX_new_from_name(library[side], name, providers[side]);
-    if (ctx && (pair ? EVP_PKEY_keygen_init(ctx) : EVP_PKEY_paramgen_init(ctx)) == 1)
+    if (ctx && (pair ? EVP_PKEY_keygen_init(ctx) : EVP_PKEY_paramgen_init(ctx)) == 1 && (!query || EVP_PKEY_CTX_set_params(ctx, params) == 1))
         (void)(pair ? EVP_PKEY_keygen(ctx, &key) : EVP_PKEY_paramgen(ctx, &key));
     EVP_PKEY_CTX_free(ctx);
     return key;
@@ -85,8 +89,9 @@ static void step_kem(struct kem *this, char call, struct results *to)
     unsigned char secret[SECRET];
     memset(output, 0xa5, sizeof output);
     switch (call) {
-    case 'n': replace_key(this, new_key(this->side, this->name, 0), to); return;
-    case 'g': replace_key(this, new_key(this->side, this->name, 1), to); return;
+    case 'n': replace_key(this, new_key(this->side, this->name, 0, NULL), to); return;
+    case 'g': replace_key(this, new_key(this->side, this->name, 1, NULL), to); return;
+    case 'a': replace_key(this, new_key(this->side, this->name, 0, "fips=yes"), to); return;
     case 'f': replace_key(this, import(this->side, this->name, 0), to); return;
     case 'k': replace_key(this, import(this->side, this->name, 1), to); return;
     case 'y': replace_key(this, EVP_PKEY_dup(this->key), to); return;
@@ -96,6 +101,10 @@ static void step_kem(struct kem *this, char call, struct results *to)
     case 'l': set_share(this, known.share_length - 1, 0, to); return;
     case 'w': note(to, EVP_PKEY_set_int_param(this->key, "encoded-pub-key", number), 0); return;
     case 'P': note(to, EVP_PKEY_set_utf8_string_param(this->key, "properties", "provider=default"), 0); return;
+    case 'F': note(to, EVP_PKEY_set_utf8_string_param(this->key, "properties", "fips=yes"), 0); return;
+    case 'u': case 'U': /* no algorithm is found; and as before */
+        note(to, EVP_set_default_properties(library[this->side], call == 'u' ? "fips=yes" : this->side ? PREFERRED : ""), 0);
+        return;
     case 'o': case 'O': /* the public and the private key */
         done = EVP_PKEY_get_octet_string_param(this->key, call == 'o' ? "encoded-pub-key" : "priv", output, ROOM, &length);
         note(to, done, done == 1 ? length : 0);
@@ -132,6 +141,7 @@ static void step_kem(struct kem *this, char call, struct results *to)
     case 'M': note(to, EVP_PKEY_encapsulate(this->ctx, NULL, NULL, NULL, NULL), 0); return; /* no lengths */
     case 'N': note(to, EVP_PKEY_encapsulate(this->ctx, output, NULL, secret, NULL), 0); return;
     case 'e': note(to, encapsulate(this->ctx, ROOM, SECRET), 0); return;
+    case 'v': note(to, EVP_PKEY_encapsulate(this->ctx, output, &length, output + 100, &secret_length), 0); return; /* in one buffer */
     case 'E': note(to, encapsulate(this->ctx, known.answer_length - 1, SECRET), 0); return;
     case 'r': note(to, encapsulate(this->ctx, ROOM, known.secret_length - 1), 0); return;
     case 't': case 'T': /* the known answer, whole and too short */
@@ -146,7 +156,7 @@ static void step_kem(struct kem *this, char call, struct results *to)
 
 static void run_kem(int side, const char *name, const char *calls, struct results *to)
 {
-    struct kem this = {side, name, new_key(side, name, 0), NULL};
+    struct kem this = {side, name, new_key(side, name, 0, NULL), NULL};
     must(this.key != NULL, name);
     this.ctx = EVP_PKEY_CTX_new_from_pkey(library[side], this.key, providers[side]);
     ERR_clear_error();
@@ -158,8 +168,8 @@ static void run_kem(int side, const char *name, const char *calls, struct result
 
 static void compare_kem(const char *name, const char *calls)
 {
-    static const char *const words[] = {"", "s", "si", "siL", "siLe", "sie", "sid", "so", "sy", "gd", "kd", "fi", NULL};
-    known.pair = new_key(0, name, 1);
+    static const char *const words[] = {"", "s", "si", "siL", "siLe", "sie", "sid", "so", "sy", "gd", "kd", "fi", "as", "Fs", NULL};
+    known.pair = new_key(0, name, 1, NULL);
     must(known.pair != NULL, name);
     must(EVP_PKEY_get_octet_string_param(known.pair, "encoded-pub-key", known.share, sizeof known.share, &known.share_length), "the share");
     /* OpenSSL does not export private keys with a NIST curve: its curve's half is no octet string. */
@@ -178,9 +188,12 @@ static void compare_kem(const char *name, const char *calls)
     must(EVP_PKEY_encapsulate(ctx, known.answer, &known.answer_length, secret, &known.secret_length) == 1, name);
     EVP_PKEY_CTX_free(ctx);
     EVP_PKEY_free(peer);
+    static struct results refused;
+    /* The default provider gets the share when it can no longer read it. */
+    run_kem(1, name, "siurreU", memset(&refused, 0, sizeof refused));
     if (calls)
         compare(run_kem, name, calls, 1);
     else
-        each(run_kem, name, words, "ngfkysSplwPoObqxXidcLMNeErtT", 2);
+        each(run_kem, name, words, "nagfkysSplwPFoObqxXidcLMNevErtT", 2);
     EVP_PKEY_free(known.pair);
 }

@@ -191,11 +191,11 @@ impl Pass {
     }
 }
 
-/// Returns true if `next` is another SA than `previous`, carries packets in the same form, and may still send.
+/// Returns true if `next` is another SA than `previous` with the same peer and form of packets, and may still send. The flow may belong to
+/// another peer by now, which must not get the packets.
 fn can_replace(next: &Arc<OutgoingSa>, previous: &Arc<OutgoingSa>) -> bool {
-    !Arc::ptr_eq(next, previous)
-        && next.info.is_transport() == previous.info.is_transport()
-        && !next.volume_limits.are_exceeded_by(&next.usage)
+    let parts = |sa: &OutgoingSa| (sa.id.destination, sa.info.reqid, sa.info.mode, sa.copies_dscp, sa.copies_ecn);
+    !Arc::ptr_eq(next, previous) && parts(next) == parts(previous) && !next.volume_limits.are_exceeded_by(&next.usage)
 }
 
 #[cfg(test)]
@@ -301,6 +301,24 @@ mod tests {
         gateway.pass.restage_unnumbered(&gateway.shared);
         assert!(gateway.pass.staged.is_empty());
         assert_eq!(gateway.shared.counters.expired.get(), 1);
+    }
+
+    #[test]
+    fn packets_of_a_deleted_sa_do_not_go_to_another_peer() {
+        let mut gateway = Gateway::new(Mode::Tunnel);
+        gateway.stage();
+        let mut other = policy(Direction::Out, 50, 0);
+        other.templates[0].reqid = 8;
+        install(&gateway.associations, &mut Policies::default(), other);
+        let other = Sa { reqid: 8, ..sa(FAR, 0x1002) };
+        gateway.associations.add(other, false, |address| address == NEAR).unwrap();
+        gateway.associations.remove(&id(FAR, 0x1001)).unwrap();
+        assert_eq!(gateway.seal(), []);
+        gateway.pass.restage_unnumbered(&gateway.shared);
+        assert!(gateway.pass.staged.is_empty());
+        assert_eq!(gateway.shared.counters.expired.get(), 1);
+        gateway.stage();
+        assert_eq!(gateway.seal(), [(0x1002, 1)], "new packets do");
     }
 
     /// An SA at its last number is still the SA of its policy.

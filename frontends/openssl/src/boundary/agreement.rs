@@ -43,7 +43,7 @@ impl Buffer {
     }
 }
 
-/// Agrees on a secret with the peer that sent `key`. Without a buffer for the answer, only writes the lengths.
+/// Agrees on a secret with the peer that sent `key`. Without a buffer for the answer, only writes the lengths. Refuses buffers that overlap.
 ///
 /// # Safety
 ///
@@ -67,6 +67,10 @@ pub(super) unsafe fn encapsulate_to(
     // SAFETY: as the caller promises.
     unsafe {
         if !answer.start.is_null() {
+            let (from, to) = (answer.start.addr(), secret.start.addr());
+            if from < to + group.secret_len() && to < from + group.server_share_len() {
+                return Err("the buffers overlap");
+            }
             let (answer, secret) = (answer.slice_mut(group.server_share_len())?, secret.slice_mut(group.secret_len())?);
             key.encapsulate(provider, answer, secret).inspect_err(|_| secret.zeroize())?;
         }

@@ -2,19 +2,23 @@
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::context::functions;
-use super::keys::KeyData;
+use super::keys::{KeyData, PROPERTIES};
 use crate::abi::Param;
 use crate::abi::fns::*;
 use crate::libcrypto::catch_panic;
 use crate::libcrypto::functions::{Functions, KeyFns};
+use crate::libcrypto::params::ParamValues;
 use crate::provider::WrappedAlgorithm;
 
 /// The core's `genctx`.
 struct Generator {
     default_genctx: *mut c_void,
     wrapped: *const WrappedAlgorithm,
+    /// True if a property query was set for the keys.
+    has_properties: AtomicBool,
 }
 
 impl Generator {
@@ -44,7 +48,8 @@ pub(super) unsafe extern "C" fn gen_init<const ROW: usize>(
             if default_genctx.is_null() {
                 default_genctx
             } else {
-                Box::into_raw(Box::new(Generator { default_genctx, wrapped })).cast()
+                let has_properties = ParamValues::new(params).has(PROPERTIES).into();
+                Box::into_raw(Box::new(Generator { default_genctx, wrapped, has_properties })).cast()
             }
         }
     })
@@ -77,6 +82,7 @@ pub(super) unsafe extern "C" fn gen_set_params(context: *mut c_void, params: *co
         // SAFETY: the call; the default provider, with the call's parameters.
         unsafe {
             let (this, _, functions) = Generator::parts(context);
+            this.has_properties.fetch_or(ParamValues::new(params).has(PROPERTIES), Ordering::Relaxed);
             functions.gen_set_params.map_or(0, |set| set(this.default_genctx, params))
         }
     })
@@ -127,7 +133,7 @@ pub(super) unsafe extern "C" fn generate(
             let (this, wrapped, functions) = Generator::parts(context);
             let default_key =
                 functions.generate.map_or(ptr::null_mut(), |generate| generate(this.default_genctx, progress, data));
-            KeyData::into_raw(wrapped, default_key)
+            KeyData::into_raw(wrapped, default_key, this.has_properties.load(Ordering::Relaxed))
         }
     })
 }

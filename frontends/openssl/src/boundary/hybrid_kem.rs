@@ -87,11 +87,11 @@ fn count(wrapped: &WrappedAlgorithm, operation: Operation, has_agreed: bool) {
     }
 }
 
-/// Gives the key to the default provider's context, which serves all calls from then on.
+/// Gives the key to the default provider's context, which serves all calls from then on. That context must not be used if this fails.
 fn hand_over(this: &mut KemCtx, functions: &KemFns) -> bool {
-    this.state.is_deferred = false;
     // SAFETY: there are no parameters.
-    unsafe { init_default(this, functions.encapsulate_init, ptr::null()) == 1 }
+    this.state.is_deferred = unsafe { init_default(this, functions.encapsulate_init, ptr::null()) } != 1;
+    !this.state.is_deferred
 }
 
 pub(super) unsafe extern "C" fn set_ctx_params(context: *mut c_void, params: *const Param) -> c_int {

@@ -3,8 +3,9 @@
 //! A key wraps a key of the default provider, and has our own state in addition. There is no `load` function: objects from decoders belong
 //! to the default provider, which turns them into its own keys.
 
-use std::ffi::{c_int, c_void};
+use std::ffi::{CStr, c_int, c_void};
 use std::ptr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use gantry_core::Algorithm;
@@ -26,6 +27,9 @@ use crate::table::slh_dsa_parameter_set;
 /// Bytes of the longest public key of SLH-DSA; a private key has twice as many bytes.
 const MAX_PUBLIC_KEY_LEN: usize = 64;
 
+/// The parameter with a property query.
+pub(super) const PROPERTIES: &CStr = c"properties";
+
 /// The core's `keydata`: an `Arc`, shared with contexts.
 pub(super) struct KeyData {
     default_key: *mut c_void,
@@ -33,6 +37,8 @@ pub(super) struct KeyData {
     pair: KeyPairState,
     /// The share of a peer in a hybrid TLS group, if one was set.
     share: OnceLock<PeerShare>,
+    /// True if the key has a property query of its own, which only the default provider follows.
+    has_properties: AtomicBool,
 }
 
 // SAFETY: the default provider: a key is not bound to a thread.
@@ -44,13 +50,17 @@ impl KeyData {
     /// # Safety
     ///
     /// `default_key` is a key of the default provider that only we own, or null; `wrapped` serves such keys.
-    pub(super) unsafe fn into_raw(wrapped: &WrappedAlgorithm, default_key: *mut c_void) -> *mut c_void {
+    pub(super) unsafe fn into_raw(
+        wrapped: &WrappedAlgorithm,
+        default_key: *mut c_void,
+        has_properties: bool,
+    ) -> *mut c_void {
         if default_key.is_null() {
             return default_key;
         }
-        Arc::into_raw(Arc::new(Self { default_key, wrapped, pair: KeyPairState::default(), share: OnceLock::new() }))
-            .cast_mut()
-            .cast()
+        let (pair, share) = (KeyPairState::default(), OnceLock::new());
+        let key = Self { default_key, wrapped, pair, share, has_properties: has_properties.into() };
+        Arc::into_raw(Arc::new(key)).cast_mut().cast()
     }
 
     /// Returns `None` for null.
@@ -97,10 +107,14 @@ impl KeyData {
     /// Keeps a peer's share of a hybrid TLS group. Returns false if the default provider is to take the parameters.
     fn take_share(&self, params: ParamValues<'_>) -> bool {
         let Some(group) = hybrid_group(self.wrapped().row().name) else { return false };
+        if params.has(PROPERTIES) {
+            self.has_properties.store(true, Ordering::Relaxed);
+        }
         let Some(share) = params.only_octets(c"encoded-pub-key") else { return false };
         // SAFETY: the default provider, with its own key.
         let has_public = |has: KeyHas| unsafe { has(self.default_key, abi::OSSL_KEYMGMT_SELECT_PUBLIC_KEY) } == 1;
-        if self.share.get().is_some() || self.functions().has.is_none_or(has_public) {
+        let is_bound = self.has_properties.load(Ordering::Relaxed) || self.share.get().is_some();
+        if is_bound || self.functions().has.is_none_or(has_public) {
             return false;
         }
         let share = PeerShare::new(self.wrapped().provider(), group, share);
@@ -179,7 +193,7 @@ pub(super) unsafe extern "C" fn new<const ROW: usize>(provider: *mut c_void) -> 
         unsafe {
             let Some((wrapped, functions)) = functions::<KeyFns>(provider, ROW) else { return ptr::null_mut() };
             let default_key = functions.new.map_or(ptr::null_mut(), |new| new(wrapped.default_provctx()));
-            KeyData::into_raw(wrapped, default_key)
+            KeyData::into_raw(wrapped, default_key, false)
         }
     })
 }
@@ -291,7 +305,7 @@ pub(super) unsafe extern "C" fn dup(keydata: *const c_void, selection: c_int) ->
         unsafe {
             let Some((this, functions)) = KeyData::borrow(keydata) else { return ptr::null_mut() };
             let default_key = functions.dup.map_or(ptr::null_mut(), |dup| dup(this.default_key(), selection));
-            KeyData::into_raw(&*this.wrapped, default_key)
+            KeyData::into_raw(&*this.wrapped, default_key, this.has_properties.load(Ordering::Relaxed))
         }
     })
 }

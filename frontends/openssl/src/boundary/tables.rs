@@ -150,7 +150,7 @@ const fn key_row_fns<const ROW: usize>() -> KeyRowFns {
     )
 }
 
-static KEY_FNS_BY_ROW: [KeyRowFns; KEY_TYPES.len()] = for_rows!(key_row_fns: 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16);
+static KEY_FNS_BY_ROW: [KeyRowFns; KEY_TYPES.len()] = for_rows!(key_row_fns: 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14);
 
 fn keys_table(default_table: DispatchTable, row: usize) -> Vec<Dispatch> {
     let (new, gen_init, gen_gettable_params, gen_settable_params, gettable_params, settable_params) =
@@ -266,7 +266,7 @@ const fn kem_row_fns<const ROW: usize>() -> KemRowFns {
     (hybrid_kem::newctx::<ROW>, gettable_ctx_params::<KemFns, ROW>, settable_ctx_params::<KemFns, ROW>)
 }
 
-static KEM_FNS_BY_ROW: [KemRowFns; KEMS.len()] = for_rows!(kem_row_fns: 0 1 2);
+static KEM_FNS_BY_ROW: [KemRowFns; KEMS.len()] = for_rows!(kem_row_fns: 0);
 
 fn kem_table(default_table: DispatchTable, row: usize) -> Vec<Dispatch> {
     let (newctx, gettable_ctx_params, settable_ctx_params) = KEM_FNS_BY_ROW[row];

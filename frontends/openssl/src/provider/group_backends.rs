@@ -5,7 +5,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use gantry_core::driver::Device;
+use gantry_core::driver::{Class, Device};
 
 use super::Provider;
 use crate::abi;
@@ -29,10 +29,12 @@ impl Provider {
         self.version < NATIVE_SINCE && self.may_serve_groups()
     }
 
-    /// Returns true if we serve a hybrid TLS group that the default provider also has.
+    /// Returns true if we serve a hybrid TLS group that the default provider also has. `KEY_EXCHANGE = NONE` and hardware alone leave it to
+    /// the default provider.
     pub(crate) fn serves_kem(&self, kem: &Row) -> bool {
         let is_faster = kem.faster_before.is_some_and(|release| self.version < release);
-        self.version >= NATIVE_SINCE && is_faster && self.may_serve_groups()
+        let is_selected = self.settings.serves_key_exchange() && self.settings.soft_drivers.allows(Class::Software);
+        self.version >= NATIVE_SINCE && is_faster && is_selected && self.may_serve_groups()
     }
 
     fn may_serve_groups(&self) -> bool {

@@ -76,7 +76,7 @@ impl Outbound {
     /// Ends the association, and returns the last number used. All packets are refused as [`PacketError::Exhausted`] from now on, including
     /// the packets of other threads. An association that continues with these keys and this number reuses no number.
     pub fn close(&self) -> u64 {
-        self.last_number.swap(self.max_number(), Ordering::Relaxed)
+        self.last_number.swap(self.max_number(), Ordering::Release)
     }
 
     /// Encrypts a packet in place. Its number is used up even if no device then does the work.
@@ -95,7 +95,8 @@ impl Outbound {
     /// Takes the next number.
     fn take_number(&self) -> Result<u64, PacketError> {
         let next = |last: u64| (last < self.max_number()).then(|| last + 1);
-        let last = self.last_number.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
+        // A thread that is refused after a `close` sees everything from before it, such as another association.
+        let last = self.last_number.fetch_update(Ordering::Relaxed, Ordering::Acquire, next);
         last.map(|last| last + 1).map_err(|_| PacketError::Exhausted)
     }
 
