@@ -49,17 +49,17 @@ def contenders(work):
     return commands[NEWER[0]], sides
 
 
-def served(work, client, contender, clients):
-    """The figures of a server. `clients(run)` calls `run(count)`, which makes that number of connections."""
+def served(work, client, contender, clients, prefix=()):
+    """The figures of a server. `clients(run)` calls `run(count)`, which makes that number of connections. Both programs start with `prefix`."""
     program, conf, group = contender
     path, certificate, key = work / "handshakes.socket", work / "ecdsa.pem", work / "ecdsa.key"
     path.unlink(missing_ok=True)
     server = subprocess.Popen(
-        [*program, "server", path, group, certificate, key], env=os.environ | {"OPENSSL_CONF": str(conf)}, stdout=subprocess.PIPE, text=True
+        [*prefix, *program, "server", path, group, certificate, key], env=os.environ | {"OPENSSL_CONF": str(conf)}, stdout=subprocess.PIPE, text=True
     )
 
     def run(count):
-        subprocess.run([*client, "client", path, group, certificate, str(count)], check=True, env=os.environ | {"OPENSSL_CONF": "/dev/null"})
+        subprocess.run([*prefix, *client, "client", path, group, certificate, str(count)], check=True, env=os.environ | {"OPENSSL_CONF": "/dev/null"})
 
     try:
         server.stdout.readline()
@@ -77,11 +77,12 @@ def handshakes(work):
     request = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout ecdsa.key -out ecdsa.pem -days 2 -subj /CN=localhost"
     subprocess.run(request.split(), check=True, cwd=work, env=os.environ | {"OPENSSL_CONF": "/dev/null"}, stderr=subprocess.DEVNULL)
     client, sides = contenders(work)
-    measure.remember("OPENSSL_CONF=FILE handshakes server SOCKET GROUP CERTIFICATE KEY")
-    measure.remember("handshakes client SOCKET GROUP CERTIFICATE", COUNT)
+    measure.remember("OPENSSL_CONF=FILE taskset -c N handshakes server SOCKET GROUP CERTIFICATE KEY")
+    measure.remember("taskset -c N handshakes client SOCKET GROUP CERTIFICATE", COUNT)
 
     def rounds_of(contender):
-        return served(work, client, contender, lambda run: run(COUNT))
+        # The ends take turns, and a client on another thread of the same core would slow the server down.
+        return served(work, client, contender, lambda run: run(COUNT), measure.ONE_CORE)
 
     def minute(run):
         end = time.monotonic() + MINUTE

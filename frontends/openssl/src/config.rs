@@ -89,11 +89,12 @@ impl SoftDrivers {
 ///
 /// A provider can ask OpenSSL for the value of a key, but not for a list of the keys in its section. To find misspelt keys, a program must
 /// read the file.
-pub const CONFIG_KEYS: [(&str, &str); 10] = [
+pub const CONFIG_KEYS: [(&str, &str); 11] = [
     ("CIPHERS", "ALL, NONE or names separated by commas"),
     ("SIGNATURES", "ALL, NONE or names separated by commas"),
     ("KEY_EXCHANGE", "ALL, NONE or names separated by commas"),
     ("KDFS", "ALL, NONE or names separated by commas"),
+    ("TLS_GROUPS", "yes or no"),
     ("USE_SOFTDRIVERS", "0 (hardware only), 1 (any device) or 2 (hardware and kernel)"),
     ("DEVICES", "NAME=on or NAME=off, separated by commas"),
     ("POLICY", "the name of a policy, as in gantry.toml"),
@@ -193,11 +194,6 @@ impl Settings {
         self.configured[key].serves(row, version)
     }
 
-    /// Returns false if the configuration leaves all key exchange to the default provider.
-    pub(crate) fn serves_key_exchange(&self) -> bool {
-        self.configured[2] != Selection::None
-    }
-
     fn selections(&mut self) -> [&mut Selection; 4] {
         let Self { ciphers, signatures, exchanges, derivations, .. } = self;
         [ciphers, signatures, exchanges, derivations]
@@ -220,6 +216,8 @@ impl Settings {
             ("SIGNATURES", list) => self.signatures = parse_selection(list, &KEY_PAIR_ALGORITHMS[..SIGNATURE_ROWS])?,
             ("KEY_EXCHANGE", list) => self.exchanges = parse_selection(list, &KEY_PAIR_ALGORITHMS[SIGNATURE_ROWS..])?,
             ("KDFS", list) => self.derivations = parse_selection(list, &crate::table::KDFS)?,
+            ("TLS_GROUPS", "yes") => self.groups = true,
+            ("TLS_GROUPS", "no") => self.groups = false,
             ("USE_SOFTDRIVERS", "0") => self.soft_drivers = SoftDrivers::Never,
             ("USE_SOFTDRIVERS", "1") => self.soft_drivers = SoftDrivers::Allowed,
             ("USE_SOFTDRIVERS", "2") => self.soft_drivers = SoftDrivers::Kernel,
@@ -406,6 +404,7 @@ mod tests {
             ("REQUIRE", "fips"),
             ("STATS", "here"),
             ("FORCE_FAIL", "maybe"),
+            ("TLS_GROUPS", "X25519"),
         ] {
             let error = settings_of(&[(key, value)]).unwrap_err();
             let takes = CONFIG_KEYS.iter().find(|(name, _)| *name == key).unwrap().1;

@@ -6,9 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use lab::groups::{
-    End, ONLY_GROUPS, ONLY_KEY_EXCHANGE, command, has_old_openssl, negotiated, new_lab, rustls, stunnel, with_groups,
-};
+use lab::groups::{End, ONLY_GROUPS, command, has_old_openssl, negotiated, new_lab, rustls, stunnel, with_groups};
 use lab::{Lab, Server, counters, is_installed, is_root, port, text, wait_for};
 
 /// The list that `gantry openssl config --post-quantum` writes to an `openssl.cnf` without one.
@@ -116,7 +114,7 @@ fn nginx_of_a_newer_release_agrees_with_clients() {
     let lab = new_lab("groups-nginx-newer");
     lab.collect_statistics();
     let run = command("3.5").with_file_name("run");
-    let mut newer = lab.command(run.to_str().unwrap(), &lab.configuration(ONLY_KEY_EXCHANGE));
+    let mut newer = lab.command(run.to_str().unwrap(), &lab.configuration(ONLY_GROUPS));
     newer.arg("/usr/sbin/nginx");
     let (server, port) = start_nginx(&lab, newer);
     check_server(&lab, port);

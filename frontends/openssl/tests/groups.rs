@@ -7,7 +7,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
 
-use lab::groups::{End, ONLY_GROUPS, ONLY_KEY_EXCHANGE, command, has_old_openssl, negotiated, new_lab, with_groups};
+use lab::groups::{End, ONLY_GROUPS, command, has_old_openssl, negotiated, new_lab, with_groups};
 use lab::{Lab, counters, text, tls};
 
 const GROUPS: [&str; 6] =
@@ -228,8 +228,8 @@ fn check_servers_of(series: &str) {
     let lab = new_lab(&format!("groups-server-{series}"));
     let (theirs, none) = (command(series), Path::new("/dev/null"));
     let list = "X25519MLKEM768:X25519:P-256:SecP256r1MLKEM768";
-    let ours = with_groups(&lab, ONLY_KEY_EXCHANGE, list);
-    let failed = with_groups(&lab, &format!("{ONLY_KEY_EXCHANGE}\nFORCE_FAIL = yes"), list);
+    let ours = with_groups(&lab, ONLY_GROUPS, list);
+    let failed = with_groups(&lab, &format!("{ONLY_GROUPS}\nFORCE_FAIL = yes"), list);
     for group in GROUPS {
         let arguments = format!("-groups {group}");
         let fetch = |server: &Path, client: &Path| {
@@ -265,7 +265,7 @@ fn check_servers_of(series: &str) {
     End::new(&theirs, &ours, "").fetch(&lab, port).unwrap();
     let served = counters(&lab);
     assert_eq!(served["X25519MLKEM768"], [1, 64, 0, 0, 0, 0, 0, 0], "{served:?}");
-    for section in ["KEY_EXCHANGE = NONE", "USE_SOFTDRIVERS = 0", "REQUIRE = validated"] {
+    for section in ["TLS_GROUPS = no", "USE_SOFTDRIVERS = 0", "REQUIRE = validated"] {
         let mut list = lab.command(theirs.to_str().unwrap(), &lab.configuration(section));
         let listed = text(&list.args(["list", "-kem-algorithms"]).output().unwrap());
         assert!(listed.contains("X25519MLKEM768") && !listed.contains("gantry"), "{section}: {listed}");

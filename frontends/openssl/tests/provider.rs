@@ -248,6 +248,7 @@ fn openssl_serves_everything_unless_a_validated_device_is_there() {
         ["3.0.", "3.1.", "3.2.", "3.3.", "3.4."].iter().any(|old| version.contains(&format!("OpenSSL {old}")));
     assert_eq!(count_groups("") > 0, is_before_3_5 && cfg!(feature = "software"), "{version}");
     assert_eq!(count_groups("REQUIRE = validated"), 0);
+    assert_eq!(count_groups("TLS_GROUPS = no"), 0);
 }
 
 #[test]

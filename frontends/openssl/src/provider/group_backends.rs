@@ -29,12 +29,11 @@ impl Provider {
         self.version < NATIVE_SINCE && self.may_serve_groups()
     }
 
-    /// Returns true if we serve a hybrid TLS group that the default provider also has. `KEY_EXCHANGE = NONE` and hardware alone leave it to
-    /// the default provider.
+    /// Returns true if we serve a hybrid TLS group that the default provider also has. A configuration without soft drivers leaves it there.
     pub(crate) fn serves_kem(&self, kem: &Row) -> bool {
         let is_faster = kem.faster_before.is_some_and(|release| self.version < release);
-        let is_selected = self.settings.serves_key_exchange() && self.settings.soft_drivers.allows(Class::Software);
-        self.version >= NATIVE_SINCE && is_faster && is_selected && self.may_serve_groups()
+        let has_software = self.settings.soft_drivers.allows(Class::Software);
+        self.version >= NATIVE_SINCE && is_faster && has_software && self.may_serve_groups()
     }
 
     fn may_serve_groups(&self) -> bool {

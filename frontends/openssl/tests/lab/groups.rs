@@ -9,9 +9,6 @@ use super::{Lab, Server, port, text, wait_for};
 /// The lines of a section that serves nothing but the groups.
 pub(crate) const ONLY_GROUPS: &str = "CIPHERS = NONE\nSIGNATURES = NONE\nKEY_EXCHANGE = NONE\nKDFS = NONE";
 
-/// The lines of a section that serves nothing but key exchange. From 3.5 on, the group of browsers is a part of it.
-pub(crate) const ONLY_KEY_EXCHANGE: &str = "CIPHERS = NONE\nSIGNATURES = NONE\nKEY_EXCHANGE = X25519\nKDFS = NONE";
-
 /// Returns true if the installed release has no post-quantum groups; otherwise the test is skipped with a message.
 pub(crate) fn has_old_openssl() -> bool {
     let version = Command::new("openssl").arg("version").output().unwrap();
