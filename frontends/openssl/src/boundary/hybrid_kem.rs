@@ -87,7 +87,8 @@ fn count(wrapped: &WrappedAlgorithm, operation: Operation, has_agreed: bool) {
     }
 }
 
-/// Gives the key to the default provider's context, which serves all calls from then on. That context must not be used if this fails.
+/// Gives the key to the default provider's context, which serves all calls from then on. Returns false if that fails: the context has no key
+/// then, and OpenSSL's code would crash.
 fn hand_over(this: &mut KemCtx, functions: &KemFns) -> bool {
     // SAFETY: there are no parameters.
     this.state.is_deferred = unsafe { init_default(this, functions.encapsulate_init, ptr::null()) } != 1;
