@@ -136,6 +136,7 @@ impl Pass {
         let (sa, state) = (sa.clone(), State::Staged);
         self.staged.push(StagedPacket { sa, flow, slot, payload, outside, bytes, class, state });
     }
+
     /// Seals all packets in one batch.
     pub(super) fn seal(&mut self, shared: &Shared) {
         shared.counters.sent_batches.add(1);
